@@ -1,0 +1,37 @@
+"""Installs the package, its command, and the zoo of trained models."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_attention" / "__init__.py").read_text())[1]
+
+setup(
+    name="keras-attention",
+    version=VERSION,
+    description="Attention in Keras: layers, recipes and small trained models",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    # The zoo stands at the top of the checkout and travels inside the package.
+    packages=[*find_packages(include=["keras_attention", "keras_attention.*"]), "keras_attention.saved_models"],
+    package_dir={"keras_attention.saved_models": "saved_models"},
+    package_data={"keras_attention.saved_models": ["*/*"]},
+    install_requires=[
+        "tensorflow>=2.21",
+        "keras>=3.15.1",
+        "tensorflow-text>=2.21",
+        "keras-nlp>=0.32",
+        "h5py>=3.14",
+        "babel>=2.18",
+        "matplotlib>=3.11",
+        "sacrebleu>=2.6",
+        "sacremoses>=0.2",
+        "sentencepiece>=0.2.3",
+    ],
+    extras_require={"test": ["jax>=0.10", "pytest>=9.2", "ruff>=0.17.5"]},
+    entry_points={"console_scripts": ["keras-attention=keras_attention.cli:main"]},
+)
