@@ -1,0 +1,48 @@
+"""The training step on TensorFlow: a traced function with a gradient tape."""
+
+import keras
+import tensorflow as tf
+
+from keras_attention.training.train_step import StepResult, clip_by_global_norm
+
+
+class TensorFlowStep:
+    """`step(batch) -> StepResult`; see `train_step.make_train_step`."""
+
+    def __init__(self, model, optimizer, loss_and_counts, clip_norm, jit_compile):
+        self.model = model
+        self.optimizer = optimizer
+        self.loss_and_counts = loss_and_counts
+        self.clip_norm = clip_norm
+        self._function = tf.function(self._update, jit_compile=jit_compile)
+        self._compiled = {}  # one function for each batch shape
+
+    def __call__(self, batch):
+        shapes = tuple((name, value.shape) for name, value in batch.items())
+        if shapes not in self._compiled:
+            specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
+            self._compiled[shapes] = self._function.get_concrete_function(specs)
+        return StepResult(*self._compiled[shapes]({name: tf.convert_to_tensor(value) for name, value in batch.items()}))
+
+    def sync(self):
+        """TensorFlow's variables are always up to date."""
+
+    def _update(self, batch):
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            loss, (*counts, _) = self.loss_and_counts(batch, lambda x: (self.model(x, training=True), None))
+            scaled_loss = self.optimizer.scale_loss(loss)
+        # A dense gradient adds up the rows of a token that occurs twice, without which the norm is wrong.
+        gradients = [
+            tf.zeros(v.shape, v.dtype) if g is None else tf.convert_to_tensor(g)
+            for g, v in zip(tape.gradient(scaled_loss, [v.value for v in variables]), variables, strict=True)
+        ]
+        gradients, norm = clip_by_global_norm(gradients, self.clip_norm, self.optimizer.scale_loss(tf.constant(1.0)))
+        may_apply = tf.math.is_finite(loss)
+        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
+            may_apply = tf.logical_and(may_apply, tf.math.is_finite(norm))
+        tf.cond(may_apply, lambda: self._apply(gradients, variables), lambda: None)
+        return (*counts, norm)
+
+    def _apply(self, gradients, variables):
+        self.optimizer.apply(gradients, variables)

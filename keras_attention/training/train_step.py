@@ -1,0 +1,87 @@
+"""One update of the weights, compiled: forward, loss, gradients, clipping, optimizer."""
+
+from typing import NamedTuple
+
+import keras
+
+from keras_attention.training.losses import count_correct, masked_cross_entropy
+
+
+class StepResult(NamedTuple):
+    """What one update tells; scalar tensors of the backend.
+
+    `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch; `gradient_norm` is the global
+    norm before clipping. Where loss or norm is not finite, nothing was updated.
+    """
+
+    loss_sum: object
+    tokens: object
+    correct: object
+    gradient_norm: object
+
+
+def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, jit_compile=True, pad_id=0):
+    """Compiles `step(batch) -> StepResult`, which updates `model` and `optimizer` in place.
+
+    The loss is the label-smoothed cross-entropy divided by the number of real labels in the batch. An update whose
+    loss or gradient norm is not finite is not applied. Each new batch shape is compiled once.
+
+    Args:
+        model: built `keras.Model`, called as `model(inputs, training=True)` -> logits (B, T, V), where `inputs` is the
+            batch without its "labels".
+        optimizer: `keras.Optimizer`. `LossScaleOptimizer` is understood: an overflow of its scaled gradients shows as
+            a gradient norm that is not finite, and the scale is halved.
+        label_smoothing: float in [0, 1).
+        clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
+        jit_compile: bool. Compile with XLA; JAX always does.
+        pad_id: int, the label that counts nothing.
+
+    Returns:
+        A callable with the method `sync()`, which must be called before anything reads the variables.
+
+    Raises:
+        ValueError: if `clip_norm` is not positive, or the backend is neither "tensorflow" nor "jax".
+    """
+    if clip_norm is not None and clip_norm <= 0:
+        raise ValueError(f"`clip_norm` must be positive or None. Received: clip_norm={clip_norm}")
+
+    def loss_and_counts(batch, call):
+        """`call(inputs)` gives (logits, anything); returns (mean loss, (loss_sum, tokens, correct, anything))."""
+        logits, extra = call({name: value for name, value in batch.items() if name != "labels"})
+        loss_sum, tokens = masked_cross_entropy(batch["labels"], logits, label_smoothing, pad_id)
+        correct = count_correct(batch["labels"], logits, pad_id)
+        return loss_sum / keras.ops.maximum(tokens, 1.0), (loss_sum, tokens, correct, extra)
+
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    if keras.backend.backend() == "tensorflow":
+        from keras_attention.training.tensorflow_step import TensorFlowStep
+
+        return TensorFlowStep(model, optimizer, loss_and_counts, clip_norm, jit_compile)
+    if keras.backend.backend() == "jax":
+        from keras_attention.training.jax_step import JaxStep
+
+        return JaxStep(model, optimizer, loss_and_counts, clip_norm)
+    raise ValueError(f'The backend must be "tensorflow" or "jax". Received: backend="{keras.backend.backend()}"')
+
+
+def clip_by_global_norm(gradients, clip_norm, scale=1.0):
+    """Scales all gradients down together where their global norm exceeds `clip_norm`.
+
+    Args:
+        gradients: list of tensors, `scale` times the true gradients.
+        clip_norm: float > 0, or None to leave the gradients as they are.
+        scale: float or scalar tensor, the loss scale.
+
+    Returns:
+        The pair of gradients and the global norm of the true ones before clipping, float32.
+
+    Source: Pascanu et al. (2013), algorithm 1, over all weights at once.
+    """
+    ops = keras.ops
+    squares = [ops.sum(ops.square(ops.cast(gradient, "float32") / scale)) for gradient in gradients]
+    norm = ops.sqrt(sum(squares[1:], squares[0]))
+    if clip_norm is not None:
+        factor = clip_norm / ops.maximum(norm, clip_norm)
+        gradients = [gradient * ops.cast(factor, gradient.dtype) for gradient in gradients]
+    return gradients, norm
