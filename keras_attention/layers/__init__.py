@@ -1,4 +1,19 @@
-"""Building blocks named as in the papers, in `keras.ops` only.
+"""The building blocks of attention, as the papers name them. `keras.ops` only: every Keras backend runs them.
 
-Comments use one alphabet: B batch, T queries, S keys, D width, H heads, K head width, V vocabulary.
+Shapes in comments and docstrings use one alphabet:
+B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, K head width, V vocabulary.
 """
+
+from keras_attention.layers.additive_attention import AdditiveAttention
+from keras_attention.layers.luong_attention import LuongAttention
+from keras_attention.layers.masks import causal_mask, check_attention_mask, masked_softmax, padding_mask, zero_masked
+
+__all__ = [
+    "AdditiveAttention",
+    "LuongAttention",
+    "causal_mask",
+    "check_attention_mask",
+    "masked_softmax",
+    "padding_mask",
+    "zero_masked",
+]

@@ -1,0 +1,118 @@
+"""Additive attention (Bahdanau et al. 2015)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers.masks import check_attention_mask, masked_softmax, zero_masked
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class AdditiveAttention(keras.layers.Layer):
+    """Scores every key with a small network, then averages the values.
+
+        score(q, k) = v_a . tanh(W_a q + U_a k)
+        context = sum over s of softmax(scores)[s] * value[s]
+
+    Shapes: B batch, T queries, S keys. In a decoder loop compute `projected_key = layer.project_keys(key)` once and
+    pass it to every step.
+
+    Args:
+        units: int > 0. Width of the scoring network (n' in the paper).
+        dropout: float in [0, 1). Share of attention weights dropped while training.
+
+    Call arguments:
+        query: float tensor (B, T, Dq) (the decoder state s in the paper).
+        value: float tensor (B, S, Dv) (the annotations h in the paper).
+        key: float tensor (B, S, Dk), by default `value`.
+        attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
+            masked for every query have no effect, not even if they are NaN.
+        return_attention_scores: bool. Whether to return the weights too.
+        training: bool. Whether to apply dropout.
+        projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
+
+    Returns:
+        Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32, without dropout, and
+        each row sums to 1; a row with every key masked is exactly 0, as is its context.
+
+    Raises:
+        TypeError: if `attention_mask` is not boolean.
+        ValueError: if `units` or `dropout` is out of range, or `attention_mask` has not three axes.
+
+    Source: Bahdanau, Cho & Bengio (2015), section 3.1 and appendix A.1.2, https://arxiv.org/abs/1409.0473. Weight
+    dropout is not in the paper. Unlike `keras.layers.AdditiveAttention`, query and key are projected.
+
+    Example:
+        layer = AdditiveAttention(units=64)
+        context, weights = layer(query, value, attention_mask=mask, return_attention_scores=True)
+    """
+
+    def __init__(self, units, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive integer. Received: units={units}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        self.units = units
+        self.dropout = dropout
+        score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        self.query_projection = keras.layers.Dense(
+            units, use_bias=False, dtype=self.dtype_policy, name="query_projection"
+        )
+        self.key_projection = keras.layers.Dense(units, use_bias=False, dtype=self.dtype_policy, name="key_projection")
+        self.score_projection = keras.layers.Dense(1, use_bias=False, dtype=score_dtype, name="score_projection")
+        self.weight_dropout = keras.layers.Dropout(dropout, dtype=score_dtype, name="weight_dropout")
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        self.query_projection.build(query_shape)
+        if not self.key_projection.built:  # `project_keys` may have come first
+            self.key_projection.build(key_shape or value_shape)
+        self.score_projection.build((None, None, None, self.units))
+        self.built = True
+
+    def project_keys(self, key, attention_mask=None):
+        """Returns U_a k (B, S, units), for the `projected_key` of many calls with the same keys (B, S, Dk)."""
+        check_attention_mask(attention_mask)
+        if attention_mask is not None:
+            key = zero_masked(key, ops.any(attention_mask, axis=1))
+        return self.key_projection(key)
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        projected_key=None,
+    ):
+        check_attention_mask(attention_mask)
+        key = value if key is None else key
+        if attention_mask is not None:
+            query = zero_masked(query, ops.any(attention_mask, axis=2))
+            value = zero_masked(value, ops.any(attention_mask, axis=1))
+        if projected_key is None:
+            keys = self.project_keys(key, attention_mask)  # (B, S, units)
+        else:
+            keys = zero_masked(projected_key, None if attention_mask is None else ops.any(attention_mask, axis=1))
+        queries = self.query_projection(query)  # (B, T, units)
+        hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
+        scores = self.score_projection(hidden)[..., 0]  # (B, T, S)
+        weights = masked_softmax(scores, attention_mask)
+        dropped = self.weight_dropout(weights, training=training)
+        context = ops.matmul(ops.cast(dropped, value.dtype), value)  # (B, T, Dv)
+        return (context, weights) if return_attention_scores else context
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
+        context_shape = (*query_shape[:-1], value_shape[-1])
+        weights_shape = (*query_shape[:-1], value_shape[-2])
+        return (context_shape, weights_shape) if return_attention_scores else context_shape
+
+    def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
+        context_shape, weights_shape = self.compute_output_shape(query.shape, value.shape, None, True)
+        context = keras.KerasTensor(context_shape, dtype=self.compute_dtype)
+        weights = keras.KerasTensor(weights_shape, dtype=keras.backend.result_type(self.compute_dtype, "float32"))
+        return (context, weights) if return_attention_scores else context
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -1,0 +1,202 @@
+"""Multiplicative and local attention (Luong et al. 2015)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers.masks import check_attention_mask, masked_softmax, zero_masked
+
+SCORES = ("dot", "general", "concat")
+MODES = ("global", "local_m", "local_p")
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LuongAttention(keras.layers.Layer):
+    """Scores keys by a product with the query, everywhere or in a window, then averages the values.
+
+        score(q, k) = q . k                       "dot"
+                      q . W_a k                   "general"
+                      v_a . tanh(W_a [q; k])      "concat"
+
+        weights = softmax(scores)                                              "global"
+        weights = softmax(scores in the window)                                "local_m", p = t
+        weights = softmax(scores in the window) exp(-(s - p)^2 / (2 sigma^2))  "local_p", sigma = D / 2,
+                                                                               p = S sigmoid(v_p . tanh(W_p q))
+
+    The window around the aligned position p holds the keys s with p - D <= s <= p + D; positions count from 0.
+    Shapes: B batch, T queries, S keys. In a decoder loop compute `projected_key = layer.project_keys(key)` once and
+    pass it to every step, and with "local_m" pass each step's `position`.
+
+    Args:
+        score: "dot", "general" or "concat".
+        mode: "global", "local_m" (monotonic alignment) or "local_p" (predictive alignment).
+        window: int > 0, keys. Half of the local window (D in the paper). Not used by "global".
+        units: int > 0. Width of the networks of "concat" and of "local_p", by default the width of the query.
+        dropout: float in [0, 1). Share of attention weights dropped while training.
+
+    Call arguments:
+        query: float tensor (B, T, Dq) (h_t in the paper).
+        value: float tensor (B, S, Dv) (h_s in the paper).
+        key: float tensor (B, S, Dk), by default `value`.
+        attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
+            masked for every query have no effect, not even if they are NaN.
+        return_attention_scores: bool. Whether to return the weights too.
+        training: bool. Whether to apply dropout.
+        projected_key: tensor (B, S, ...), the result of `project_keys`; `key` is then not used.
+        position: tensor that broadcasts to (B, T), in keys. The aligned position p of each query in a local mode. By
+            default t for "local_m" and the prediction for "local_p", in which S is the number of unmasked keys.
+
+    Returns:
+        Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32 and without dropout.
+        Each row sums to 1, or to less with "local_p": as in the paper, the Gaussian is not renormalised. A row with
+        every key masked or out of the window is exactly 0, as is its context.
+
+    Raises:
+        TypeError: if `attention_mask` is not boolean.
+        ValueError: if an argument is out of range, if "dot" meets a query and a key of different widths, or if
+            `attention_mask` has not three axes.
+
+    Source: Luong, Pham & Manning (2015), sections 3.1 and 3.2 (scores: equation 8; local-p: equations 9 and
+    10), https://arxiv.org/abs/1508.04025. Weight dropout is not in the paper. W_a of "concat" is held as its two
+    blocks, `query_projection` and `key_projection`.
+
+    Example:
+        layer = LuongAttention(score="general", mode="local_p", window=5)
+        context, weights = layer(query, value, attention_mask=mask, return_attention_scores=True)
+    """
+
+    def __init__(self, score="general", mode="global", window=10, units=None, dropout=0.0, **kwargs):
+        # Without autocast, because a `position` in half precision would point at the wrong key.
+        super().__init__(autocast=False, **kwargs)
+        if score not in SCORES:
+            raise ValueError(f"`score` must be one of {SCORES}. Received: score={score}")
+        if mode not in MODES:
+            raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode}")
+        if not isinstance(window, int) or window < 1:
+            raise ValueError(f"`window` must be a positive integer. Received: window={window}")
+        if units is not None and (not isinstance(units, int) or units < 1):
+            raise ValueError(f"`units` must be a positive integer or None. Received: units={units}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        self.score = score
+        self.mode = mode
+        self.window = window
+        self.units = units
+        self.dropout = dropout
+        self.score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        self.weight_dropout = keras.layers.Dropout(dropout, dtype=self.score_dtype, name="weight_dropout")
+
+    def build(self, query_shape, value_shape, key_shape=None):
+        query_dim, key_dim = query_shape[-1], (key_shape or value_shape)[-1]
+        units = self.units or query_dim
+        if self.score == "dot" and query_dim != key_dim:
+            raise ValueError(
+                "The 'dot' score needs a query and a key of the same width. "
+                f"Received: query width {query_dim}, key width {key_dim}"
+            )
+        if self.score == "general":
+            self.key_projection = self._dense(query_dim, key_dim, "key_projection")  # W_a
+        if self.score == "concat":
+            self.query_projection = self._dense(units, query_dim, "query_projection")
+            self.key_projection = self._dense(units, key_dim, "key_projection")
+            self.score_projection = self._dense(1, units, "score_projection", self.score_dtype)  # v_a
+        if self.mode == "local_p":
+            self.position_hidden = self._dense(units, query_dim, "position_hidden", self.score_dtype)  # W_p
+            self.position_projection = self._dense(1, units, "position_projection", self.score_dtype)  # v_p
+        self.built = True
+
+    def _dense(self, units, input_dim, name, dtype=None):
+        layer = keras.layers.Dense(units, use_bias=False, dtype=dtype or self.dtype_policy, name=name)
+        layer.build((None, None, input_dim))
+        return layer
+
+    def project_keys(self, key, attention_mask=None):
+        """Returns what the score needs of the keys (B, S, Dk), for the `projected_key` of many calls: W_a k.
+
+        The keys themselves for "dot". The layer must be built.
+        """
+        check_attention_mask(attention_mask)
+        if attention_mask is not None:
+            key = zero_masked(key, ops.any(attention_mask, axis=1))
+        key = ops.cast(key, self.compute_dtype)
+        return key if self.score == "dot" else self.key_projection(key)
+
+    def call(
+        self,
+        query,
+        value,
+        key=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        projected_key=None,
+        position=None,
+    ):
+        check_attention_mask(attention_mask)
+        key = value if key is None else key
+        query, value = ops.cast(query, self.compute_dtype), ops.cast(value, self.compute_dtype)
+        if attention_mask is not None:
+            query = zero_masked(query, ops.any(attention_mask, axis=2))
+            value = zero_masked(value, ops.any(attention_mask, axis=1))
+        if projected_key is None:
+            keys = self.project_keys(key, attention_mask)  # (B, S, ...)
+        else:
+            keys = zero_masked(projected_key, None if attention_mask is None else ops.any(attention_mask, axis=1))
+        scores = self._scores(query, keys)  # (B, T, S)
+        if self.mode == "global":
+            weights = masked_softmax(scores, attention_mask)
+        else:
+            weights = self._local_weights(query, scores, attention_mask, position)
+        dropped = self.weight_dropout(weights, training=training)
+        context = ops.matmul(ops.cast(dropped, value.dtype), value)  # (B, T, Dv)
+        return (context, weights) if return_attention_scores else context
+
+    def _scores(self, query, keys):
+        if self.score == "concat":
+            queries = self.query_projection(query)  # (B, T, units)
+            hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
+            return self.score_projection(hidden)[..., 0]  # (B, T, S)
+        query, keys = ops.cast(query, self.score_dtype), ops.cast(keys, self.score_dtype)
+        return ops.einsum("btd,bsd->bts", query, keys)
+
+    def _local_weights(self, query, scores, attention_mask, position):
+        num_queries, num_keys = ops.shape(scores)[1:]
+        if position is None:
+            position = self._predict_position(query, attention_mask, num_keys) if self.mode == "local_p" else None
+        if position is None:
+            position = ops.arange(num_queries)[None, :]  # (1, T)
+        position = ops.cast(position, self.score_dtype)
+        distance = ops.arange(num_keys, dtype=self.score_dtype) - position[:, :, None]  # (B, T, S)
+        mask = ops.abs(distance) <= self.window
+        weights = masked_softmax(scores, mask if attention_mask is None else ops.logical_and(mask, attention_mask))
+        if self.mode == "local_p":
+            weights = weights * ops.exp(-ops.square(distance) / (2 * (self.window / 2) ** 2))
+        return weights
+
+    def _predict_position(self, query, attention_mask, num_keys):
+        logits = self.position_projection(ops.tanh(self.position_hidden(query)))[..., 0]  # (B, T)
+        length = num_keys
+        if attention_mask is not None:
+            full_mask = ops.logical_and(attention_mask, ops.ones((1, 1, num_keys), dtype="bool"))
+            length = ops.sum(ops.cast(full_mask, logits.dtype), axis=2)  # (B, T)
+        return ops.cast(length, logits.dtype) * ops.sigmoid(logits)
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
+        context_shape = (*query_shape[:-1], value_shape[-1])
+        weights_shape = (*query_shape[:-1], value_shape[-2])
+        return (context_shape, weights_shape) if return_attention_scores else context_shape
+
+    def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
+        context_shape, weights_shape = self.compute_output_shape(query.shape, value.shape, None, True)
+        context = keras.KerasTensor(context_shape, dtype=self.compute_dtype)
+        weights = keras.KerasTensor(weights_shape, dtype=self.score_dtype)
+        return (context, weights) if return_attention_scores else context
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "score": self.score,
+            "mode": self.mode,
+            "window": self.window,
+            "units": self.units,
+            "dropout": self.dropout,
+        }

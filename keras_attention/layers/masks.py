@@ -1,0 +1,90 @@
+"""Masks: boolean, and True means "may be attended to"."""
+
+import keras
+from keras import ops
+
+
+def padding_mask(token_ids, pad_id=0):
+    """Marks the tokens that are no padding.
+
+    Args:
+        token_ids: int tensor (B, S).
+        pad_id: int. The id that fills short sequences up.
+
+    Returns:
+        bool (B, S). As `attention_mask` of a layer it needs a query axis: `padding_mask(token_ids)[:, None, :]`.
+    """
+    return ops.not_equal(token_ids, pad_id)
+
+
+def causal_mask(num_queries, num_keys=None):
+    """Lets a query see the keys up to its own position, and no future ones.
+
+    Args:
+        num_queries: int > 0 (T).
+        num_keys: int >= `num_queries` (S), by default `num_queries`. If larger, the queries are the last T of the S
+            positions, as when decoding with a cache.
+
+    Returns:
+        bool (1, T, S), so that it combines with a padding mask (B, 1, S) by `ops.logical_and`.
+    """
+    num_keys = num_queries if num_keys is None else num_keys
+    query_positions = ops.arange(num_queries)[:, None] + (num_keys - num_queries)  # (T, 1)
+    return (query_positions >= ops.arange(num_keys)[None, :])[None]  # (1, T, S)
+
+
+def check_attention_mask(attention_mask):
+    """Raises unless the mask is None or boolean with the three axes of (B, T, S).
+
+    Raises:
+        TypeError: if the mask is not boolean: 0/1 and additive masks are easily mistaken for each other.
+        ValueError: if the mask has not three axes: with two, (B, S) and (T, S) cannot be told apart.
+    """
+    if attention_mask is None:
+        return
+    if keras.backend.standardize_dtype(attention_mask.dtype) != "bool":
+        raise TypeError(
+            "`attention_mask` must be boolean, where True means 'may be attended to'. "
+            f"Received: attention_mask.dtype={keras.backend.standardize_dtype(attention_mask.dtype)}"
+        )
+    if len(attention_mask.shape) != 3:
+        raise ValueError(
+            "`attention_mask` must broadcast to (batch, queries, keys) and have these three axes; a padding mask "
+            "(batch, keys) becomes one by `padding_mask[:, None, :]`. "
+            f"Received: attention_mask.shape={tuple(attention_mask.shape)}"
+        )
+
+
+def masked_softmax(scores, mask=None):
+    """The softmax over the last axis among the keys that may be attended to.
+
+    Args:
+        scores: float tensor (..., S). What stands at masked keys has no effect, be it NaN.
+        mask: bool tensor that broadcasts to `scores`, or None to attend to everything.
+
+    Returns:
+        Weights like `scores`, in float32 (float64 if the scores are): 0 at masked keys, and rows that sum to 1, or to
+        exactly 0 where every key is masked.
+    """
+    scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    lowest = -1e30 * ops.ones_like(scores)
+    weights = ops.softmax(ops.where(mask, scores, lowest), axis=-1)
+    # A row of only masked keys has equal weights here: the second `where` makes them 0 and their gradient 0.
+    return ops.where(mask, weights, ops.zeros_like(weights))
+
+
+def zero_masked(inputs, mask):
+    """Puts 0 in place of masked positions, which may hold anything: 0 * NaN is NaN, in a sum and in its gradient.
+
+    Args:
+        inputs: tensor (B, S, D).
+        mask: bool tensor that broadcasts to (B, S), or None to keep everything.
+
+    Returns:
+        Tensor (B, S, D). No gradient flows to the masked positions.
+    """
+    if mask is None:
+        return inputs
+    return ops.where(mask[..., None], inputs, ops.zeros_like(inputs))
