@@ -1,0 +1,1 @@
+"""Pictures: attention as heat maps, quality against length. Imports nothing of ours but the errors."""
