@@ -1,0 +1,47 @@
+"""What a search returns, and how a batch of states becomes a batch of beams."""
+
+from typing import NamedTuple
+
+from keras import ops, tree
+
+
+class Hypotheses(NamedTuple):
+    """The best sequences of each row, best first. B rows, N hypotheses per row, L = the largest allowed length.
+
+    Lengths count END. A hypothesis that was cut at its maximum length has no END; it stands behind all that ended.
+    Where a row has fewer than N hypotheses, the missing ones are all padding, of length 0 and score -infinity.
+
+    Attributes:
+        token_ids: int32 (B, N, L), without START, with END, then filled up with PAD.
+        lengths: int32 (B, N), tokens including END.
+        scores: float32 (B, N), what the search ranks by: the log probability after its penalties.
+        log_probs: float32 (B, N), the summed natural log probability under the model.
+    """
+
+    token_ids: object
+    lengths: object
+    scores: object
+    log_probs: object
+
+
+def repeat_beams(structure, beam_size):
+    """Repeats each row of each tensor of a nested structure: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
+    return tree.map_structure(lambda tensor: ops.repeat(tensor, beam_size, axis=0), structure)
+
+
+def take_rows(structure, rows):
+    """Picks rows (R,) of each tensor of a nested structure: (N, ...) becomes (R, ...)."""
+    return tree.map_structure(lambda tensor: ops.take(tensor, rows, axis=0), structure)
+
+
+def split_attention(state, keep):
+    """Returns (the state without `state["attention"]` unless `keep`, the attention or None).
+
+    A step may return attention weights that its initial state lacks; a loop needs the same structure at each step.
+    """
+    if not isinstance(state, dict) or "attention" not in state:
+        return state, None
+    attention = state["attention"]
+    if not keep:
+        state = {name: value for name, value in state.items() if name != "attention"}
+    return state, attention
