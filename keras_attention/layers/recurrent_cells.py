@@ -1,0 +1,172 @@
+"""GRU and LSTM cells that project a whole sequence in one product and then only recur."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class GRUCell(keras.layers.Layer):
+    """Gated recurrent unit, its input projection apart from its recurrence.
+
+        z = sigmoid(W_z x + U_z h)    r = sigmoid(W_r x + U_r h)
+        n = tanh(W_n x + r * (U_n h + b_n))    h' = z h + (1 - z) n
+
+    `project` computes every W x of a sequence at once; `call` does the rest for one step.
+
+    Args:
+        units: int > 0. Width of the state.
+
+    Call arguments:
+        projected: (B, 3 units), what `project` made of this step's input.
+        states: tuple of one tensor (B, units).
+        step_mask: bool tensor (B, 1) or None. Where False the state stays as it was.
+
+    Returns:
+        The output (B, units) and the new states.
+
+    Raises:
+        ValueError: if `units` is not a positive integer.
+
+    Source: Cho et al. (2014), in the form with the reset gate after the product, as `keras.layers.GRU(reset_after=True)`.
+    """
+
+    num_gates = 3
+    num_states = 1
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive integer. Received: units={units}")
+        self.units = units
+        self.input_projection = keras.layers.Dense(
+            self.num_gates * units, dtype=self.dtype_policy, name="input_projection"
+        )
+        self.recurrent_projection = keras.layers.Dense(
+            self.num_gates * units,
+            kernel_initializer="orthogonal",
+            dtype=self.dtype_policy,
+            name="recurrent_projection",
+        )
+
+    def build(self, input_shape):
+        self.input_projection.build(input_shape)
+        self.recurrent_projection.build((None, self.units))
+        self.built = True
+
+    def project(self, inputs):
+        return self.input_projection(inputs)  # (..., 3 units)
+
+    def call(self, projected, states, step_mask=None):
+        (hidden,) = states
+        update_x, reset_x, new_x = ops.split(projected, 3, axis=-1)
+        update_h, reset_h, new_h = ops.split(self.recurrent_projection(hidden), 3, axis=-1)
+        update = ops.sigmoid(update_x + update_h)
+        reset = ops.sigmoid(reset_x + reset_h)
+        new = ops.tanh(new_x + reset * new_h)
+        states = keep_where_masked((new + update * (hidden - new),), (hidden,), step_mask)
+        return states[0], states
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LSTMCell(keras.layers.Layer):
+    """Long short-term memory, its input projection apart from its recurrence.
+
+        i, f, o = sigmoid(W x + U h)    g = tanh(W_g x + U_g h)
+        c' = f c + i g    h' = o tanh(c')
+
+    Args:
+        units: int > 0. Width of the state.
+
+    Call arguments:
+        projected: (B, 4 units), what `project` made of this step's input.
+        states: tuple of two tensors (B, units): the output h and the memory c.
+        step_mask: bool tensor (B, 1) or None. Where False the states stay as they were.
+
+    Returns:
+        The output (B, units) and the new states.
+
+    Raises:
+        ValueError: if `units` is not a positive integer.
+
+    Source: Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000), its bias starting at 1; gate
+    order i, f, g, o as in `keras.layers.LSTM`.
+    """
+
+    num_gates = 4
+    num_states = 2
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive integer. Received: units={units}")
+        self.units = units
+        self.input_projection = keras.layers.Dense(
+            self.num_gates * units,
+            bias_initializer=self._forget_gate_starts_open,
+            dtype=self.dtype_policy,
+            name="input_projection",
+        )
+        self.recurrent_projection = keras.layers.Dense(
+            self.num_gates * units,
+            use_bias=False,
+            kernel_initializer="orthogonal",
+            dtype=self.dtype_policy,
+            name="recurrent_projection",
+        )
+
+    def _forget_gate_starts_open(self, shape, dtype=None):
+        gate = shape[0] // 4
+        return ops.concatenate([ops.zeros(gate, dtype), ops.ones(gate, dtype), ops.zeros(2 * gate, dtype)])
+
+    def build(self, input_shape):
+        self.input_projection.build(input_shape)
+        self.recurrent_projection.build((None, self.units))
+        self.built = True
+
+    def project(self, inputs):
+        return self.input_projection(inputs)  # (..., 4 units)
+
+    def call(self, projected, states, step_mask=None):
+        hidden, memory = states
+        gates = projected + self.recurrent_projection(hidden)
+        write, keep, new, read = ops.split(gates, 4, axis=-1)
+        new_memory = ops.sigmoid(keep) * memory + ops.sigmoid(write) * ops.tanh(new)
+        new_hidden = ops.sigmoid(read) * ops.tanh(new_memory)
+        states = keep_where_masked((new_hidden, new_memory), (hidden, memory), step_mask)
+        return states[0], states
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def keep_where_masked(new_states, old_states, mask):
+    """The new states where `mask` (B, 1) is True or None, the old ones elsewhere."""
+    if mask is None:
+        return new_states
+    return tuple(ops.where(mask, new, old) for new, old in zip(new_states, old_states, strict=True))
+
+
+def run_over_time(step, inputs, carry, reverse=False, unroll=False):
+    """Runs `step(carry, inputs[t]) -> carry` over the leading axis and stacks every carry.
+
+    Args:
+        step: function of a carry (tuple of tensors) and one time slice of `inputs`.
+        inputs: tuple of tensors, time first.
+        carry: tuple of tensors, the state before the first step.
+        reverse: bool. Last step first; the stacked result still stands in the order of time.
+        unroll: bool. Writes the loop out: slower to compile, faster to train on CPU. Needs a static length.
+
+    Returns:
+        The last carry, and the tuple of all carries stacked along time.
+    """
+    length = inputs[0].shape[0]
+    if not unroll or length is None:
+        return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
+    steps = [None] * length
+    for t in reversed(range(length)) if reverse else range(length):
+        carry = step(carry, tuple(x[t] for x in inputs))
+        steps[t] = carry
+    return carry, tuple(ops.stack(tensors) for tensors in zip(*steps, strict=True))

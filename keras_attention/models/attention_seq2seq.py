@@ -1,0 +1,352 @@
+"""The RNN encoder-decoder with any of the attention layers, or none."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
+from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell, run_over_time
+
+CELLS = {"gru": GRUCell, "lstm": LSTMCell}
+LUONG_SCORES = ("dot", "general", "concat")
+# A training step compiles its loops written out up to this length: faster on CPU, and still quick to compile.
+UNROLL_UP_TO = 64
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class AttentionSeq2Seq(keras.Model):
+    """Reads a sentence in both directions, then writes another while looking back at it.
+
+        h_1..h_S = BiRNN(source)            s_t = RNN([y_(t-1); o_(t-1)], s_(t-1))
+        c_t = attention(s_t, h_1..h_S)      o_t = tanh(W_c [c_t; s_t])      logits_t = W_o o_t + b
+
+    With `attention="none"` every c_t is the encoder's last state: one vector for the whole sentence.
+
+    Args:
+        source_vocabulary_size: int > 0.
+        target_vocabulary_size: int > 0.
+        embedding_dim: int > 0. Width of the embeddings and of o_t.
+        hidden_dim: even int > 0. Width of the decoder's state; each direction of the encoder has half of it.
+        num_layers: int > 0. Recurrent layers in the encoder and in the decoder.
+        cell: "gru" or "lstm".
+        attention: "additive" (Bahdanau), "dot", "general", "concat" (Luong) or "none".
+        attention_mode: "global", "local_m" or "local_p" (Luong's scores only).
+        attention_window: int > 0, tokens to each side of the aligned position (D in Luong et al.), local modes only.
+        input_feeding: bool. Whether o_(t-1) enters the next step; without it all queries attend in one product.
+        tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
+        dropout: float in [0, 1), on embeddings, between layers, on the encoder's output and on o_t.
+
+    Call arguments:
+        inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
+
+    Returns:
+        Logits (B, T, V) in float32, or the pair of logits and attention weights (B, T, S) in float32.
+
+    Raises:
+        ValueError: if an argument is out of range or two do not fit together.
+
+    Source: Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, and Luong, Pham & Manning (2015), sections 3
+    and 3.3 (input feeding), https://arxiv.org/abs/1508.04025. As in Luong et al. the query is s_t, also for Bahdanau's
+    scores; without attention the baseline is Cho et al. (2014), the summary seen at every step.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size,
+        target_vocabulary_size,
+        embedding_dim=256,
+        hidden_dim=512,
+        num_layers=1,
+        cell="gru",
+        attention="additive",
+        attention_mode="global",
+        attention_window=10,
+        input_feeding=True,
+        tie_embeddings="target",
+        dropout=0.3,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {
+            "source_vocabulary_size": source_vocabulary_size,
+            "target_vocabulary_size": target_vocabulary_size,
+            "embedding_dim": embedding_dim,
+            "hidden_dim": hidden_dim,
+            "num_layers": num_layers,
+            "cell": cell,
+            "attention": attention,
+            "attention_mode": attention_mode,
+            "attention_window": attention_window,
+            "input_feeding": input_feeding,
+            "tie_embeddings": tie_embeddings,
+            "dropout": dropout,
+        }
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+
+        def layer(kind, *args, name, **options):
+            return kind(*args, dtype=self.dtype_policy, name=name, **options)
+
+        dense, embedding, recurrent_cell = keras.layers.Dense, keras.layers.Embedding, CELLS[cell]
+        scale = keras.initializers.RandomNormal(stddev=embedding_dim**-0.5)
+        self.target_embedding = layer(
+            embedding, target_vocabulary_size, embedding_dim, embeddings_initializer=scale, name="target_embedding"
+        )
+        self.source_embedding = self.target_embedding
+        if tie_embeddings != "all":
+            self.source_embedding = layer(
+                embedding, source_vocabulary_size, embedding_dim, embeddings_initializer=scale, name="source_embedding"
+            )
+        self.forward_cells, self.backward_cells, self.decoder_cells, self.bridges = [], [], [], []
+        for i in range(num_layers):
+            self.forward_cells.append(layer(recurrent_cell, hidden_dim // 2, name=f"encoder_forward_{i}"))
+            self.backward_cells.append(layer(recurrent_cell, hidden_dim // 2, name=f"encoder_backward_{i}"))
+            self.bridges.append(layer(dense, hidden_dim, activation="tanh", name=f"bridge_{i}"))
+            self.decoder_cells.append(layer(recurrent_cell, hidden_dim, name=f"decoder_{i}"))
+        self.attention_layer = None
+        if attention == "additive":
+            self.attention_layer = layer(AdditiveAttention, hidden_dim, name="attention")
+        elif attention != "none":
+            self.attention_layer = layer(
+                LuongAttention,
+                score=attention,
+                mode=attention_mode,
+                window=attention_window,
+                units=hidden_dim,
+                name="attention",
+            )
+        self.feed_projection = None
+        if input_feeding:
+            gates = recurrent_cell.num_gates * hidden_dim
+            self.feed_projection = layer(dense, gates, use_bias=False, name="feed_projection")
+        self.combine = layer(dense, embedding_dim, activation="tanh", name="combine")
+        self.dropout_layer = layer(keras.layers.Dropout, dropout, name="dropout_layer")
+        self.output_projection = None
+        if tie_embeddings == "none":
+            self.output_projection = layer(dense, target_vocabulary_size, use_bias=False, name="output_projection")
+
+    def build(self, input_shape=None):
+        width, hidden = self.embedding_dim, self.hidden_dim
+        self.source_embedding.build((None, None))
+        if not self.target_embedding.built:
+            self.target_embedding.build((None, None))
+        for i in range(self.num_layers):
+            self.forward_cells[i].build((None, width if i == 0 else hidden))
+            self.backward_cells[i].build((None, width if i == 0 else hidden))
+            self.bridges[i].build((None, hidden))
+            self.decoder_cells[i].build((None, width if i == 0 else hidden))
+        if self.attention_layer is not None:
+            self.attention_layer.build((None, None, hidden), (None, None, hidden))
+        if self.feed_projection is not None:
+            self.feed_projection.build((None, width))
+        self.combine.build((None, 2 * hidden))
+        if self.output_projection is not None:
+            self.output_projection.build((None, width))
+        self.output_bias = self.add_weight(shape=(self.target_vocabulary_size,), initializer="zeros", name="output_bias")
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
+        memory = self.encode(source_ids, training=training)
+        state = self.initial_state(memory)
+        embedded = self.dropout_layer(self.target_embedding(target_ids), training=training)  # (B, T, D)
+        projected = time_first(self.decoder_cells[0].project(embedded))  # (T, B, gates)
+        unroll = may_unroll(training, target_ids)
+        if self.input_feeding:
+            outputs, weights = self._decode_feeding(projected, state, memory, unroll, training)
+        else:
+            hidden, _ = self._recur(projected, state["cells"], self._layer_dropout(source_ids, training), unroll)
+            outputs, weights = self._attend(time_first(hidden), memory)  # (B, T, D), (B, T, S)
+        logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
+        if not return_attention_scores:
+            return logits
+        if weights is None:
+            raise ValueError('A model with attention="none" has no attention scores to return.')
+        return logits, weights
+
+    def encode(self, source_ids, training=None):
+        """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
+        mask = padding_mask(source_ids)  # (B, S)
+        steps_mask = ops.transpose(mask)[:, :, None]  # (S, B, 1)
+        unroll = may_unroll(training, source_ids)
+        sequence = self.source_embedding(source_ids)  # (B, S, D)
+        batch = ops.shape(source_ids)[0]
+        for forward, backward in zip(self.forward_cells, self.backward_cells, strict=True):
+            sequence = self.dropout_layer(sequence, training=training)
+            zeros = (ops.zeros((batch, self.hidden_dim // 2), dtype=self.compute_dtype),) * forward.num_states
+            directions, ends = [], []
+            for cell, reverse in ((forward, False), (backward, True)):
+                end, states = run_over_time(
+                    lambda carry, x, cell=cell: cell(x[0], carry, step_mask=x[1])[1],
+                    (time_first(cell.project(sequence)), steps_mask),
+                    zeros,
+                    reverse=reverse,
+                    unroll=unroll,
+                )
+                directions.append(states[0])
+                ends.append(end[0])
+            sequence = time_first(ops.concatenate(directions, axis=-1))  # (B, S, hidden)
+        value = self.dropout_layer(sequence, training=training)
+        memory = {"value": value, "mask": mask, "summary": ops.concatenate(ends, axis=-1)}
+        if self.attention_layer is not None:
+            memory["key"] = self.attention_layer.project_keys(value)
+        return memory
+
+    def initial_state(self, memory):
+        """The state before the first step, in tensors with leading axis B."""
+        batch, length = ops.shape(memory["mask"])
+        cells = []
+        for bridge in self.bridges:
+            start = bridge(memory["summary"])
+            cells.append((start,) + (ops.zeros_like(start),) * (CELLS[self.cell].num_states - 1))
+        state = {"cells": tuple(cells)}
+        if self.input_feeding:
+            state["output"] = ops.zeros((batch, self.embedding_dim), dtype=self.compute_dtype)
+        if self.attention_layer is not None:
+            state["attention"] = ops.zeros((batch, length), dtype="float32")
+            state["position"] = ops.zeros((batch,), dtype="float32")
+        return state
+
+    def step(self, token_ids, state, memory):
+        """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state."""
+        projected = self.decoder_cells[0].project(self.target_embedding(token_ids))  # (N, gates)
+        state = self._advance(projected, state, memory)
+        return self._logits(state.pop("_output")), state
+
+    def _advance(self, projected, state, memory, layer_dropout=None):
+        """One step of recurrence and attention. The attended output stands under "_output"."""
+        if self.input_feeding:
+            projected = projected + self.feed_projection(state["output"])
+        hidden, cells = self._run_cells(projected, state["cells"], layer_dropout)
+        new = {"cells": cells}
+        position = state["position"][:, None] if self.attention_mode == "local_m" and "position" in state else None
+        output, weights = self._attend(hidden[:, None, :], memory, position)
+        new["_output"] = output[:, 0]
+        if self.input_feeding:
+            new["output"] = new["_output"]
+        if weights is not None:
+            new["attention"] = weights[:, 0]
+            new["position"] = state["position"] + 1
+        return new
+
+    def _run_cells(self, projected, cells, layer_dropout):
+        hidden, new_cells = None, []
+        for i, (cell, states) in enumerate(zip(self.decoder_cells, cells, strict=True)):
+            if i > 0:
+                kept = hidden if layer_dropout is None else hidden * layer_dropout[i - 1]
+                projected = cell.project(kept)
+            hidden, states = cell(projected, states)
+            new_cells.append(states)
+        return hidden, tuple(new_cells)
+
+    def _layer_dropout(self, source_ids, training):
+        """One mask a sentence between two decoder layers, kept through time (Gal & Ghahramani, 2016)."""
+        if not training or self.num_layers == 1:
+            return None
+        ones = ops.ones((self.num_layers - 1, ops.shape(source_ids)[0], self.hidden_dim), dtype=self.compute_dtype)
+        return self.dropout_layer(ones, training=training)
+
+    def _recur(self, projected, cells, layer_dropout, unroll):
+        """The decoder's recurrence alone: hidden states (T, B, hidden) of its last layer."""
+        count = CELLS[self.cell].num_states
+
+        def step(carry, x):
+            nested = tuple(carry[i : i + count] for i in range(0, len(carry), count))
+            _, new_cells = self._run_cells(x[0], nested, layer_dropout)
+            return tuple(tensor for states in new_cells for tensor in states)
+
+        flat = tuple(tensor for states in cells for tensor in states)
+        _, stacked = run_over_time(step, (projected,), flat, unroll=unroll)
+        return stacked[-count], stacked
+
+    def _decode_feeding(self, projected, state, memory, unroll, training):
+        """The decoder with o_t fed back: outputs (B, T, D) and weights (B, T, S) or None."""
+        layer_dropout = self._layer_dropout(memory["mask"], training)
+        names = [name for name in ("output", "attention", "position") if name in state]
+        count = CELLS[self.cell].num_states
+
+        def pack(tree):
+            return tuple(t for states in tree["cells"] for t in states) + tuple(tree[name] for name in names)
+
+        def unpack(flat):
+            size = self.num_layers * count
+            cells = tuple(tuple(flat[i : i + count]) for i in range(0, size, count))
+            return {"cells": cells, **dict(zip(names, flat[size:], strict=True))}
+
+        def step(carry, x):
+            return pack(self._advance(x[0], unpack(carry), memory, layer_dropout))
+
+        _, stacked = run_over_time(step, (projected,), pack(state), unroll=unroll)
+        history = unpack(stacked)
+        weights = time_first(history["attention"]) if "attention" in history else None
+        return time_first(history["output"]), weights
+
+    def _attend(self, hidden, memory, position=None):
+        """o = tanh(W_c [c; s]) for queries (B, T, hidden), and the weights (B, T, S) or None."""
+        if self.attention_layer is None:
+            context, weights = ops.broadcast_to(memory["summary"][:, None, :], ops.shape(hidden)), None
+        else:
+            extra = {} if position is None else {"position": position}
+            context, weights = self.attention_layer(
+                hidden,
+                memory["value"],
+                attention_mask=memory["mask"][:, None, :],
+                projected_key=memory["key"],
+                return_attention_scores=True,
+                **extra,
+            )
+        return self.combine(ops.concatenate([context, hidden], axis=-1)), weights
+
+    def _logits(self, outputs):
+        if self.output_projection is not None:
+            logits = self.output_projection(outputs)
+        else:
+            table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
+            logits = ops.matmul(outputs, ops.transpose(table))
+        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def time_first(tensor):
+    """Swaps the first two axes: batch first <-> time first."""
+    return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
+
+
+def may_unroll(training, token_ids):
+    length = token_ids.shape[1]
+    return bool(training) and length is not None and length <= UNROLL_UP_TO
+
+
+def check_settings(**settings):
+    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    sizes = ("source_vocabulary_size", "target_vocabulary_size", "embedding_dim", "hidden_dim", "num_layers")
+    for name in (*sizes, "attention_window"):
+        value = settings[name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+    choices = {
+        "cell": tuple(CELLS),
+        "attention": ("additive", *LUONG_SCORES, "none"),
+        "attention_mode": ("global", "local_m", "local_p"),
+        "tie_embeddings": ("none", "target", "all"),
+    }
+    for name, allowed in choices.items():
+        if settings[name] not in allowed:
+            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
+    if settings["hidden_dim"] % 2:
+        raise ValueError(f"`hidden_dim` must be even. Received: hidden_dim={settings['hidden_dim']}")
+    if not 0 <= settings["dropout"] < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={settings['dropout']}")
+    if settings["attention_mode"] != "global" and settings["attention"] not in LUONG_SCORES:
+        raise ValueError(
+            f"`attention_mode` {settings['attention_mode']} needs one of Luong's scores {LUONG_SCORES}. "
+            f"Received: attention={settings['attention']}"
+        )
+    if settings["tie_embeddings"] == "all" and settings["source_vocabulary_size"] != settings["target_vocabulary_size"]:
+        raise ValueError(
+            '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
+            f"source_vocabulary_size={settings['source_vocabulary_size']}, "
+            f"target_vocabulary_size={settings['target_vocabulary_size']}"
+        )
