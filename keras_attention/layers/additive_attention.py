@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_attention.layers.masks import check_attention_mask, masked_softmax, zero_masked
+from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -48,12 +48,13 @@ class AdditiveAttention(keras.layers.Layer):
 
     def __init__(self, units, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
+        if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.units = units
         self.dropout = dropout
+        # Scores and softmax in at least float32: half precision overflows and ties.
         score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
         self.query_projection = keras.layers.Dense(
             units, use_bias=False, dtype=self.dtype_policy, name="query_projection"
@@ -70,11 +71,11 @@ class AdditiveAttention(keras.layers.Layer):
         self.built = True
 
     def project_keys(self, key, attention_mask=None):
-        """Returns U_a k (B, S, units), for the `projected_key` of many calls with the same keys (B, S, Dk)."""
-        check_attention_mask(attention_mask)
-        if attention_mask is not None:
-            key = zero_masked(key, ops.any(attention_mask, axis=1))
-        return self.key_projection(key)
+        """Returns U_a k (B, S, units), for the `projected_key` of many calls with the same keys (B, S, Dk).
+
+        The mask is needed only where masked keys may be NaN or infinite.
+        """
+        return self.key_projection(zero_masked(key, used_keys(attention_mask)))
 
     def call(
         self,
@@ -86,15 +87,9 @@ class AdditiveAttention(keras.layers.Layer):
         training=None,
         projected_key=None,
     ):
-        check_attention_mask(attention_mask)
-        key = value if key is None else key
-        if attention_mask is not None:
-            query = zero_masked(query, ops.any(attention_mask, axis=2))
-            value = zero_masked(value, ops.any(attention_mask, axis=1))
         if projected_key is None:
-            keys = self.project_keys(key, attention_mask)  # (B, S, units)
-        else:
-            keys = zero_masked(projected_key, None if attention_mask is None else ops.any(attention_mask, axis=1))
+            projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
+        query, keys, value = zero_unused(query, projected_key, value, attention_mask)
         queries = self.query_projection(query)  # (B, T, units)
         hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
         scores = self.score_projection(hidden)[..., 0]  # (B, T, S)
@@ -108,11 +103,9 @@ class AdditiveAttention(keras.layers.Layer):
         weights_shape = (*query_shape[:-1], value_shape[-2])
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
-    def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
-        context_shape, weights_shape = self.compute_output_shape(query.shape, value.shape, None, True)
-        context = keras.KerasTensor(context_shape, dtype=self.compute_dtype)
-        weights = keras.KerasTensor(weights_shape, dtype=keras.backend.result_type(self.compute_dtype, "float32"))
-        return (context, weights) if return_attention_scores else context
+    def compute_output_spec(self, *args, **kwargs):
+        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
         return {**super().get_config(), "units": self.units, "dropout": self.dropout}

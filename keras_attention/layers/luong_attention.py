@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_attention.layers.masks import check_attention_mask, masked_softmax, zero_masked
+from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
 
 SCORES = ("dot", "general", "concat")
 MODES = ("global", "local_m", "local_p")
@@ -71,9 +71,9 @@ class LuongAttention(keras.layers.Layer):
             raise ValueError(f"`score` must be one of {SCORES}. Received: score={score}")
         if mode not in MODES:
             raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode}")
-        if not isinstance(window, int) or window < 1:
+        if not is_positive_integer(window):
             raise ValueError(f"`window` must be a positive integer. Received: window={window}")
-        if units is not None and (not isinstance(units, int) or units < 1):
+        if units is not None and not is_positive_integer(units):
             raise ValueError(f"`units` must be a positive integer or None. Received: units={units}")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
@@ -110,14 +110,11 @@ class LuongAttention(keras.layers.Layer):
         return layer
 
     def project_keys(self, key, attention_mask=None):
-        """Returns what the score needs of the keys (B, S, Dk), for the `projected_key` of many calls: W_a k.
+        """Returns W_a k for the `projected_key` of many calls with the same keys k (B, S, Dk); for "dot" k itself.
 
-        The keys themselves for "dot". The layer must be built.
+        The layer must be built. The mask is needed only where masked keys may be NaN or infinite.
         """
-        check_attention_mask(attention_mask)
-        if attention_mask is not None:
-            key = zero_masked(key, ops.any(attention_mask, axis=1))
-        key = ops.cast(key, self.compute_dtype)
+        key = zero_masked(ops.cast(key, self.compute_dtype), used_keys(attention_mask))
         return key if self.score == "dot" else self.key_projection(key)
 
     def call(
@@ -131,16 +128,10 @@ class LuongAttention(keras.layers.Layer):
         projected_key=None,
         position=None,
     ):
-        check_attention_mask(attention_mask)
-        key = value if key is None else key
-        query, value = ops.cast(query, self.compute_dtype), ops.cast(value, self.compute_dtype)
-        if attention_mask is not None:
-            query = zero_masked(query, ops.any(attention_mask, axis=2))
-            value = zero_masked(value, ops.any(attention_mask, axis=1))
         if projected_key is None:
-            keys = self.project_keys(key, attention_mask)  # (B, S, ...)
-        else:
-            keys = zero_masked(projected_key, None if attention_mask is None else ops.any(attention_mask, axis=1))
+            projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, ...)
+        query, keys, value = (ops.cast(x, self.compute_dtype) for x in (query, projected_key, value))
+        query, keys, value = zero_unused(query, keys, value, attention_mask)
         scores = self._scores(query, keys)  # (B, T, S)
         if self.mode == "global":
             weights = masked_softmax(scores, attention_mask)
@@ -160,12 +151,17 @@ class LuongAttention(keras.layers.Layer):
 
     def _local_weights(self, query, scores, attention_mask, position):
         num_queries, num_keys = ops.shape(scores)[1:]
-        if position is None:
-            position = self._predict_position(query, attention_mask, num_keys) if self.mode == "local_p" else None
-        if position is None:
+        if position is None and self.mode == "local_m":
             position = ops.arange(num_queries)[None, :]  # (1, T)
-        position = ops.cast(position, self.score_dtype)
-        distance = ops.arange(num_keys, dtype=self.score_dtype) - position[:, :, None]  # (B, T, S)
+        elif position is None:
+            position = self._predict_position(query, attention_mask, num_keys)  # (B, T)
+        elif len(position.shape) != 2:
+            raise ValueError(
+                "`position` must broadcast to (batch, queries) and have these two axes. "
+                f"Received: position.shape={tuple(position.shape)}"
+            )
+        position = ops.cast(position, self.score_dtype)[:, :, None]  # (B, T, 1)
+        distance = ops.arange(num_keys, dtype=self.score_dtype) - position  # (B, T, S)
         mask = ops.abs(distance) <= self.window
         weights = masked_softmax(scores, mask if attention_mask is None else ops.logical_and(mask, attention_mask))
         if self.mode == "local_p":
@@ -173,23 +169,20 @@ class LuongAttention(keras.layers.Layer):
         return weights
 
     def _predict_position(self, query, attention_mask, num_keys):
-        logits = self.position_projection(ops.tanh(self.position_hidden(query)))[..., 0]  # (B, T)
-        length = num_keys
+        share = ops.sigmoid(self.position_projection(ops.tanh(self.position_hidden(query))))  # (B, T, 1)
+        mask = ops.ones((1, 1, num_keys), dtype="bool")
         if attention_mask is not None:
-            full_mask = ops.logical_and(attention_mask, ops.ones((1, 1, num_keys), dtype="bool"))
-            length = ops.sum(ops.cast(full_mask, logits.dtype), axis=2)  # (B, T)
-        return ops.cast(length, logits.dtype) * ops.sigmoid(logits)
+            mask = ops.logical_and(mask, attention_mask)
+        return ops.sum(share * ops.cast(mask, share.dtype), axis=2)  # (B, T)
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
         context_shape = (*query_shape[:-1], value_shape[-1])
         weights_shape = (*query_shape[:-1], value_shape[-2])
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
-    def compute_output_spec(self, query, value, *args, return_attention_scores=False, **kwargs):
-        context_shape, weights_shape = self.compute_output_shape(query.shape, value.shape, None, True)
-        context = keras.KerasTensor(context_shape, dtype=self.compute_dtype)
-        weights = keras.KerasTensor(weights_shape, dtype=self.score_dtype)
-        return (context, weights) if return_attention_scores else context
+    def compute_output_spec(self, *args, **kwargs):
+        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
         return {
@@ -200,3 +193,7 @@ class LuongAttention(keras.layers.Layer):
             "units": self.units,
             "dropout": self.dropout,
         }
+
+
+def is_positive_integer(number):
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0

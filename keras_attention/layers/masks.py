@@ -88,3 +88,35 @@ def zero_masked(inputs, mask):
     if mask is None:
         return inputs
     return ops.where(mask[..., None], inputs, ops.zeros_like(inputs))
+
+
+def used_keys(attention_mask):
+    """Marks the keys that at least one query may attend to.
+
+    Args:
+        attention_mask: bool tensor that broadcasts to (B, T, S), or None.
+
+    Returns:
+        bool, broadcasts to (B, S), or None.
+
+    Raises:
+        TypeError, ValueError: see `check_attention_mask`.
+    """
+    check_attention_mask(attention_mask)
+    return None if attention_mask is None else ops.any(attention_mask, axis=1)
+
+
+def zero_unused(query, key, value, attention_mask):
+    """Puts 0 in place of the queries, keys and values that the mask takes out of every pair.
+
+    Args:
+        query, key, value: tensors (B, T, Dq), (B, S, Dk), (B, S, Dv).
+        attention_mask: bool tensor that broadcasts to (B, T, S), or None.
+
+    Returns:
+        The three tensors.
+    """
+    if attention_mask is None:
+        return query, key, value
+    used = used_keys(attention_mask)
+    return zero_masked(query, ops.any(attention_mask, axis=2)), zero_masked(key, used), zero_masked(value, used)

@@ -1,0 +1,120 @@
+"""Vectors that tell a model where in its sequence a token stands."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LearnedPositionalEmbedding(keras.layers.Layer):
+    """Adds to every position a vector of its own, learned.
+
+        output[t] = input[t] + E[start + t]
+
+    Args:
+        max_length: int > 0, tokens. The longest sequence there are vectors for.
+        embeddings_initializer: how E (max_length, D) starts.
+
+    Call arguments:
+        inputs: float tensor (B, T, D).
+        start: int or scalar int tensor, the position of the first input, for decoding step by step. As a tensor it is
+            not checked against `max_length`.
+
+    Returns:
+        Tensor (B, T, D).
+
+    Raises:
+        ValueError: if `max_length` is out of range, or a sequence ends beyond it.
+
+    Source: Gehring et al. (2017), section 3.1, https://arxiv.org/abs/1705.03122; Devlin et al. (2019), section 3.
+    No differences.
+
+    Example:
+        layer = LearnedPositionalEmbedding(max_length=128)
+        outputs = layer(token_embeddings)
+    """
+
+    def __init__(self, max_length, embeddings_initializer="uniform", **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 1:
+            raise ValueError(f"`max_length` must be a positive integer. Received: max_length={max_length}")
+        self.max_length = max_length
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, input_shape):
+        shape = (self.max_length, input_shape[-1])
+        self.embeddings = self.add_weight(shape=shape, initializer=self.embeddings_initializer, name="embeddings")
+        self.built = True
+
+    def call(self, inputs, start=0):
+        _, length, dim = ops.shape(inputs)
+        end = (start if isinstance(start, int) else 0) + length
+        if isinstance(end, int) and end > self.max_length:
+            raise ValueError(
+                f"The sequence must end within `max_length`={self.max_length} positions. "
+                f"Received: inputs.shape={tuple(inputs.shape)}, start={start}"
+            )
+        table = ops.convert_to_tensor(self.embeddings)  # (max_length, D)
+        return inputs + ops.slice(table, (start, 0), (length, dim))  # (B, T, D)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        initializer = keras.initializers.serialize(self.embeddings_initializer)
+        return {**super().get_config(), "max_length": self.max_length, "embeddings_initializer": initializer}
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class SinusoidalPositionalEmbedding(keras.layers.Layer):
+    """Adds to every position sines and cosines of wavelengths from 2 pi to 10000 * 2 pi.
+
+        output[t, 2i]     = input[t, 2i]     + sin((start + t) / 10000^(2i / D))
+        output[t, 2i + 1] = input[t, 2i + 1] + cos((start + t) / 10000^(2i / D))
+
+    Whatever the compute dtype, the waves are computed in float32 and then cast.
+
+    Args:
+        max_wavelength: float > 0 (10000 in the paper). The longest wavelength, in units of 2 pi tokens.
+
+    Call arguments:
+        inputs: float tensor (B, T, D), D even.
+        start: int or scalar int tensor, the position of the first input, for decoding step by step.
+
+    Returns:
+        Tensor (B, T, D).
+
+    Raises:
+        ValueError: if `max_wavelength` is out of range or D is odd.
+
+    Source: Vaswani et al. (2017), section 3.5, https://arxiv.org/abs/1706.03762. No differences.
+
+    Example:
+        outputs = SinusoidalPositionalEmbedding()(token_embeddings)
+    """
+
+    def __init__(self, max_wavelength=10000.0, **kwargs):
+        super().__init__(**kwargs)
+        if max_wavelength <= 0:
+            raise ValueError(f"`max_wavelength` must be positive. Received: max_wavelength={max_wavelength}")
+        self.max_wavelength = max_wavelength
+
+    def build(self, input_shape):
+        if input_shape[-1] % 2:
+            raise ValueError(f"The width of the inputs must be even. Received: inputs.shape={tuple(input_shape)}")
+        self.built = True
+
+    def call(self, inputs, start=0):
+        _, length, dim = ops.shape(inputs)
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        rates = self.max_wavelength ** -(np.arange(0, dim, 2) / dim)  # (D/2,)
+        positions = ops.cast(ops.arange(length) + start, dtype)  # (T,)
+        angles = positions[:, None] * ops.cast(rates, dtype)  # (T, D/2)
+        waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, D/2, 2)
+        return inputs + ops.cast(ops.reshape(waves, (length, dim)), inputs.dtype)  # (B, T, D)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "max_wavelength": self.max_wavelength}
