@@ -26,8 +26,7 @@ class LastWeights:
 
     def add(self, model):
         """Remembers the trainable variables as they are now, and forgets the oldest beyond `count`."""
-        snapshot = [keras.ops.convert_to_numpy(v.value).copy() for v in model.trainable_variables]
-        self.snapshots = [*self.snapshots, snapshot][-self.count :]
+        self.snapshots = [*self.snapshots, copy_weights(model)][-self.count :]
 
     def average(self):
         """The mean of the kept weights, a list of arrays, computed in float64. `None` where nothing is kept yet."""
@@ -59,11 +58,17 @@ def use_exponential_average(optimizer, decay):
 
 def exponential_average(model, optimizer):
     """The exponential average that `optimizer` keeps, a list of arrays; see `use_exponential_average`."""
-    own = [keras.ops.convert_to_numpy(v.value).copy() for v in model.trainable_variables]
+    own = copy_weights(model)
     optimizer.finalize_variable_values(model.trainable_variables)
-    average = [keras.ops.convert_to_numpy(v.value).copy() for v in model.trainable_variables]
+    average = copy_weights(model)
     assign_weights(model, own)
     return average
+
+
+def copy_weights(model):
+    """The trainable variables as a list of arrays of at least float32, which the model no longer touches."""
+    arrays = [keras.ops.convert_to_numpy(v.value) for v in model.trainable_variables]
+    return [array.astype(np.result_type(array.dtype, "float32"), copy=True) for array in arrays]
 
 
 def assign_weights(model, arrays):
@@ -83,7 +88,7 @@ def averaged_weights(model, arrays):
     if arrays is None:
         yield model
         return
-    own = [keras.ops.convert_to_numpy(v.value).copy() for v in model.trainable_variables]
+    own = copy_weights(model)
     assign_weights(model, arrays)
     try:
         yield model

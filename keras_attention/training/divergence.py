@@ -20,18 +20,25 @@ def check_finite(result, optimizer, *, epoch, step):
         epoch, step: ints counted from 1, for the message.
 
     Raises:
-        TrainingDivergedError: if loss or gradient norm is not finite.
+        TrainingDivergedError: if loss, gradient norm or weights are not finite.
     """
     loss = float(result.loss_sum)
-    norm = float(result.gradient_norm)
-    if math.isfinite(loss) and math.isfinite(norm):
+    gradient_norm = float(result.gradient_norm)
+    if not math.isfinite(loss):
+        what = f"the loss is {loss}"
+    elif not math.isfinite(float(result.weight_norm)):
+        what = f"the norm of the weights is {float(result.weight_norm)}"
+    elif not math.isfinite(gradient_norm) and not _may_overflow(optimizer):
+        what = f"the gradient norm is {gradient_norm}"
+    else:
         return
-    # The loss scale halves at each overflow until the gradients fit; below 1 the true gradients are infinite.
-    scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    if math.isfinite(loss) and scales_loss and float(optimizer.dynamic_scale.value) >= 1.0:
-        return
-    what = f"the gradient norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
     raise TrainingDivergedError(
-        f"Training diverged in epoch {epoch}, step {step}: {what}. The update was not applied and nothing was saved. "
+        f"Training diverged in epoch {epoch}, step {step}: {what}. Nothing was saved since. "
         "Expected finite numbers: try a lower learning rate, a longer warm-up or gradient clipping."
     )
+
+
+def _may_overflow(optimizer):
+    """The loss scale halves at each overflow until the gradients fit; below 1 the true gradients are infinite."""
+    scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    return scales_loss and float(keras.ops.convert_to_numpy(optimizer.dynamic_scale.value)) >= 1.0

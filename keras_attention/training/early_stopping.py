@@ -44,3 +44,18 @@ class EarlyStopping:
     def should_stop(self):
         """Whether `patience` validations have passed without a better score."""
         return self.patience is not None and self.waited >= self.patience
+
+    def reason(self):
+        """Why the training stops, for people."""
+        return (
+            f"{self.monitor} has not improved for {self.waited} validations "
+            f"(best {self.best if self.best is None else round(self.best, 4)} in epoch {self.best_epoch})"
+        )
+
+    def state(self):
+        """What a checkpoint keeps, a dict that fits into JSON."""
+        return {"best": self.best, "best_epoch": self.best_epoch, "waited": self.waited}
+
+    def restore(self, state):
+        """Puts back what `state` gave."""
+        self.best, self.best_epoch, self.waited = state["best"], state["best_epoch"], state["waited"]

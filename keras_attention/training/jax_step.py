@@ -5,7 +5,7 @@ import functools
 import jax
 import keras
 
-from keras_attention.training.train_step import StepResult, clip_by_global_norm
+from keras_attention.training.train_step import StepResult, clip_by_norm, global_norm
 
 
 class JaxStep:
@@ -51,7 +51,8 @@ class JaxStep:
             return loss * scale, (loss, extra)
 
         gradients, (loss, (*counts, new_non_trainable)) = jax.grad(scaled_loss, has_aux=True)(trainable)
-        gradients, norm = clip_by_global_norm(gradients, self.clip_norm, scale)
+        norm = global_norm(gradients) / scale
+        gradients = clip_by_norm(gradients, norm, self.clip_norm)
         may_apply = jax.numpy.isfinite(loss)
         if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
             may_apply = may_apply & jax.numpy.isfinite(norm)
@@ -60,4 +61,4 @@ class JaxStep:
             lambda: self.optimizer.stateless_apply(optimizer_state, gradients, trainable),
             lambda: (trainable, optimizer_state),
         )
-        return [trainable, new_non_trainable, optimizer_state], StepResult(*counts, norm)
+        return [trainable, new_non_trainable, optimizer_state], StepResult(*counts, norm, global_norm(trainable))

@@ -1,53 +1,88 @@
 """What a training shows while it runs: a progress bar for each epoch, and TensorBoard on request."""
 
+import sys
 import time
 
 import keras
 
+from keras_attention.errors import UserError
+
 
 class EpochBar:
-    """Keras's progress bar over the steps of one epoch, drawn at most five times a second.
+    """Keras's progress bar over the steps of one epoch, with loss, accuracy, tokens/s, learning rate and time left.
+
+    It is drawn at most five times a second on a terminal, and every ten seconds elsewhere.
 
     Args:
-        epoch: int, counted from 1.
         epochs: int or None, how many there will be.
         steps: int, steps in the epoch.
-        first_step: int, steps done before, when a training is resumed.
+        progress: `Progress`, which the bar reads.
+        rate: callable giving the learning rate; only called when something is drawn.
         verbose: 0 draws nothing, 1 a bar, 2 one line at the end.
     """
 
-    def __init__(self, epoch, epochs, steps, first_step, verbose):
+    def __init__(self, epochs, steps, progress, rate, verbose):
+        self.progress = progress
+        self.rate = rate
         self.verbose = verbose
-        self._started = time.perf_counter()
-        self._drawn = 0.0
-        self._tokens_before = None
+        self._interval = 0.2 if sys.stdout.isatty() else 10.0
+        self._started = self._drawn = time.perf_counter()
+        self._tokens_before = progress.tokens  # which a resumed epoch has already, and which say nothing about speed
         if verbose:
-            print(f"Epoch {epoch}" + (f"/{epochs}" if epochs else ""), flush=True)
+            print(f"Epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else ""), flush=True)
         self._bar = keras.utils.Progbar(
             steps, verbose=verbose, unit_name="step", stateful_metrics=["loss", "accuracy", "tokens/s", "rate"]
         )
-        self._first_step = first_step
 
-    def update(self, step, sums, rate, last=False):
-        """Shows the state after `step` steps of the epoch.
-
-        Args:
-            step: int, steps done in this epoch.
-            sums: dict with "loss_sum", "tokens" and "correct" of the epoch so far.
-            rate: callable giving the learning rate; only called when something is drawn.
-            last: bool, draw in any case and end the line.
-        """
+    def update(self, last=False):
+        """Draws, if it is time to; with `last` in any case, and ends the line."""
         now = time.perf_counter()
-        if self._tokens_before is None:  # what a resumed epoch had already does not count as speed
-            self._tokens_before = sums["tokens"] if step > self._first_step + 1 else 0.0
-        if not self.verbose or (not last and now - self._drawn < 0.2):
+        if not self.verbose or (not last and now - self._drawn < self._interval):
             return
         self._drawn = now
-        tokens = max(sums["tokens"], 1.0)
+        tokens = max(self.progress.tokens, 1.0)
+        speed = (self.progress.tokens - self._tokens_before) / max(now - self._started, 1e-9)
         values = [
-            ("loss", sums["loss_sum"] / tokens),
-            ("accuracy", sums["correct"] / tokens),
-            ("tokens/s", round((sums["tokens"] - self._tokens_before) / max(now - self._started, 1e-9))),
-            ("rate", rate()),
+            ("loss", self.progress.loss_sum / tokens),
+            ("accuracy", self.progress.correct / tokens),
+            ("tokens/s", round(speed)),
+            ("rate", self.rate()),
         ]
-        self._bar.update(step, values, finalize=last)
+        self._bar.update(self.progress.epoch_step, values, finalize=last)
+
+
+class EpochLog:
+    """Writes the numbers of each epoch for TensorBoard, which need not be installed for that.
+
+    Args:
+        folder: path, or None to write nothing.
+
+    Raises:
+        UserError: if TensorFlow is not installed, or the folder cannot be written.
+    """
+
+    def __init__(self, folder):
+        self._writer = None
+        if folder is None:
+            return
+        try:
+            import tensorflow as tf
+        except ImportError as error:
+            raise UserError(f"`log_dir` needs TensorFlow, which is not installed. Received: {folder}") from error
+        try:
+            self._writer = tf.summary.create_file_writer(str(folder))
+        except tf.errors.OpError as error:
+            raise UserError(f"`log_dir` must be a writable folder. Received: {folder} ({error.message})") from error
+        self._write = tf.summary.write
+        # What `tf.summary.scalar` would write; that function wants the package tensorboard.
+        self._metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
+
+    def write(self, entry):
+        """Writes every number of one entry of the history at its step."""
+        if self._writer is None:
+            return
+        with self._writer.as_default(step=entry["steps"]):
+            for name, value in entry.items():
+                if name not in ("epoch", "steps"):
+                    self._write(name, float(value), metadata=self._metadata)
+        self._writer.flush()

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_attention.training.train_step import StepResult, clip_by_global_norm
+from keras_attention.training.train_step import StepResult, clip_by_norm, global_norm
 
 
 class TensorFlowStep:
@@ -37,12 +37,13 @@ class TensorFlowStep:
             tf.zeros(v.shape, v.dtype) if g is None else tf.convert_to_tensor(g)
             for g, v in zip(tape.gradient(scaled_loss, [v.value for v in variables]), variables, strict=True)
         ]
-        gradients, norm = clip_by_global_norm(gradients, self.clip_norm, self.optimizer.scale_loss(tf.constant(1.0)))
+        norm = global_norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
+        gradients = clip_by_norm(gradients, norm, self.clip_norm)
         may_apply = tf.math.is_finite(loss)
         if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
             may_apply = tf.logical_and(may_apply, tf.math.is_finite(norm))
         tf.cond(may_apply, lambda: self._apply(gradients, variables), lambda: None)
-        return (*counts, norm)
+        return (*counts, norm, global_norm([v.value for v in variables]))
 
     def _apply(self, gradients, variables):
         self.optimizer.apply(gradients, variables)

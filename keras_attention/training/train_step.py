@@ -11,13 +11,15 @@ class StepResult(NamedTuple):
     """What one update tells; scalar tensors of the backend.
 
     `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch; `gradient_norm` is the global
-    norm before clipping. Where loss or norm is not finite, nothing was updated.
+    norm before clipping. Where loss or norm is not finite, nothing was updated. `weight_norm` is the global norm of the
+    weights after the update: a NaN weight can hide from the loss behind a ReLU, but not from this.
     """
 
     loss_sum: object
     tokens: object
     correct: object
     gradient_norm: object
+    weight_norm: object
 
 
 def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, jit_compile=True, pad_id=0):
@@ -65,23 +67,19 @@ def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, ji
     raise ValueError(f'The backend must be "tensorflow" or "jax". Received: backend="{keras.backend.backend()}"')
 
 
-def clip_by_global_norm(gradients, clip_norm, scale=1.0):
-    """Scales all gradients down together where their global norm exceeds `clip_norm`.
+def global_norm(tensors):
+    """The root of the summed squares of all numbers in a list of tensors, a float32 scalar."""
+    ops = keras.ops
+    squares = [ops.sum(ops.square(ops.cast(tensor, "float32"))) for tensor in tensors]
+    return ops.sqrt(sum(squares[1:], squares[0]))
 
-    Args:
-        gradients: list of tensors, `scale` times the true gradients.
-        clip_norm: float > 0, or None to leave the gradients as they are.
-        scale: float or scalar tensor, the loss scale.
 
-    Returns:
-        The pair of gradients and the global norm of the true ones before clipping, float32.
+def clip_by_norm(gradients, norm, clip_norm):
+    """Scales all gradients down together where their global norm `norm` exceeds `clip_norm` (None: never).
 
     Source: Pascanu et al. (2013), algorithm 1, over all weights at once.
     """
-    ops = keras.ops
-    squares = [ops.sum(ops.square(ops.cast(gradient, "float32") / scale)) for gradient in gradients]
-    norm = ops.sqrt(sum(squares[1:], squares[0]))
-    if clip_norm is not None:
-        factor = clip_norm / ops.maximum(norm, clip_norm)
-        gradients = [gradient * ops.cast(factor, gradient.dtype) for gradient in gradients]
-    return gradients, norm
+    if clip_norm is None:
+        return gradients
+    factor = clip_norm / keras.ops.maximum(norm, clip_norm)
+    return [gradient * keras.ops.cast(factor, gradient.dtype) for gradient in gradients]

@@ -1,0 +1,180 @@
+"""Checkpoint folders that are whole or not there: written aside, hashed, renamed; the last two are kept."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.errors import UserError
+
+ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
+_NAME = re.compile(r"step-(\d{9,})")
+_UNFINISHED = "unfinished-"
+
+
+def check_folder(folder, resume):
+    """Makes the folder, and finds out before any training whether checkpoints can be written there.
+
+    Args:
+        folder: path.
+        resume: bool, whether the training goes on from what is there.
+
+    Raises:
+        UserError: if nothing can be written there, or it holds checkpoints and `resume` is False.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f"{_UNFINISHED}probe-{os.getpid()}"
+        probe.write_bytes(b"probe")
+        probe.unlink()
+    except OSError as error:
+        raise UserError(
+            f"Checkpoints cannot be written to {folder}: {error.strerror}. Expected a writable folder."
+        ) from error
+    if not resume and _checkpoints(folder):
+        raise UserError(
+            f"{folder} already holds checkpoints of another training. "
+            "Resume that training, or choose an empty folder for this one."
+        )
+
+
+def write(folder, step, arrays, state, keep=2):
+    """Writes the checkpoint `folder/step-<step>` and removes all but the `keep` newest.
+
+    The files are written into a temporary folder beside it and flushed to the disk; the manifest with size and sha256
+    of each comes last; then the folder is renamed. At no instant does a reader see half a checkpoint, and one that was
+    there before is only removed when the new one is in place.
+
+    Args:
+        folder: path of an existing folder.
+        step: int >= 0, steps trained so far.
+        arrays: dict from str to NumPy array.
+        state: dict that fits into JSON.
+        keep: int > 0.
+
+    Returns:
+        The path of the checkpoint.
+
+    Raises:
+        UserError: if it cannot be written; earlier checkpoints stay as they were.
+    """
+    folder = Path(folder)
+    target = folder / f"step-{step:09d}"
+    unfinished = folder / f"{_UNFINISHED}{target.name}"
+    try:
+        for leftover in folder.glob(f"{_UNFINISHED}*"):  # of a run that was killed while it wrote
+            shutil.rmtree(leftover)
+        unfinished.mkdir()
+        _write_file(unfinished / ARRAYS, lambda file: np.savez(file, allow_pickle=False, **arrays))
+        _write_file(unfinished / STATE, lambda file: file.write(json.dumps(state, indent=1).encode()))
+        files = {name: _size_and_hash(unfinished / name) for name in (ARRAYS, STATE)}
+        _write_file(unfinished / MANIFEST, lambda file: file.write(json.dumps({"files": files}, indent=1).encode()))
+        _flush_folder(unfinished)
+        if target.exists():
+            shutil.rmtree(target)
+        unfinished.rename(target)
+        _flush_folder(folder)
+        # What is ahead of the newest was damaged, or left behind when the training went on from an older one.
+        behind = [path for path in _checkpoints(folder) if path.name <= target.name]
+        for path in _checkpoints(folder):
+            if path not in behind[-keep:]:
+                shutil.rmtree(path)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise UserError(
+            f"The checkpoint {target} could not be written: {error.strerror}. Earlier checkpoints are untouched; "
+            "free some space or mend the permissions, then resume."
+        ) from error
+    return target
+
+
+def latest_valid(folder):
+    """The newest checkpoint whose files all agree with its manifest.
+
+    Damaged ones are passed over with a warning that names the file and what is wrong with it.
+
+    Args:
+        folder: path.
+
+    Returns:
+        The path of the checkpoint, or None where the folder holds no checkpoint at all.
+
+    Raises:
+        UserError: if there are checkpoints but none is whole.
+    """
+    paths = _checkpoints(Path(folder))
+    for path in reversed(paths):
+        fault = _fault(path)
+        if fault is None:
+            return path
+        warnings.warn(f"Checkpoint passed over: {fault}", stacklevel=2)
+    if paths:
+        raise UserError(
+            f"{folder} holds {len(paths)} checkpoints but none is whole: {fault}. "
+            "Expected at least one undamaged checkpoint; choose an empty folder to start from the beginning."
+        )
+    return None
+
+
+def read(path):
+    """Reads a checkpoint that `latest_valid` has found whole.
+
+    Returns:
+        The pair of arrays and state as they were given to `write`.
+    """
+    with np.load(Path(path) / ARRAYS, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return arrays, json.loads((Path(path) / STATE).read_text())
+
+
+def _checkpoints(folder):
+    """All checkpoint folders, oldest first, damaged or not."""
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(paths, key=lambda path: int(_NAME.fullmatch(path.name)[1]))
+
+
+def _fault(path):
+    """What is wrong with a checkpoint, with the name of the file, or None."""
+    try:
+        files = json.loads((path / MANIFEST).read_text())["files"]
+        expected = {name: (files[name]["size"], files[name]["sha256"]) for name in (ARRAYS, STATE)}
+    except OSError as error:
+        return f"{path / MANIFEST}: {error.strerror}"
+    except (ValueError, KeyError, TypeError):
+        return f"{path / MANIFEST} is not a manifest"
+    for name, (size, sha256) in expected.items():
+        try:
+            found = _size_and_hash(path / name)
+        except OSError as error:
+            return f"{path / name}: {error.strerror}"
+        if found["size"] != size:
+            return f"{path / name} has {found['size']} bytes instead of {size}"
+        if found["sha256"] != sha256:
+            return f"{path / name} has changed since it was written (sha256 differs)"
+    return None
+
+
+def _write_file(path, write):
+    with open(path, "xb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _size_and_hash(path):
+    with open(path, "rb") as file:
+        return {"size": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _flush_folder(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

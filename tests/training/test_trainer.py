@@ -1,0 +1,165 @@
+import keras
+import numpy as np
+import pytest
+from training.tiny_run import TinyBatches, TinyModel, arrays_of, run, untimed
+
+
+def constant_validation(model):
+    return {"val_loss": 1.0}
+
+
+def test_the_loss_falls():
+    result, _, _ = run(epochs=11)
+    losses = [entry["loss"] for entry in result.history]
+    assert losses[-1] < 0.3 * losses[0]
+    assert result.history[-1]["accuracy"] > 0.9
+    assert [entry["epoch"] for entry in result.history] == list(range(1, 12))
+    assert result.steps == 77
+    assert result.stopped_because == "all 11 epochs are done"
+
+
+def test_max_steps_ends_within_an_epoch():
+    result, _, optimizer = run(max_steps=9)
+    assert result.steps == int(optimizer.iterations) == 9
+    assert result.stopped_because == "the limit of 9 steps is reached"
+    assert len(result.history) == 2  # the second epoch is in it as far as it went
+
+
+def test_time_limit_ends_the_training_and_says_so():
+    result, _, _ = run(time_limit_s=0.5, batches=TinyBatches(steps=1000003))
+    assert "time limit of 0.5 s" in result.stopped_because
+    assert 0.5 <= result.seconds < 20
+
+
+def test_resume_is_exact_in_the_middle_of_an_epoch(tmp_path):
+    arguments = {"epochs": 3, "average_last": 2, "clip_norm": 0.5, "label_smoothing": 0.1}
+    undisturbed, *expected = run(**arguments)
+    with pytest.raises(OSError, match="the data went away"):
+        run(batches=TinyBatches(fail_at=(1, 4)), checkpoint_dir=tmp_path, checkpoint_every=3, **arguments)
+    resumed, *found = run(checkpoint_dir=tmp_path, resume=True, **arguments)
+    assert untimed(resumed.history) == untimed(undisturbed.history)
+    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_dropout_generators_are_among_the_saved_variables():
+    model = TinyModel()
+    run(model=model, max_steps=3)
+    states = [v for v in model.variables if "seed_generator_state" in v.path]
+    assert len(states) == 1
+    assert int(states[0].numpy()[1]) == 3  # one draw a step
+
+
+@pytest.mark.parametrize("kept", [{"ema_decay": 0.7}, {"restore_best": True, "validate": constant_validation}])
+def test_resume_is_exact_with_what_is_kept_besides(tmp_path, kept):
+    undisturbed, *expected = run(epochs=3, **kept)
+    run(max_steps=10, checkpoint_dir=tmp_path, **kept)
+    resumed, *found = run(epochs=3, checkpoint_dir=tmp_path, resume=True, **kept)
+    assert untimed(resumed.history) == untimed(undisturbed.history)
+    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_a_finished_training_resumes_to_the_same_end(tmp_path):
+    first, *expected = run(epochs=2, average_last=2, checkpoint_dir=tmp_path)
+    again, *found = run(epochs=2, average_last=2, checkpoint_dir=tmp_path, resume=True)
+    assert again.stopped_because == "all 2 epochs are done"
+    assert untimed(again.history) == untimed(first.history)
+    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"label_smoothing": 0.2}, "`train.label_smoothing` was 0.0 and is now 0.2"),
+        ({"optimizer": keras.optimizers.SGD}, "`optimizer.class` was 'Adam' and is now 'SGD'"),
+        ({"batches": TinyBatches(seed=1)}, "`data.sha256_of_first_batch` was"),
+        ({"config": {"dropout": 0.5}}, "`config.dropout` was None and is now 0.5"),
+    ],
+)
+def test_resume_with_another_setting_names_it(tmp_path, changed, named):
+    run(max_steps=2, checkpoint_dir=tmp_path)
+    if "optimizer" in changed:
+        changed = {"optimizer": changed["optimizer"](0.1)}
+    with pytest.raises(ValueError, match="made with another setting") as error:
+        run(max_steps=4, checkpoint_dir=tmp_path, resume=True, **changed)
+    assert named in str(error.value)
+
+
+def test_a_second_training_does_not_overwrite_the_first(tmp_path):
+    run(max_steps=2, checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="already holds checkpoints"):
+        run(max_steps=2, checkpoint_dir=tmp_path)
+
+
+def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, capsys):
+    run(max_steps=1, checkpoint_dir=tmp_path, resume=True, verbose=2)
+    assert "No checkpoint found: starting from the beginning." in capsys.readouterr().out
+
+
+def test_patience_stops_and_the_best_is_restored():
+    scores = iter([3.0, 1.0, 2.0, 2.0, 2.0])
+    seen = []
+
+    def validate(model):
+        seen.append(model.get_weights()[0].copy())
+        return {"val_loss": next(scores)}
+
+    result, model, _ = run(epochs=5, validate=validate, patience=2, restore_best=True)
+    assert (result.best, result.best_epoch, len(result.history)) == (1.0, 2, 4)
+    assert "val_loss has not improved for 2 validations (best 1.0 in epoch 2)" in result.stopped_because
+    np.testing.assert_array_equal(model.get_weights()[0], seen[1])
+
+
+def test_average_is_what_is_validated_and_what_is_kept():
+    ends, validated = [], []
+
+    class Watched(TinyBatches):
+        def epoch(self, epoch):
+            if epoch:
+                ends.append(model.get_weights()[0].copy())
+            return super().epoch(epoch)
+
+    def validate(model):
+        validated.append(model.get_weights()[0].copy())
+        return {"val_bleu": 1.0}
+
+    model = TinyModel()
+    run(model=model, batches=Watched(), epochs=4, average_last=3, validate=validate, monitor="val_bleu")
+    # The model has its own weights again after each validation, so `ends` are the ends of epochs 1 to 3.
+    np.testing.assert_allclose(validated[2], np.mean(ends, axis=0), atol=1e-7)
+    assert np.abs(validated[2] - ends[2]).max() > 1e-3
+    np.testing.assert_array_equal(model.get_weights()[0], validated[3])
+
+
+def test_two_averages_are_refused():
+    with pytest.raises(ValueError, match=r"Received: average_last=2, ema_decay=0\.9"):
+        run(epochs=1, average_last=2, ema_decay=0.9)
+
+
+def test_an_end_must_be_given():
+    with pytest.raises(ValueError, match="`epochs`, `max_steps` and `time_limit_s`"):
+        run()
+
+
+def test_empty_batches_are_refused():
+    with pytest.raises(ValueError, match="must not be empty"):
+        run(batches=TinyBatches(steps=0), epochs=1)
+
+
+def test_tensorboard_is_written_on_request(tmp_path):
+    run(epochs=2, log_dir=tmp_path / "log", validate=constant_validation)
+    from tensorflow.python.summary.summary_iterator import summary_iterator
+
+    (path,) = (tmp_path / "log").iterdir()
+    tags = {value.tag for event in summary_iterator(str(path)) for value in event.summary.value}
+    assert {"loss", "accuracy", "rate", "val_loss", "seconds"} <= tags
+
+
+def test_the_bar_shows_what_matters(capsys):
+    run(epochs=2, verbose=1)
+    out = capsys.readouterr().out
+    assert "Epoch 2/2" in out
+    for word in ("7/7", "loss:", "accuracy:", "tokens/s:", "rate:", "Training ended: all 2 epochs are done."):
+        assert word in out

@@ -1,0 +1,115 @@
+"""A training of a second or two: imported by the tests, and run as a program by those that kill it."""
+
+import argparse
+import hashlib
+import json
+import time
+
+import keras
+import numpy as np
+
+from keras_attention.training.schedules import InverseSquareRoot
+from keras_attention.training.trainer import train
+
+VOCABULARY, WIDTH = 29, 11
+SHAPES = [(3, 5), (2, 7)]  # two batch shapes, so that more than one function is compiled
+
+
+class TinyModel(keras.Model):
+    """Embedding, dropout, projection; seeded, so that two of them start equal."""
+
+    def __init__(self, dropout=0.3, dtype=None):
+        super().__init__(dtype=dtype)
+        uniform = keras.initializers.RandomUniform(seed=3)
+        self.embedding = keras.layers.Embedding(VOCABULARY, WIDTH, embeddings_initializer=uniform, dtype=dtype)
+        self.dropout = keras.layers.Dropout(dropout, seed=17, dtype=dtype)
+        glorot = keras.initializers.GlorotUniform(seed=5)
+        self.projection = keras.layers.Dense(VOCABULARY, kernel_initializer=glorot, dtype=dtype)
+
+    def call(self, inputs, training=None):
+        return self.projection(self.dropout(self.embedding(inputs["source_ids"]), training=training))
+
+
+class TinyBatches:
+    """The label of a token is its successor. A pure function of (seed, epoch), as the real ones are."""
+
+    def __init__(self, steps=7, seed=0, pause=0.0, fail_at=None):
+        self.steps = steps
+        self.seed = seed
+        self.pause = pause
+        self.fail_at = fail_at  # (epoch, step) at which the disk, say, breaks
+
+    def epoch(self, epoch):
+        return TinyEpoch(self, epoch)
+
+
+class TinyEpoch:
+    def __init__(self, batches, epoch):
+        self.batches = batches
+        self.number = epoch
+
+    def __len__(self):
+        return self.batches.steps
+
+    def __getitem__(self, step):
+        if self.batches.fail_at == (self.number, step):
+            raise OSError("the data went away")
+        time.sleep(self.batches.pause)
+        rng = np.random.default_rng((self.batches.seed, self.number, step))
+        tokens = rng.integers(1, VOCABULARY, SHAPES[step % 2]).astype("int32")
+        labels = tokens % (VOCABULARY - 1) + 1
+        labels[0, 3:] = 0  # padding
+        return {"source_ids": tokens, "labels": labels.astype("int32")}
+
+
+def make_optimizer():
+    return keras.optimizers.Adam(InverseSquareRoot(0.05, 13))
+
+
+def run(model=None, optimizer=None, batches=None, **arguments):
+    """Trains quietly; returns (result, model, optimizer)."""
+    model = model or TinyModel()
+    optimizer = optimizer or make_optimizer()
+    result = train(model, optimizer, batches or TinyBatches(), **{"verbose": 0, "jit_compile": False, **arguments})
+    return result, model, optimizer
+
+
+def arrays_of(model, optimizer):
+    """Every variable, with the states of the random generators."""
+    return [keras.ops.convert_to_numpy(v.value).copy() for v in [*model.variables, *optimizer.variables]]
+
+
+def untimed(history):
+    """The history without what a clock measured."""
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in history]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--checkpoint_every", type=int, default=1)
+    parser.add_argument("--file_limit", type=int)
+    flags = parser.parse_args()
+    if flags.file_limit is not None:
+        import resource
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (flags.file_limit, flags.file_limit))
+    print("started", flush=True)
+    result, model, optimizer = run(
+        batches=TinyBatches(pause=flags.pause),
+        epochs=flags.epochs,
+        checkpoint_dir=flags.folder,
+        checkpoint_every=flags.checkpoint_every,
+        average_last=2,
+        resume=True,
+    )
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays_of(model, optimizer)))
+    print(json.dumps({"sha256": digest.hexdigest(), "history": untimed(result.history)}))
+
+
+if __name__ == "__main__":
+    main()
