@@ -108,7 +108,7 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
         _, length, dim = ops.shape(inputs)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         rates = self.max_wavelength ** -(np.arange(0, dim, 2) / dim)  # (D/2,)
-        positions = ops.cast(ops.arange(length) + start, dtype)  # (T,)
+        positions = ops.arange(length, dtype=dtype) + ops.cast(start, dtype)  # (T,)
         angles = positions[:, None] * ops.cast(rates, dtype)  # (T, D/2)
         waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, D/2, 2)
         return inputs + ops.cast(ops.reshape(waves, (length, dim)), inputs.dtype)  # (B, T, D)
