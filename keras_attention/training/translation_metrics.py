@@ -1,0 +1,126 @@
+"""BLEU in the two traditions of the literature, which must never share a column, and chrF."""
+
+from typing import NamedTuple
+
+from keras_attention.errors import UserError
+
+
+class Score(NamedTuple):
+    """A score in [0, 100] and the signature of sacrebleu that says how it was computed."""
+
+    score: float
+    signature: str
+
+
+class LengthRange(NamedTuple):
+    """BLEU over the sentences with at_least <= source words < less_than (None: no limit); None for no sentence."""
+
+    at_least: int
+    less_than: int | None
+    sentences: int
+    bleu: float | None
+
+
+def bleu_tradition_a(hypotheses, references, language):
+    """BLEU-4 of lower-cased text that sacremoses has tokenised on both sides.
+
+    Args:
+        hypotheses: list of str, detokenised.
+        references: list of str, detokenised, one for each hypothesis.
+        language: str, the language code for the tokeniser, such as "de".
+
+    Returns:
+        `Score`; the signature ends with the tokeniser.
+
+    Raises:
+        UserError: if the two lists are empty or of different lengths.
+    """
+    import sacremoses
+    from sacrebleu.metrics import BLEU
+
+    _check(hypotheses, references)
+    tokenizer = sacremoses.MosesTokenizer(lang=language)
+
+    def prepare(texts):
+        return [tokenizer.tokenize(text.lower(), return_str=True, escape=False) for text in texts]
+
+    bleu = BLEU(lowercase=True, tokenize="none", force=True)  # force: it is meant to be tokenised already
+    score = bleu.corpus_score(prepare(hypotheses), [prepare(references)]).score
+    return Score(score, f"{bleu.get_signature()}|moses:{language}-{sacremoses.__version__}")
+
+
+def bleu_tradition_b(hypotheses, references):
+    """BLEU-4 of cased, detokenised text with sacrebleu's 13a tokeniser.
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, or of lists of one or more str where a sentence has several references.
+
+    Returns:
+        `Score`.
+
+    Raises:
+        UserError: if the two lists are empty or of different lengths.
+    """
+    from sacrebleu.metrics import BLEU
+
+    return _corpus_score(BLEU(tokenize="13a"), hypotheses, references)
+
+
+def chrf(hypotheses, references):
+    """chrF2, the character n-gram F-score; arguments, result and errors as in `bleu_tradition_b`."""
+    from sacrebleu.metrics import CHRF
+
+    return _corpus_score(CHRF(), hypotheses, references)
+
+
+def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
+    """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, or what `bleu` takes.
+        sources: list of str; their length is counted in words between white space.
+        edges: rising ints > 0 where a new range begins: (11, 21) gives 0-10, 11-20 and 21 or more words.
+        bleu: callable(hypotheses, references) -> `Score`.
+
+    Returns:
+        List of `LengthRange`, shortest first.
+
+    Raises:
+        UserError: if the lists are empty or of different lengths.
+        ValueError: if `edges` does not rise.
+    """
+    _check(hypotheses, references)
+    _check(hypotheses, sources, "sources")
+    edges = list(edges)
+    if edges != sorted(set(edges)) or any(edge <= 0 for edge in edges):
+        raise ValueError(f"`edges` must be rising positive integers. Received: edges={edges}")
+    lengths = [len(source.split()) for source in sources]
+    table = []
+    for at_least, less_than in zip([0, *edges], [*edges, None], strict=True):
+        rows = [
+            row for row, words in enumerate(lengths) if words >= at_least and (less_than is None or words < less_than)
+        ]
+        score = bleu([hypotheses[row] for row in rows], [references[row] for row in rows]).score if rows else None
+        table.append(LengthRange(at_least, less_than, len(rows), score))
+    return table
+
+
+def _corpus_score(metric, hypotheses, references):
+    _check(hypotheses, references)
+    lists = [[entry] if isinstance(entry, str) else list(entry) for entry in references]
+    # sacrebleu wants all first references, then all second ones; None where a sentence has fewer.
+    streams = [[entry[n] if n < len(entry) else None for entry in lists] for n in range(max(map(len, lists)))]
+    score = metric.corpus_score(hypotheses, streams).score
+    return Score(score, str(metric.get_signature()))
+
+
+def _check(hypotheses, references, name="references"):
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise UserError(f"Hypotheses and {name} must be lists of sentences. Received: one string")
+    if not hypotheses or len(hypotheses) != len(references):
+        raise UserError(
+            f"There must be as many {name} as hypotheses, and at least one. "
+            f"Received: {len(hypotheses)} hypotheses and {len(references)} {name}"
+        )
