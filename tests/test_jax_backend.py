@@ -1,0 +1,134 @@
+"""Layers and models run on JAX where TensorFlow cannot be imported, and compute what they compute on TensorFlow.
+
+Run as a program, this file is the part without TensorFlow: `test_jax_backend.py equal FILE` or `... train MODEL`.
+"""
+
+import importlib.abc
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+B, T, S, D, VOCABULARY = 2, 3, 7, 4, 11
+
+
+class NoTensorFlow(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0].startswith("tensorflow"):
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def make_layers():
+    from keras_attention import layers
+
+    made = {"additive": layers.AdditiveAttention(5)}
+    for score in ("dot", "general", "concat"):
+        for mode in ("global", "local_m", "local_p"):
+            made[f"{score}-{mode}"] = layers.LuongAttention(score, mode, window=2)
+    return made, {
+        "learned": layers.LearnedPositionalEmbedding(13),
+        "sinusoidal": layers.SinusoidalPositionalEmbedding(),
+    }
+
+
+def compute_outputs():
+    """Every layer's outputs on the same weights and inputs, whichever the backend: a dict of NumPy arrays."""
+    random = np.random.default_rng(0)
+    query, value = (random.normal(size=(B, length, D)).astype("float32") for length in (T, S))
+    value[1, 4:] = np.nan
+    mask = np.arange(S) < np.array([[[S]], [[4]]])  # (B, 1, S)
+    attention_layers, embedding_layers = make_layers()
+    calls = {
+        name: (layer, {"query": query, "value": value, "attention_mask": mask})
+        for name, layer in attention_layers.items()
+    }
+    calls |= {name: (layer, {"inputs": query, "start": 6}) for name, layer in embedding_layers.items()}
+    outputs = {}
+    for name, (layer, inputs) in calls.items():
+        layer(**inputs)
+        layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
+        outputs[name] = np.asarray(layer(**inputs))
+    return outputs
+
+
+def make_layer_model():
+    import keras
+
+    from keras_attention.layers import AdditiveAttention, padding_mask
+
+    source_ids, target_ids = (keras.Input((None,), dtype="int32", name=name) for name in ("source_ids", "target_ids"))
+    embedding = keras.layers.Embedding(VOCABULARY, D)
+    mask = padding_mask(source_ids)[:, None, :]
+    context = AdditiveAttention(5, dropout=0.1)(embedding(target_ids), embedding(source_ids), attention_mask=mask)
+    return keras.Model({"source_ids": source_ids, "target_ids": target_ids}, keras.layers.Dense(VOCABULARY)(context))
+
+
+def make_seq2seq():
+    from keras_attention.models import AttentionSeq2Seq
+
+    return AttentionSeq2Seq(VOCABULARY, VOCABULARY, embedding_dim=D, hidden_dim=6, dropout=0.1)
+
+
+MODELS = {"layers": make_layer_model, "seq2seq": make_seq2seq}
+
+
+def train_two_steps(model):
+    import keras
+
+    random = np.random.default_rng(0)
+    inputs = {
+        "source_ids": random.integers(1, VOCABULARY, (2 * B, S)),
+        "target_ids": random.integers(1, VOCABULARY, (2 * B, T)),
+    }
+    inputs["source_ids"][1, 3:] = 0
+    labels = random.integers(1, VOCABULARY, (2 * B, T))
+    model(inputs)
+    before = [np.array(weight) for weight in model.trainable_weights]
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    history = model.fit(inputs, labels, batch_size=B, epochs=1, verbose=0)
+    assert model.optimizer.iterations == 2
+    assert np.isfinite(history.history["loss"]).all()
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        assert np.isfinite(weight).all()
+        assert not np.array_equal(weight, old), weight.path
+
+
+def main(task, argument):
+    sys.meta_path.insert(0, NoTensorFlow())
+    import keras
+
+    assert keras.backend.backend() == "jax"
+    if task == "equal":
+        np.savez(argument, **compute_outputs())
+    else:
+        train_two_steps(MODELS[argument]())
+    assert "tensorflow" not in sys.modules
+
+
+def run_without_tensorflow(*arguments):
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, __file__, *map(str, arguments)]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_two_training_steps_without_tensorflow(model):
+    run_without_tensorflow("train", model)
+
+
+@pytest.mark.slow
+def test_layers_compute_the_same_on_both_backends(tmp_path):
+    run_without_tensorflow("equal", tmp_path / "outputs.npz")
+    with np.load(tmp_path / "outputs.npz") as on_jax:
+        for name, output in compute_outputs().items():
+            assert np.isfinite(output).all()
+            np.testing.assert_allclose(on_jax[name], output, rtol=0, atol=1e-5, err_msg=name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
