@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
+from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell, run_over_time
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
@@ -120,7 +121,7 @@ class AttentionSeq2Seq(keras.Model):
             gates = recurrent_cell.num_gates * hidden_dim
             self.feed_projection = layer(dense, gates, use_bias=False, name="feed_projection")
         self.combine = layer(dense, embedding_dim, activation="tanh", name="combine")
-        self.dropout_layer = layer(keras.layers.Dropout, dropout, name="dropout_layer")
+        self.dropout_layer = layer(Dropout, dropout, name="dropout_layer")
         self.output_projection = None
         if tie_embeddings == "none":
             self.output_projection = layer(dense, target_vocabulary_size, use_bias=False, name="output_projection")

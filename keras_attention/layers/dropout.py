@@ -1,0 +1,74 @@
+"""Dropout whose random bits cost next to nothing."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class Dropout(keras.layers.Layer):
+    """Sets a random share of the inputs to 0 while training and scales the rest up to keep the mean.
+
+        output = input * (random >= rate) / (1 - rate)
+
+    The random bits are a hash of (seed, call number, position), which XLA fuses into the product. `keras.layers.Dropout`
+    draws its bits through TensorFlow's "auto_select" generator, which under XLA on CPU takes longer than the rest of
+    the training step of a recurrent network.
+
+    Args:
+        rate: float in [0, 1). Share of the inputs set to 0.
+        seed: int or None.
+
+    Call arguments:
+        inputs: float tensor of any shape.
+        training: bool. Whether to drop anything.
+
+    Returns:
+        Tensor like `inputs`.
+
+    Raises:
+        ValueError: if `rate` is out of range.
+
+    Source: Srivastava et al. (2014). The hash is the finalizer of MurmurHash3 (Appleby, 2011), twice.
+    """
+
+    def __init__(self, rate, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
+        self.rate = rate
+        self.seed = seed
+        # The generator's state is a variable of the layer, so that a checkpoint resumes the same masks.
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.built = True
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        kept = random_bits(self.seed_generator.next(), ops.shape(inputs)) >= ops.cast(
+            int(self.rate * 2**32), "uint32"
+        )
+        return ops.where(kept, inputs / (1 - self.rate), ops.zeros_like(inputs))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+def random_bits(seed, shape):
+    """Uniform uint32 of the given shape, a pure function of the two integers in `seed`."""
+    seed = ops.cast(seed, "uint32")
+    size = 1
+    for length in shape:
+        size = size * length
+    low, high = mix(seed[0]), mix(mix(seed[1]) + ops.cast(0x9E3779B9, "uint32"))
+    positions = ops.cast(ops.arange(size), "uint32")
+    return ops.reshape(mix(mix(positions ^ high) + low), shape)
+
+
+def mix(bits):
+    """Turns every bit of a uint32 tensor into a function of all of them."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits = (bits ^ ops.bitwise_right_shift(bits, ops.cast(shift, "uint32"))) * ops.cast(factor, "uint32")
+    return bits ^ ops.bitwise_right_shift(bits, ops.cast(16, "uint32"))
