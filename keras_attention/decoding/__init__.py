@@ -2,10 +2,14 @@
 
 A step function is `step(token_ids (N,), state) -> (logits (N, V), state)`; a state is a nested structure of tensors
 with leading axis N.
+
+Shapes: B rows, K beams, N sequences (B * K in a beam search), L steps, S source positions, V vocabulary.
 """
 
 from keras_attention.decoding.beam_search import beam_search
 from keras_attention.decoding.greedy import greedy_search
 from keras_attention.decoding.hypotheses import Hypotheses, repeat_beams
+from keras_attention.decoding.sampling import sample
+from keras_attention.decoding.unknowns import replace_unknowns
 
-__all__ = ["Hypotheses", "beam_search", "greedy_search", "repeat_beams"]
+__all__ = ["Hypotheses", "beam_search", "greedy_search", "repeat_beams", "replace_unknowns", "sample"]

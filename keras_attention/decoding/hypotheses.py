@@ -29,9 +29,22 @@ def repeat_beams(structure, beam_size):
     return tree.map_structure(lambda tensor: ops.repeat(tensor, beam_size, axis=0), structure)
 
 
+def pick(tensor, indices):
+    """Picks the entries `indices` (B, M) of each row of a tensor (B, W, ...): (B, M, ...)."""
+    batch_size, width, *rest = tensor.shape
+    rows = ops.arange(batch_size, dtype="int32")[:, None] * width + indices
+    picked = ops.take(ops.reshape(tensor, (batch_size * width, *rest)), ops.reshape(rows, (-1,)), axis=0)
+    return ops.reshape(picked, (batch_size, indices.shape[1], *rest))
+
+
 def take_rows(structure, rows):
     """Picks rows (R,) of each tensor of a nested structure: (N, ...) becomes (R, ...)."""
     return tree.map_structure(lambda tensor: ops.take(tensor, rows, axis=0), structure)
+
+
+def has_attention(state):
+    """Whether the state is a dict with the attention of the last step."""
+    return isinstance(state, dict) and "attention" in state
 
 
 def split_attention(state, keep):
@@ -39,7 +52,7 @@ def split_attention(state, keep):
 
     A step may return attention weights that its initial state lacks; a loop needs the same structure at each step.
     """
-    if not isinstance(state, dict) or "attention" not in state:
+    if not has_attention(state):
         return state, None
     attention = state["attention"]
     if not keep:
