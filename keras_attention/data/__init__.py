@@ -1,0 +1,7 @@
+"""Files -> batches: reading parallel text, encoding it once, and batches in a few shapes."""
+
+from keras_attention.data.batches import BucketedBatches
+from keras_attention.data.parallel_corpus import ParallelCorpus
+from keras_attention.data.parallel_text import read_lines, read_parallel, read_tsv
+
+__all__ = ["BucketedBatches", "ParallelCorpus", "read_lines", "read_parallel", "read_tsv"]

@@ -1,0 +1,6 @@
+"""Text <-> ids. Importing this needs no TensorFlow; only `tokenize_in_graph` does."""
+
+from keras_attention.tokenizers.load_tokenizer import load_tokenizer
+from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
+
+__all__ = ["SentencePieceTokenizer", "load_tokenizer"]

@@ -1,0 +1,129 @@
+"""Batches of a few fixed shapes; their order is a pure function of (seed, epoch)."""
+
+import numpy as np
+
+from keras_attention.data.buckets import assign_buckets, choose_buckets
+from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
+
+FILLER = -1  # the number of no pair: a row of padding
+
+
+class BucketedBatches:
+    """Groups sentence pairs of similar length into batches with about `tokens_per_batch` tokens on the longer side.
+
+    Each bucket has one shape, so a compiled step is traced once per bucket. Pairs that do not fill a batch move into
+    the next longer bucket where this costs less than filling up with rows of padding.
+
+    Shapes: B rows, S source tokens, T target tokens.
+
+    Args:
+        corpus: ParallelCorpus.
+        tokens_per_batch: int > 0. A bucket's B is the multiple of 8 below `tokens_per_batch / max(S, T)`, at least 8.
+        num_buckets: int > 0, the most shapes.
+        seed: int >= 0.
+        shuffle: bool. Without it, the pairs of a bucket keep their order and buckets go from short to long.
+
+    Attributes:
+        shapes: list of (B, S, T), from short to long.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    def __init__(self, corpus, tokens_per_batch, num_buckets=6, seed=0, shuffle=True):
+        if tokens_per_batch < 1:
+            raise ValueError(f"`tokens_per_batch` must be positive. Received: tokens_per_batch={tokens_per_batch}")
+        if seed < 0:
+            raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
+        self.corpus = corpus
+        self.seed = seed
+        self.shuffle = shuffle
+        lengths = corpus.source.lengths, corpus.target.lengths
+        buckets = choose_buckets(*lengths, num_buckets)
+        self.shapes = [(max(8, tokens_per_batch // max(shape) // 8 * 8), *shape) for shape in buckets]
+        self._bucket_of_pair = assign_buckets(*lengths, buckets)
+
+    def epoch(self, epoch):
+        """Returns the EpochBatches of epoch number `epoch` (int >= 0)."""
+        order = np.arange(len(self.corpus))
+        generator = np.random.PCG64([self.seed, epoch])
+        if self.shuffle:
+            order = _permutation(generator, len(order))
+        batches = self._fill_batches(order[np.argsort(self._bucket_of_pair[order], kind="stable")])
+        if self.shuffle:
+            batches = [batches[i] for i in _permutation(generator, len(batches))]
+        return EpochBatches(self.corpus, self.shapes, batches)
+
+    def real_token_share(self):
+        """Returns the share of an epoch's tokens that are no padding, a float in (0, 1]."""
+        real = self.corpus.source.offsets[-1] + self.corpus.target.offsets[-1]
+        epoch = self.epoch(0)
+        return float(real / sum(rows * (s + t) for rows, s, t in (self.shapes[bucket] for bucket, _ in epoch.batches)))
+
+    def _fill_batches(self, by_bucket):
+        """Cuts the pairs, which come in the order of their buckets, into (bucket, pair numbers (B,))."""
+        batches, waiting = [], by_bucket[:0]
+        counts = np.bincount(self._bucket_of_pair, minlength=len(self.shapes))
+        for bucket, own in enumerate(np.split(by_bucket, np.cumsum(counts)[:-1])):
+            rows, s, t = self.shapes[bucket]
+            pairs = np.concatenate([waiting, own])
+            left = len(pairs) % rows
+            waiting = by_bucket[:0]
+            if left and bucket + 1 < len(self.shapes):
+                _, next_s, next_t = self.shapes[bucket + 1]
+                if left * (next_s + next_t) < rows * (s + t):
+                    pairs, waiting = pairs[:-left], pairs[-left:]
+            filled = np.full(-(-len(pairs) // rows) * rows, FILLER)
+            filled[: len(pairs)] = pairs
+            batches += [(bucket, batch) for batch in filled.reshape(-1, rows)]
+        return batches
+
+
+class EpochBatches:
+    """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
+
+    `source_ids` (B, S) ends with END, `target_ids` (B, T) begins with START and is the decoder's input, `labels`
+    (B, T) is the same one place earlier and ends with END. The rest is PAD; whole rows of it complete a batch.
+
+    Args:
+        corpus: ParallelCorpus.
+        shapes: list of (B, S, T).
+        batches: list of (number of a shape, pair numbers (B,), FILLER for a row of padding).
+    """
+
+    def __init__(self, corpus, shapes, batches):
+        self.corpus = corpus
+        self.shapes = shapes
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        bucket, pairs = self.batches[index]
+        _, source_length, target_length = self.shapes[bucket]
+        labels = _padded_rows(self.corpus.target, pairs, target_length)  # (B, T)
+        target_ids = np.roll(labels, 1, axis=1)
+        target_ids[:, 0] = np.where(pairs == FILLER, PAD_ID, START_ID)
+        lengths = np.where(pairs == FILLER, 0, self.corpus.target.lengths[pairs])
+        target_ids[np.arange(target_length) >= lengths[:, None]] = PAD_ID
+        return {
+            "source_ids": _padded_rows(self.corpus.source, pairs, source_length),  # (B, S)
+            "target_ids": target_ids,
+            "labels": labels,
+        }
+
+
+def _padded_rows(sequences, numbers, width):
+    """Returns int32 (B, width): the sequences of these numbers, filled up with PAD; FILLER gives PAD alone."""
+    starts = sequences.offsets[numbers]
+    lengths = np.where(numbers == FILLER, 0, sequences.offsets[numbers + 1] - starts)
+    columns = np.arange(width)
+    real = columns < lengths[:, None]  # (B, width)
+    places = np.where(real, starts[:, None] + columns, 0)
+    return np.where(real, sequences.values[places], np.int32(PAD_ID))
+
+
+def _permutation(generator, size):
+    """Returns a random order of 0..size-1 from raw bits alone, which NumPy promises never to change."""
+    return np.argsort(generator.random_raw(size), kind="stable")

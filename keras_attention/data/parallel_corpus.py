@@ -1,0 +1,94 @@
+"""Sentence pairs as integer arrays, encoded once before training."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID
+
+
+@dataclass(frozen=True)
+class TokenSequences:
+    """Many sequences in two arrays: sequence n is `values[offsets[n]:offsets[n + 1]]`.
+
+    Attributes:
+        values: int32 (total number of tokens,).
+        offsets: int64 (number of sequences + 1,).
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index):
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self):
+        """int64 (number of sequences,)."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Encoded sentence pairs; both sides end with END.
+
+    Attributes:
+        source, target: TokenSequences of equal length. Batches take the labels from `target` and shift them to the
+            right, behind START, for the decoder's input.
+        num_cut: int, pairs of which a side was cut to the largest length.
+        num_dropped: int, pairs left out because a side had no token.
+    """
+
+    source: TokenSequences
+    target: TokenSequences
+    num_cut: int = 0
+    num_dropped: int = 0
+
+    def __len__(self):
+        return len(self.source)
+
+    @classmethod
+    def encode(cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens):
+        """Encodes sentence pairs for training.
+
+        Args:
+            source_texts, target_texts: lists of str of equal length.
+            source_tokenizer, target_tokenizer: objects with `encode(list of str) -> list of integer arrays`.
+            max_tokens: int > 1, the most tokens of a side, END included. Longer sides are cut, and counted.
+
+        Returns:
+            ParallelCorpus, without the pairs of which a side is empty.
+
+        Raises:
+            ValueError: if the numbers of texts differ or `max_tokens` is too small.
+            UserError: if no pair is left.
+        """
+        if len(source_texts) != len(target_texts):
+            raise ValueError(
+                f"There must be as many source as target texts. Received: {len(source_texts)} and {len(target_texts)}"
+            )
+        if max_tokens < 2:
+            raise ValueError(f"`max_tokens` must be greater than 1. Received: max_tokens={max_tokens}")
+        pairs = zip(source_tokenizer.encode(source_texts), target_tokenizer.encode(target_texts), strict=True)
+        kept = [(source, target) for source, target in pairs if len(source) and len(target)]
+        if not kept:
+            raise UserError(f"None of the {len(source_texts):,} sentence pairs has text on both sides.")
+        return cls(
+            source=_end_and_join([source for source, _ in kept], max_tokens),
+            target=_end_and_join([target for _, target in kept], max_tokens),
+            num_cut=sum(max(len(source), len(target)) >= max_tokens for source, target in kept),
+            num_dropped=len(source_texts) - len(kept),
+        )
+
+
+def _end_and_join(sequences, max_tokens):
+    """Cuts each sequence, appends END and joins all of them."""
+    end = np.array([END_ID], dtype=np.int32)
+    lengths = [min(len(sequence), max_tokens - 1) + 1 for sequence in sequences]
+    parts = [part for sequence in sequences for part in (sequence[: max_tokens - 1], end)]
+    values = np.concatenate(parts).astype(np.int32)
+    return TokenSequences(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))

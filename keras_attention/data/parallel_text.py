@@ -1,0 +1,107 @@
+"""Reads sentence pairs from files; every complaint names the file and the line."""
+
+import gzip
+import lzma
+import zlib
+from pathlib import Path
+
+from keras_attention.errors import UserError
+
+OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def read_parallel(source_path, target_path):
+    """Reads two files, line n of the one being the translation of line n of the other.
+
+    Args:
+        source_path, target_path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
+
+    Returns:
+        (list of str, list of str), of equal length. Empty lines are kept.
+
+    Raises:
+        UserError: see `read_lines`, and if the numbers of lines differ.
+    """
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    if len(sources) != len(targets):
+        raise UserError(
+            f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. "
+            "Expected: equal numbers, line n of one file being the translation of line n of the other."
+        )
+    return sources, targets
+
+
+def read_tsv(path, source_column=0, target_column=1, header=False):
+    """Reads sentence pairs from two columns of a file; columns are separated by one TAB, without quotes or escapes.
+
+    Args:
+        path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
+        source_column, target_column: int >= 0, counted from 0.
+        header: bool. Skip the first line.
+
+    Returns:
+        (list of str, list of str), of equal length. Empty cells are kept.
+
+    Raises:
+        UserError: see `read_lines`, and if a line has too few columns or only the header is there.
+    """
+    if source_column < 0 or target_column < 0:
+        raise ValueError(
+            f"Columns are counted from 0. Received: source_column={source_column}, target_column={target_column}"
+        )
+    needed = max(source_column, target_column) + 1
+    sources, targets = [], []
+    for number, line in enumerate(read_lines(path), start=1):
+        if header and number == 1:
+            continue
+        cells = line.split("\t")
+        if len(cells) < needed:
+            raise UserError(
+                f"{path}, line {number}: found {len(cells)} column(s), expected at least {needed}, separated by TABs."
+            )
+        sources.append(cells[source_column])
+        targets.append(cells[target_column])
+    if not sources:
+        raise UserError(f"{path}: there is nothing below the header line. Expected: one sentence pair on each line.")
+    return sources, targets
+
+
+def read_lines(path):
+    """Reads the lines of a UTF-8 file. Only "\\n" ends a line; a "\\r" before it and a mark at the start (BOM) go away.
+
+    Args:
+        path: str or Path; names ending with .gz or .xz are decompressed.
+
+    Returns:
+        list of str, at least one.
+
+    Raises:
+        UserError: if the file is missing, a folder, empty, wrongly compressed or not UTF-8.
+    """
+    content = _read_bytes(Path(path))
+    if not content:
+        raise UserError(f"{path}: the file is empty. Expected: one sentence on each line.")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{path}, line {number}: found the byte 0x{content[error.start]:02X}, which is not valid UTF-8. "
+            "Save the file as UTF-8."
+        ) from error
+    lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _read_bytes(path):
+    if path.is_dir():
+        raise UserError(f"{path}: this is a folder. Expected: a text file.")
+    try:
+        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: there is no such file. Check the name.") from error
+    except (gzip.BadGzipFile, lzma.LZMAError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be decompressed ({error}). It is damaged, or its ending is wrong.") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error}).") from error

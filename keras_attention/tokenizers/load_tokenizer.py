@@ -1,0 +1,34 @@
+"""The one door to saved tokenizers: tokenizer.json says which kind it is."""
+
+import json
+from pathlib import Path
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
+
+KINDS = {tokenizer.kind: tokenizer for tokenizer in (SentencePieceTokenizer,)}
+
+
+def load_tokenizer(folder):
+    """Reads a tokenizer from the folder that its `save` wrote.
+
+    Args:
+        folder: str or Path with tokenizer.json and the files of that kind.
+
+    Returns:
+        SentencePieceTokenizer or CharacterTokenizer.
+
+    Raises:
+        UserError: if a file is missing or damaged, or its kind is unknown.
+    """
+    path = Path(folder) / "tokenizer.json"
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: a folder with a tokenizer.") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is not valid JSON ({error}).") from error
+    kind = settings.get("kind") if isinstance(settings, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UserError(f"{path}: the kind of tokenizer must be one of {', '.join(KINDS)}. Found: {kind!r}")
+    return KINDS[kind].load(folder)

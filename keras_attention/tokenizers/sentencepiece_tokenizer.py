@@ -1,0 +1,158 @@
+"""Words cut into pieces that are learnt from text (byte-pair encoding)."""
+
+import io
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.special_tokens import (
+    END_ID,
+    PAD_ID,
+    SPECIAL_PIECES,
+    START_ID,
+    UNKNOWN_ID,
+)
+
+MAX_LINE_BYTES = 1 << 20  # longer training lines are left out by the trainer
+
+
+class SentencePieceTokenizer:
+    """Text <-> ids through a SentencePiece model.
+
+    Text is normalised by the model (NFKC, control characters removed, runs of blanks joined), so decoding gives the
+    normalised text back. "</s>" or "<pad>" in a text is mere text: special ids other than UNKNOWN never come out.
+
+    Args:
+        model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
+
+    Raises:
+        UserError: if `model` is no such model.
+
+    Source: Kudo & Richardson (2018); Sennrich, Haddow & Birch (2016) for byte-pair encoding.
+    """
+
+    kind = "sentencepiece"
+
+    def __init__(self, model):
+        import sentencepiece
+
+        self._model = bytes(model)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
+        except RuntimeError as error:
+            raise UserError(
+                f"This is no SentencePiece model ({_reason(error)}). Expected: a model made here."
+            ) from error
+        found = tuple(getattr(self._processor, name)() for name in ("pad_id", "unk_id", "bos_id", "eos_id"))
+        if found != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+            raise UserError(
+                f"The SentencePiece model has the ids {found} for padding, unknown, start and end. "
+                f"Expected: {(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}"
+            )
+        self._graph_tokenizer = None
+
+    @classmethod
+    def train(cls, texts, vocabulary_size, character_coverage=1.0, lowercase=False):
+        """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
+
+        Args:
+            texts: iterable of str, one sentence each.
+            vocabulary_size: int > 4, the largest number of ids, special ones included. Small texts give fewer.
+            character_coverage: float in (0, 1]. Share of the characters' occurrences that get an id.
+            lowercase: bool. Fold the case of every text, so that decoded text is lower case as well.
+
+        Raises:
+            UserError: if there is no text, or `vocabulary_size` is less than the number of different characters.
+        """
+        import sentencepiece
+
+        texts = iter(texts)
+        first = next((text for text in texts if text.strip()), None)
+        if first is None:
+            raise UserError("There is no text to learn a vocabulary from: every line is empty.")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=itertools.chain([first], texts),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=vocabulary_size,
+                hard_vocab_limit=False,
+                character_coverage=character_coverage,
+                normalization_rule_name="nmt_nfkc_cf" if lowercase else "nmt_nfkc",
+                max_sentence_length=MAX_LINE_BYTES,
+                pad_id=PAD_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=START_ID,
+                eos_id=END_ID,
+                pad_piece=SPECIAL_PIECES[PAD_ID],
+                unk_piece=SPECIAL_PIECES[UNKNOWN_ID],
+                bos_piece=SPECIAL_PIECES[START_ID],
+                eos_piece=SPECIAL_PIECES[END_ID],
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise UserError(f"`vocabulary_size={vocabulary_size}` does not fit the text: {_reason(error)}") from error
+        return cls(model.getvalue())
+
+    @property
+    def vocabulary_size(self):
+        """int, the number of ids, special ones included."""
+        return self._processor.vocab_size()
+
+    def encode(self, texts):
+        """Returns a list of int32 arrays, one for each str of `texts`, without START and END."""
+        return [np.asarray(ids, dtype=np.int32) for ids in self._processor.encode(list(texts))]
+
+    def decode(self, sequences):
+        """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
+        dropped = (PAD_ID, START_ID, END_ID)
+        return [self._processor.decode([int(i) for i in ids if i not in dropped]).strip() for ids in sequences]
+
+    def tokens(self, ids):
+        """Returns one readable str for each id; "▁" marks the start of a word."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def tokenize_in_graph(self, texts):
+        """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
+        import tensorflow as tf
+        import tensorflow_text
+
+        if self._graph_tokenizer is None:
+            with tf.init_scope():
+                self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._model, out_type=tf.int32)
+        return self._graph_tokenizer.tokenize(texts)
+
+    def save(self, folder):
+        """Writes tokenizer.json and tokenizer.model into `folder`, which is made if missing."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tokenizer.model").write_bytes(self._model)
+        (folder / "tokenizer.json").write_text(json.dumps({"kind": self.kind}) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder):
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: if tokenizer.model is missing or damaged.
+        """
+        path = Path(folder) / "tokenizer.model"
+        try:
+            model = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: a SentencePiece model.") from error
+        try:
+            return cls(model)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
+
+
+def _reason(error):
+    """The sentence of a SentencePiece error, without the place in its source."""
+    return re.sub(r"^.*\] ?", "", str(error)).strip() or "the library gives no reason"
