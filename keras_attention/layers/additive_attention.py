@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
+from keras_attention.layers.score_projection import ScoreProjection
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -60,7 +61,7 @@ class AdditiveAttention(keras.layers.Layer):
             units, use_bias=False, dtype=self.dtype_policy, name="query_projection"
         )
         self.key_projection = keras.layers.Dense(units, use_bias=False, dtype=self.dtype_policy, name="key_projection")
-        self.score_projection = keras.layers.Dense(1, use_bias=False, dtype=score_dtype, name="score_projection")
+        self.score_projection = ScoreProjection(dtype=score_dtype, name="score_projection")
         self.weight_dropout = keras.layers.Dropout(dropout, dtype=score_dtype, name="weight_dropout")
 
     def build(self, query_shape, value_shape, key_shape=None):
@@ -92,7 +93,7 @@ class AdditiveAttention(keras.layers.Layer):
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)
         queries = self.query_projection(query)  # (B, T, units)
         hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
-        scores = self.score_projection(hidden)[..., 0]  # (B, T, S)
+        scores = self.score_projection(hidden)  # (B, T, S)
         weights = masked_softmax(scores, attention_mask)
         dropped = self.weight_dropout(weights, training=training)
         context = ops.matmul(ops.cast(dropped, value.dtype), value)  # (B, T, Dv)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
+from keras_attention.layers.score_projection import ScoreProjection
 
 SCORES = ("dot", "general", "concat")
 MODES = ("global", "local_m", "local_p")
@@ -98,7 +99,8 @@ class LuongAttention(keras.layers.Layer):
         if self.score == "concat":
             self.query_projection = self._dense(units, query_dim, "query_projection")
             self.key_projection = self._dense(units, key_dim, "key_projection")
-            self.score_projection = self._dense(1, units, "score_projection", self.score_dtype)  # v_a
+            self.score_projection = ScoreProjection(dtype=self.score_dtype, name="score_projection")  # v_a
+            self.score_projection.build((None, None, None, units))
         if self.mode == "local_p":
             self.position_hidden = self._dense(units, query_dim, "position_hidden", self.score_dtype)  # W_p
             self.position_projection = self._dense(1, units, "position_projection", self.score_dtype)  # v_p
@@ -145,7 +147,7 @@ class LuongAttention(keras.layers.Layer):
         if self.score == "concat":
             queries = self.query_projection(query)  # (B, T, units)
             hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
-            return self.score_projection(hidden)[..., 0]  # (B, T, S)
+            return self.score_projection(hidden)  # (B, T, S)
         query, keys = ops.cast(query, self.score_dtype), ops.cast(keys, self.score_dtype)
         return ops.einsum("btd,bsd->bts", query, keys)
 
