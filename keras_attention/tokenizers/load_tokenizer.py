@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 from keras_attention.errors import UserError
+from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
 
-KINDS = {tokenizer.kind: tokenizer for tokenizer in (SentencePieceTokenizer,)}
+KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer)}
 
 
 def load_tokenizer(folder):

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from keras_attention.tokenizers.special_tokens import (
 )
 
 MAX_LINE_BYTES = 1 << 20  # longer training lines are left out by the trainer
+SEED_LOCK = threading.Lock()  # the library has one seed for the whole process
 
 
 class SentencePieceTokenizer:
@@ -105,18 +107,50 @@ class SentencePieceTokenizer:
         """int, the number of ids, special ones included."""
         return self._processor.vocab_size()
 
-    def encode(self, texts):
-        """Returns a list of int32 arrays, one for each str of `texts`, without START and END."""
-        return [np.asarray(ids, dtype=np.int32) for ids in self._processor.encode(list(texts))]
+    def encode(self, texts, dropout=0.0, seed=0):
+        """Encodes texts, without START and END.
+
+        Args:
+            texts: list of str.
+            dropout: float in [0, 1). Share of the merges left out, so that a word is cut differently each time:
+                BPE-dropout (Provilkov, Emelianenko & Voita 2020, section 3) for training texts.
+            seed: int >= 0, decides on the merges left out; the same seed and texts give the same ids.
+
+        Returns:
+            List of int32 arrays, one for each text.
+
+        Raises:
+            ValueError: if `dropout` is out of range.
+            UserError: if a text cannot be written as UTF-8.
+        """
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        texts = list(texts)
+        for text in texts:
+            _check_text(text)
+        if dropout == 0.0:
+            encoded = self._processor.encode(texts)
+        else:
+            encoded = self._encode_with_dropout(texts, dropout, seed)
+        return [np.asarray(ids, dtype=np.int32) for ids in encoded]
+
+    def _encode_with_dropout(self, texts, dropout, seed):
+        import sentencepiece
+
+        # The library's random numbers belong to a thread and begin at the seed when the thread first draws one. A
+        # batch runs in new threads; with one of them, the ids depend on seed and texts alone.
+        with SEED_LOCK:
+            sentencepiece.set_random_generator_seed(seed)
+            return self._processor.encode(texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1)
 
     def decode(self, sequences):
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         dropped = (PAD_ID, START_ID, END_ID)
-        return [self._processor.decode([int(i) for i in ids if i not in dropped]).strip() for ids in sequences]
+        return [self._processor.decode([i for i in _integers(ids) if i not in dropped]).strip() for ids in sequences]
 
     def tokens(self, ids):
         """Returns one readable str for each id; "▁" marks the start of a word."""
-        return [self._processor.id_to_piece(int(i)) for i in ids]
+        return [self._processor.id_to_piece(i) for i in _integers(ids)]
 
     def tokenize_in_graph(self, texts):
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
@@ -151,6 +185,19 @@ class SentencePieceTokenizer:
             return cls(model)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
+
+
+def _integers(ids):
+    """Returns a list of int, from any sequence, array or tensor of ids."""
+    return np.asarray(ids, dtype=np.int64).tolist()
+
+
+def _check_text(text):
+    """Refuses lone surrogates, which Python puts where input was no UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(f"The text {text!r:.60} is not valid UTF-8. Save or type it as UTF-8.") from error
 
 
 def _reason(error):
