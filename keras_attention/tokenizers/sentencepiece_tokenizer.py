@@ -128,10 +128,7 @@ class SentencePieceTokenizer:
         texts = list(texts)
         for text in texts:
             _check_text(text)
-        if dropout == 0.0:
-            encoded = self._processor.encode(texts)
-        else:
-            encoded = self._encode_with_dropout(texts, dropout, seed)
+        encoded = self._encode_with_dropout(texts, dropout, seed) if dropout else self._processor.encode(texts)
         return [np.asarray(ids, dtype=np.int32) for ids in encoded]
 
     def _encode_with_dropout(self, texts, dropout, seed):
