@@ -1,0 +1,139 @@
+"""The command `keras-attention`. What it offers stands here; what it does, in `keras_attention.commands`."""
+
+import argparse
+import importlib
+import os
+import sys
+import warnings
+
+from keras_attention import __version__
+from keras_attention.errors import UserError
+
+PROGRAM = "keras-attention"
+BAD_USAGE = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message):
+        self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+
+def main(argv=None):
+    """Runs one command.
+
+    Args:
+        argv: list of str or None for the arguments of the process.
+
+    Returns:
+        int, the exit code: 0; 1 if `zoo verify` found damage; 2 for what the user can mend, told in one line on
+        stderr; 130 after Ctrl-C; 141 if the reader of our output went away.
+    """
+    arguments = _parser().parse_args(argv)
+    # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            command = importlib.import_module(f"keras_attention.commands.{arguments.module}")
+            code = getattr(command, arguments.function)(arguments)
+            sys.stdout.flush()
+            return code or 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        if arguments.debug:
+            raise
+        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (UserError, OSError) as error:
+        if arguments.debug:
+            raise
+        print(f"{PROGRAM}: {one_line(describe(error))}", file=sys.stderr)
+        return BAD_USAGE
+
+
+def describe(error):
+    """The text of an error, for an OSError with its file and without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def one_line(text):
+    """The text without line breaks and other control characters, at most 1,000 characters."""
+    return "".join(character if character.isprintable() else " " for character in str(text))[:1000]
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    if category is UserWarning:
+        print(f"{PROGRAM}: {one_line(message)}", file=sys.stderr)
+
+
+def _parser():
+    parser = OneLineParser(prog=PROGRAM, description="Attention in Keras: layers, recipes and small trained models.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_translate(commands)
+    _add_evaluate(commands)
+    _add_zoo(commands)
+    return parser
+
+
+def _command(commands, name, module, function, help_text):
+    command = commands.add_parser(name, help=help_text, description=help_text)
+    command.add_argument("--json", action="store_true", help="machine-readable output")
+    command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    command.set_defaults(module=module, function=function)
+    return command
+
+
+def _add_translate(commands):
+    command = _command(commands, "translate", "translate", "translate", "Translate sentences with a trained model.")
+    command.add_argument("texts", nargs="*", metavar="TEXT", help="sentences; without any: --input or standard input")
+    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one sentence a line")
+    command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    command.add_argument("--n-best", type=int, default=1, metavar="K", help="answers a sentence, with their scores")
+    command.add_argument("--attention", metavar="FILE", help="heat map (.png, .svg, .pdf); several: FILE-1.png, ...")
+    command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
+    _add_search(command)
+
+
+def _add_evaluate(commands):
+    help_text = "Measure a model on a source file and its translation: BLEU in both traditions, chrF, BLEU by length."
+    command = _command(commands, "evaluate", "evaluate", "evaluate", help_text)
+    command.add_argument(
+        "--source", required=True, metavar="FILE", help="UTF-8 text, one sentence a line; .gz, .xz too"
+    )
+    command.add_argument("--target", required=True, metavar="FILE", help="its translation, line by line")
+    _add_search(command)
+
+
+def _add_zoo(commands):
+    zoo = commands.add_parser("zoo", help="The trained models that are there.", description="The trained models.")
+    actions = zoo.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _command(actions, "list", "zoo", "list_entries", "List the models.")
+    show = _command(actions, "show", "zoo", "show", "Show the card of a model.")
+    show.add_argument("name", metavar="NAME", help="a name out of `zoo list`, or a folder")
+    verify = _command(
+        actions, "verify", "zoo", "verify", "Check files by their hashes and run the stored examples again."
+    )
+    verify.add_argument("name", nargs="?", metavar="NAME", help="default: all models")
+
+
+def _add_search(command):
+    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help="a name out of `zoo list`, or a folder")
+    command.add_argument("--beam", type=int, metavar="K", help="beam size; default: the model's, mostly 5")
+    command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger favours long answers")
+    command.add_argument(
+        "--coverage-penalty", type=float, metavar="X", help="0 or more; favours answers that use all words"
+    )
+    command.add_argument("--max-length", type=int, metavar="N", help="tokens of an answer, at most")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

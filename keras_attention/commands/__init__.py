@@ -1,0 +1,1 @@
+"""What the command line does, one command a file. TensorFlow is imported only where a model is run."""

@@ -1,0 +1,124 @@
+"""`keras-attention translate`."""
+
+import json
+import sys
+from pathlib import Path
+
+from keras_attention.commands.progress import ProgressLine
+from keras_attention.commands.silence import silent_libraries
+from keras_attention.commands.text_files import decode_line, standard_input_lines, text_output
+from keras_attention.data.parallel_text import read_lines
+from keras_attention.errors import UserError
+from keras_attention.zoo.finding import find_entry
+
+
+def translate(arguments):
+    """Reads all sentences, checks where the answers go, loads the model, translates, writes."""
+    if arguments.texts and arguments.input:
+        raise UserError("Give sentences either as arguments or by --input, not both.")
+    folder = find_entry(arguments.model)
+    if arguments.attention:
+        from keras_attention.visualize.figure_file import check_figure_path
+
+        check_figure_path(arguments.attention)
+    with text_output(arguments.output) as output:
+        if not arguments.texts and not arguments.input and sys.stdin.isatty():
+            _talk(arguments, folder, output)
+            return
+        texts = _texts(arguments)
+        answers = _answers(arguments, load(folder), texts)
+        _write(arguments, output, texts, answers)
+        if arguments.attention:
+            _draw(arguments.attention, texts, answers)
+
+
+def _texts(arguments):
+    if arguments.texts:
+        return arguments.texts
+    return read_lines(arguments.input) if arguments.input else standard_input_lines()
+
+
+def load(folder):
+    """The translator of an entry; imports TensorFlow."""
+    with silent_libraries():
+        from keras_attention.zoo.loading import load_translator
+
+    return load_translator(folder)
+
+
+def search_options(arguments):
+    """The options of the search that were given on the command line."""
+    return {
+        "beam_size": arguments.beam,
+        "length_penalty": arguments.length_penalty,
+        "coverage_penalty": arguments.coverage_penalty,
+        "max_length": arguments.max_length,
+    }
+
+
+def _talk(arguments, folder, output):
+    """Answers each line as soon as it is typed, until Ctrl-D."""
+    translator = load(folder)
+    print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
+    for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
+        texts = [decode_line(line.removesuffix(b"\n"), number)]
+        answers = _answers(arguments, translator, texts)
+        _write(arguments, output, texts, answers, first=number)
+        output.flush()
+        if arguments.attention:
+            _draw(arguments.attention, texts, answers)
+
+
+def _answers(arguments, translator, texts):
+    progress = ProgressLine()
+    try:
+        return translator.hypotheses(
+            texts,
+            n_best=arguments.n_best,
+            attention=bool(arguments.attention),
+            replace_unknowns=arguments.replace_unknowns,
+            progress=progress,
+            **search_options(arguments),
+        )
+    finally:
+        progress.close()
+
+
+def _write(arguments, output, texts, answers, first=1):
+    """One line a sentence; with n-best one line an answer: number, score, text, divided by tabs."""
+    for number, (text, translations) in enumerate(zip(texts, answers, strict=True), start=first):
+        if arguments.json:
+            print(json.dumps(_as_json(text, translations), ensure_ascii=False), file=output)
+        elif arguments.n_best > 1:
+            for translation in translations:
+                print(number, f"{translation.score:.4f}", translation.text, sep="\t", file=output)
+        else:
+            print(translations[0].text, file=output)
+        if translations[0].low_score:
+            print(
+                f"keras-attention: sentence {number}: low score, the model is not sure of its answer; the input may be "
+                "unlike all that it was trained on.",
+                file=sys.stderr,
+            )
+
+
+def _as_json(text, translations):
+    best = translations[0]
+    shown = ("text", "score", "log_prob", "low_score", "tokens")
+    return {
+        "source": text,
+        "source_tokens": best.source_tokens,
+        "truncated": best.truncated,
+        "translations": [{name: getattr(translation, name) for name in shown} for translation in translations],
+    }
+
+
+def _draw(path, texts, answers):
+    """The heat map of each best answer; numbered if there are several."""
+    from keras_attention.visualize.heatmap import attention_heatmap
+
+    path = Path(path)
+    for number, (best, *_) in enumerate(answers, start=1):
+        if best.tokens:
+            file = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+            attention_heatmap(best.attention, best.source_tokens, best.tokens, file)

@@ -1,0 +1,169 @@
+"""A trained model as a folder of data: written whole or not at all, loaded only if it is exactly what it claims."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.models.attention_seq2seq import AttentionSeq2Seq
+from keras_attention.tokenizers import load_tokenizer
+from keras_attention.zoo.card import card_text
+from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
+from keras_attention.zoo.entry_error import EntryError
+from keras_attention.zoo.json_file import write_json
+from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.schema import ARCHITECTURES, check_config
+from keras_attention.zoo.weights import load_weights, save_weights
+
+CLASSES = {"AttentionSeq2Seq": AttentionSeq2Seq}
+
+
+class LoadedEntry(NamedTuple):
+    """A model with everything that turns text into its input and its output into text."""
+
+    entry: Entry
+    model: AttentionSeq2Seq
+    source_tokenizer: object
+    target_tokenizer: object
+
+
+def write_entry(
+    folder,
+    model,
+    source_tokenizer,
+    target_tokenizer,
+    *,
+    source_language,
+    target_language,
+    metrics,
+    decoding=None,
+    low_score_threshold=None,
+    weights_dtype="float32",
+    extra_files=(),
+    overwrite=False,
+):
+    """Writes an entry into a temporary folder beside `folder`, reads it back, then renames it.
+
+    Args:
+        folder: str or Path, the entry's folder; its name is the model's name. Folders above it are made.
+        model: built AttentionSeq2Seq.
+        source_tokenizer, target_tokenizer: stored once if both are the same object.
+        source_language, target_language: str.
+        metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
+        decoding: dict, defaults of the search; keys of `schema.DECODING`.
+        low_score_threshold: float <= 0 or None. Answers with a lower mean log probability per token get a notice.
+        weights_dtype: "float32" or "float16".
+        extra_files: paths of files to be stored as well, for example pictures of the card.
+        overwrite: bool. Whether an entry that stands at `folder` is replaced.
+
+    Returns:
+        Entry.
+
+    Raises:
+        EntryError: if something stands at `folder` already, or if the entry could not be read back.
+    """
+    folder = Path(folder).absolute()
+    check_free(folder, overwrite)
+    architecture = type(model).__name__
+    shared = source_tokenizer is target_tokenizer
+    names = {"source": "tokenizer", "target": "tokenizer"} if shared else {}
+    names = names or {"source": "source_tokenizer", "target": "target_tokenizer"}
+    settings = model.get_config()
+    config = {
+        "format_version": 1,
+        "architecture": architecture,
+        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
+        "tokenizer": names,
+        "decoding": dict(decoding or {}),
+        "source_language": source_language,
+        "target_language": target_language,
+        "weights_dtype": weights_dtype,
+    }
+    if low_score_threshold is not None:
+        config["low_score_threshold"] = low_score_threshold
+    check_config(config)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        write_json(temporary / "config.json", config)
+        write_json(temporary / "metrics.json", metrics)
+        (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8")
+        save_weights(model, temporary / WEIGHTS, weights_dtype)
+        for name, tokenizer in {names["source"]: source_tokenizer, names["target"]: target_tokenizer}.items():
+            (temporary / name).mkdir()
+            tokenizer.save(temporary / name)
+        for path in extra_files:
+            if (temporary / Path(path).name).exists():
+                raise EntryError(f"An extra file may not be called {Path(path).name!r}: the entry has one already.")
+            shutil.copyfile(path, temporary / Path(path).name)
+        write_manifest(temporary)
+        load_entry(temporary)
+        _settle(temporary, folder, overwrite)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return read_entry(folder)
+
+
+def load_entry(folder):
+    """Loads a model after `read_entry` found the folder sound; builds it from allow-listed settings only.
+
+    Args:
+        folder: str or Path.
+
+    Returns:
+        LoadedEntry.
+
+    Raises:
+        EntryError: see `read_entry`; also if the weights or the tokenizers do not fit to config.json.
+    """
+    entry = read_entry(folder)
+    settings = entry.config["model"]
+    tokenizers = []
+    for side in ("source", "target"):
+        tokenizer = load_tokenizer(entry.folder / entry.config["tokenizer"][side])
+        size = settings[f"{side}_vocabulary_size"]
+        if tokenizer.vocabulary_size != size:
+            raise EntryError(
+                f"{entry.folder}: the {side} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
+            )
+        tokenizers.append(tokenizer)
+    try:
+        model = CLASSES[entry.config["architecture"]](**settings, dtype="float32")
+    except ValueError as error:
+        raise EntryError(f"{entry.folder / 'config.json'}: {error}") from error
+    model.build()
+    load_weights(model, entry.folder / WEIGHTS, entry.config["weights_dtype"])
+    return LoadedEntry(entry, model, *tokenizers)
+
+
+def check_free(folder, overwrite=False):
+    """Raises EntryError if an entry could not be written to `folder`; ask before a long training."""
+    folder = Path(folder)
+    if folder.exists() and not overwrite:
+        raise EntryError(f"{folder} exists already. Choose another name, or ask to overwrite it.")
+    if folder.exists() and not (folder / "manifest.json").is_file() and (folder.is_file() or any(folder.iterdir())):
+        raise EntryError(f"{folder} is no zoo entry, so it is not overwritten.")
+
+
+def _settle(temporary, folder, overwrite):
+    """Makes the temporary folder the entry: everything on the disk first, the old entry aside, one rename."""
+    os.chmod(temporary, 0o755)
+    for path in [*temporary.rglob("*"), temporary]:
+        handle = os.open(path, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+    check_free(folder, overwrite)
+    aside = None
+    if folder.exists():
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+        os.rename(folder, aside / "entry")
+    try:
+        os.rename(temporary, folder)
+    except OSError:
+        if aside:
+            os.rename(aside / "entry", folder)
+        raise
+    finally:
+        if aside:
+            shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,85 @@
+"""CARD.md, made from metrics.json: what the model was trained on, how, how good it is, and what it cannot do."""
+
+from keras_attention.zoo.entry_error import EntryError
+
+# The keys of metrics.json that a card needs, with what they mean.
+REQUIRED = {
+    "description": "str, one or two sentences",
+    "data": 'list of {"name": str, "terms": str, "link": str}',
+    "command": "str, the command that trained the model",
+    "commit": "str, the commit it ran at",
+    "hardware": "str",
+    "minutes": "float, training time",
+    "seeds": "list of int",
+    "parameters": "int",
+    "scores": 'list of {"set": str, "metric": str, "value": float, "signature": str}',
+    "limits": "list of str",
+    "examples": 'list of {"source": str, "output": str}',
+}
+MAX_CARD_EXAMPLES = 3
+
+
+def card_text(name, config, metrics):
+    """The text of CARD.md.
+
+    Args:
+        name: str, the entry's name.
+        config: dict, the entry's configuration.
+        metrics: dict with at least the keys of `REQUIRED`. Optional: "tables", a list of {"title": str, "columns":
+            list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}. Other keys,
+            such as "training" with the recipe's settings, are kept in metrics.json and not shown.
+
+    Returns:
+        str, Markdown.
+
+    Raises:
+        EntryError: if `metrics` lacks a key.
+    """
+    for key, meaning in REQUIRED.items():
+        if key not in metrics:
+            raise EntryError(f"metrics.json of {name} lacks {key!r}: {meaning}.")
+    languages = f"{config['source_language']} to {config['target_language']}"
+    sections = [
+        f"# {name}\n\n{metrics['description']}\n\nFrom {languages}, {metrics['parameters']:,} parameters, "
+        f"`{config['architecture']}` with {config['model']['attention']} attention.",
+        "## Scores\n\n" + _scores(metrics["scores"]),
+        *(
+            f"## {table['title']}\n\n" + table_text(table["columns"], table["rows"])
+            for table in metrics.get("tables", ())
+        ),
+        *(f"![{picture['caption']}]({picture['file']})" for picture in metrics.get("pictures", ())),
+        "## Data\n\n" + "\n".join(f"- {data['name']}: {data['terms']} <{data['link']}>" for data in metrics["data"]),
+        "## Training\n\n" + _training(metrics),
+        "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
+        "## Example\n\n" + _example(name, metrics["examples"][:MAX_CARD_EXAMPLES]),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def table_text(columns, rows):
+    """A Markdown table; floats with two decimals."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(_cell(value) for value in line) + " |" for line in lines)
+
+
+def _cell(value):
+    shown = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return " ".join(shown.split()).replace("|", "\\|")
+
+
+def _scores(scores):
+    rows = [[score["set"], score["metric"], score["value"], f"`{score['signature']}`"] for score in scores]
+    return table_text(["set", "metric", "score", "signature"], rows)
+
+
+def _training(metrics):
+    seeds = ", ".join(map(str, metrics["seeds"]))
+    return (
+        f"```\n{metrics['command']}\n```\n\nAt commit `{metrics['commit']}`, seed {seeds}, "
+        f"{metrics['minutes']:.1f} minutes on {metrics['hardware']}."
+    )
+
+
+def _example(name, examples):
+    call = f"keras_attention.load({name!r}).translate({[example['source'] for example in examples]!r})"
+    return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"

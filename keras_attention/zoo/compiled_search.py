@@ -1,0 +1,100 @@
+"""Beam search and attention of one model, compiled once for each shape and kept."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.decoding import Hypotheses, beam_search, repeat_beams
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+MAX_PROGRAMS = 64
+
+
+class CompiledSearch:
+    """Runs a model's decoding as XLA programs.
+
+    Shapes: B sentences, S source tokens, N hypotheses, L tokens of an answer.
+
+    Args:
+        model: AttentionSeq2Seq, built.
+    """
+
+    def __init__(self, model):
+        self.model = model
+        self._programs = {}
+
+    def search(self, source_ids, limits, max_steps, **options):
+        """Searches the best answers.
+
+        Args:
+            source_ids: int32 array (B, S), END at the end, then padding. Rows that are all padding fill up a batch.
+            limits: int32 array (B,), the largest number of tokens of each answer; 0 for rows that fill up.
+            max_steps: int, at least the largest limit.
+            options: beam_size, n_best, length_penalty, coverage_penalty, see `beam_search`; and `unknowns`, whether
+                the unknown token may be generated.
+
+        Returns:
+            Hypotheses of NumPy arrays.
+        """
+        key = ("search", source_ids.shape, max_steps, *sorted(options.items()))
+        program = self._program(key, lambda: self._compile_search(source_ids.shape, max_steps, **options))
+        return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
+
+    def attention(self, source_ids, token_ids):
+        """The weights with which the model attends when it writes the given answers.
+
+        Args:
+            source_ids: int32 array (B, S).
+            token_ids: int32 array (B, N, L), the answers.
+
+        Returns:
+            float32 array (B, N, L, S). Row t belongs to the writing of token t.
+        """
+        batch, n_best, length = token_ids.shape
+        sources = np.repeat(source_ids, n_best, axis=0)  # (B * N, S)
+        starts = np.full((batch * n_best, 1), START_ID, dtype="int32")
+        targets = np.concatenate([starts, token_ids.reshape(batch * n_best, length)[:, :-1]], axis=1)  # (B * N, L)
+        key = ("attention", sources.shape, targets.shape)
+        program = self._program(key, lambda: self._compile_attention(sources.shape, targets.shape))
+        return program(tf.constant(sources), tf.constant(targets)).numpy().reshape(batch, n_best, length, -1)
+
+    def _program(self, key, compile_it):
+        if key not in self._programs:
+            if len(self._programs) >= MAX_PROGRAMS:
+                self._programs.pop(next(iter(self._programs)))
+            self._programs[key] = compile_it()
+        return self._programs[key]
+
+    def _compile_search(self, shape, max_steps, *, beam_size, coverage_penalty, unknowns, **options):
+        signature = [tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape[:1], tf.int32)]
+
+        @tf.function(jit_compile=True, input_signature=signature, autograph=False)
+        def program(source_ids, limits):
+            memory = self.model.encode(source_ids)
+            beams = repeat_beams(memory, beam_size)
+            return beam_search(
+                lambda token_ids, state: self.model.step(token_ids, state, beams),
+                self.model.initial_state(memory),
+                shape[0],
+                beam_size=beam_size,
+                coverage_penalty=coverage_penalty,
+                start_id=START_ID,
+                end_id=END_ID,
+                pad_id=PAD_ID,
+                unknown_id=None if unknowns else UNKNOWN_ID,
+                max_length=limits,
+                max_steps=max_steps,
+                source_mask=memory["mask"] if coverage_penalty else None,
+                **options,
+            )
+
+        return program.get_concrete_function()
+
+    def _compile_attention(self, source_shape, target_shape):
+        signature = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
+
+        @tf.function(jit_compile=True, input_signature=signature, autograph=False)
+        def program(source_ids, target_ids):
+            inputs = {"source_ids": source_ids, "target_ids": target_ids}
+            return self.model(inputs, training=False, return_attention_scores=True)[1]
+
+        return program.get_concrete_function()

@@ -1,0 +1,68 @@
+"""Reading and writing small JSON files of people we do not know."""
+
+import json
+import os
+
+from keras_attention.zoo.entry_error import EntryError
+
+MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
+
+
+def read_json(path):
+    """Reads a JSON object no larger than `MAX_BYTES` for its name.
+
+    Args:
+        path: Path.
+
+    Returns:
+        dict.
+
+    Raises:
+        EntryError: if the file is missing, too large, no strict JSON (NaN, repeated keys), or no object.
+    """
+    limit = MAX_BYTES[path.name]
+    try:
+        with open(path, "rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise EntryError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > limit:
+        raise EntryError(f"{path} is larger than the {limit} bytes allowed.")
+    try:
+        value = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise EntryError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise EntryError(f"{path} must hold a JSON object. Received: {type(value).__name__}")
+    return value
+
+
+def write_json(path, value):
+    """Writes `value` as readable JSON and makes sure it is on the disk.
+
+    Args:
+        path: Path; `read_json` must be able to read the result.
+        value: dict of JSON types.
+
+    Raises:
+        EntryError: if it would be too large to be read back.
+    """
+    content = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+    if len(content) > MAX_BYTES[path.name]:
+        raise EntryError(f"{path.name} may have at most {MAX_BYTES[path.name]} bytes. Received: {len(content)}")
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice")
+    return value

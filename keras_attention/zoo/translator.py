@@ -1,0 +1,248 @@
+"""Text in, text out."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
+from keras_attention.zoo.compiled_search import CompiledSearch
+from keras_attention.zoo.lengths import answer_limit, batches
+from keras_attention.zoo.schema import DECODING_DEFAULTS
+from keras_attention.zoo.unknowns import copy_unknowns
+
+# Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
+CHARACTERS_PER_TOKEN = 64
+
+
+class Translation(NamedTuple):
+    """One answer.
+
+    Attributes:
+        text: str.
+        score: float, what the search ranks by; 0.0 for an empty sentence.
+        tokens: list of T str, the pieces of the answer; the last is "</s>" unless it was cut at its maximum length.
+        source_tokens: list of S str, the pieces that the model read, with "</s>".
+        attention: float32 array (T, S), or None if it was not asked for.
+        log_prob: float, summed natural log probability of the tokens.
+        low_score: bool, whether the mean log probability of a token is below the model's threshold.
+        truncated: bool, whether the sentence was longer than the model reads, and was cut.
+    """
+
+    text: str
+    score: float
+    tokens: list
+    source_tokens: list
+    attention: np.ndarray | None
+    log_prob: float
+    low_score: bool
+    truncated: bool
+
+
+class Translator:
+    """Translates sentences with a trained encoder-decoder.
+
+    Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. The padded length
+    depends on the sentence alone, so company in a batch does not change an answer.
+
+    Args:
+        model: AttentionSeq2Seq, built.
+        source_tokenizer, target_tokenizer: see `keras_attention.tokenizers`.
+        decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
+        low_score_threshold: float or None. Mean log probability per token under which an answer is marked.
+
+    Example:
+        translator = keras_attention.load("rnn_attention_multi30k_en_de")
+        translator.translate(["A dog runs."], beam_size=5)
+    """
+
+    def __init__(self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None):
+        self.model = model
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
+        self.low_score_threshold = low_score_threshold
+        self._compiled = CompiledSearch(model)
+
+    @property
+    def has_attention(self):
+        """bool, whether the model can say where it looked."""
+        return self.model.attention != "none"
+
+    def translate(self, texts, *, n_best=1, return_attention=False, **options):
+        """Translates one sentence or many.
+
+        Args:
+            texts: str or list of str. An empty sentence has an empty translation.
+            n_best: int in [1, beam_size], answers per sentence.
+            return_attention: bool.
+            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
+
+        Returns:
+            For each text: a str; with `return_attention` a Translation; with `n_best` above 1 a list of Translations,
+            best first. In a list and in the order of `texts`, or alone if `texts` is a str.
+
+        Raises:
+            UserError: see `hypotheses`.
+        """
+        answers = self.hypotheses(texts, n_best=n_best, attention=return_attention, **options)
+        if n_best == 1:
+            answers = [best if return_attention else best.text for best, *_ in answers]
+        return answers[0] if isinstance(texts, str) else answers
+
+    def hypotheses(
+        self,
+        texts,
+        *,
+        beam_size=None,
+        n_best=1,
+        length_penalty=None,
+        coverage_penalty=None,
+        max_length=None,
+        attention=False,
+        replace_unknowns=False,
+        progress=None,
+    ):
+        """The best answers to each text, with all that is known of them.
+
+        Args:
+            texts: str or list of str.
+            beam_size, length_penalty, coverage_penalty, max_length: see `beam_search`; None is the model's default.
+            n_best: int in [1, beam_size].
+            attention: bool, whether the answers carry their attention weights.
+            replace_unknowns: bool. If True the model may write its unknown token, and the source token that it looked
+                at most stands in its place; if False it must do without.
+            progress: callable (sentences done, sentences in all) or None.
+
+        Returns:
+            List of lists of Translation.
+
+        Raises:
+            UserError: if a text is no str, or a setting is out of range or needs attention that the model lacks.
+        """
+        texts = [texts] if isinstance(texts, str) else texts
+        _check_texts(texts)
+        given = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "coverage_penalty": coverage_penalty,
+            "max_length": max_length,
+        }
+        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
+        self._check_settings(settings, n_best, attention or replace_unknowns)
+        ids, truncated = self._encode(texts, settings["max_source_length"])
+        read = [position for position, row in enumerate(ids) if len(row) > 1]
+        empty = Translation("", 0.0, [], [], np.zeros((0, 0), "float32") if attention else None, 0.0, False, False)
+        answers = [[empty] for _ in texts]
+        done = len(texts) - len(read)
+        for group, size, padded in batches([len(ids[position]) for position in read], settings["max_source_length"]):
+            positions = [read[i] for i in group]
+            found = self._search(
+                [ids[position] for position in positions],
+                [texts[position] for position in positions],
+                size,
+                padded,
+                settings,
+                n_best,
+                attention,
+                replace_unknowns,
+            )
+            for position, hypotheses in zip(positions, found, strict=True):
+                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+            done += len(group)
+            if progress:
+                progress(done, len(texts))
+        return answers
+
+    def _encode(self, texts, longest):
+        """Ids of each text with END, cut to `longest` ids, and whether something was cut."""
+        texts = [text.strip() for text in texts]
+        cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
+        ids = self.source_tokenizer.encode(cut)
+        truncated = [
+            len(row) >= longest or len(short) < len(text) for row, short, text in zip(ids, cut, texts, strict=True)
+        ]
+        if any(truncated):
+            first = truncated.index(True) + 1
+            warnings.warn(
+                f"{sum(truncated)} of {len(texts)} sentences (the first is number {first}) have more than the "
+                f"{longest - 1} tokens that this model reads: only their beginning was translated.",
+                stacklevel=4,
+            )
+        return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated
+
+    def _search(self, rows, texts, size, padded, settings, n_best, attention, replace_unknowns):
+        """Answers of one batch: a list of Translations for each of the rows of source ids and their texts."""
+        source_ids = np.full((size, padded), PAD_ID, dtype="int32")
+        limits = np.zeros(size, dtype="int32")
+        for i, row in enumerate(rows):
+            source_ids[i, : len(row)] = row
+            limits[i] = answer_limit(len(row), settings)
+        names = ("beam_size", "length_penalty", "coverage_penalty")
+        found = self._compiled.search(
+            source_ids,
+            limits,
+            answer_limit(padded, settings),
+            n_best=n_best,
+            unknowns=replace_unknowns,
+            **{name: settings[name] for name in names},
+        )
+        weights = None
+        if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):
+            weights = self._compiled.attention(source_ids, found.token_ids)  # (B, N, L, S)
+        return [
+            [
+                self._answer(found, i, j, row, text, weights, attention)
+                for j in range(n_best)
+                if found.lengths[i, j] > 0  # fewer answers than asked for exist where the vocabulary is tiny
+            ]
+            for i, (row, text) in enumerate(zip(rows, texts, strict=True))
+        ]
+
+    def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):
+        """Hypothesis j of row i as a Translation; `weights` (B, N, L, S) or None."""
+        ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
+        weights = None if weights is None else weights[i, j, : len(ids), : len(source_ids)]  # (T, S)
+        written = ids[ids != END_ID]
+        tokens, source_tokens = self.target_tokenizer.tokens(ids), self.source_tokenizer.tokens(source_ids)
+        if weights is not None and UNKNOWN_ID in written:
+            end = len(written)
+            text = copy_unknowns(
+                tokens[:end], written, weights[:end, :-1], source_tokens[:-1], source_ids[:-1], source_text
+            )
+        else:
+            text = self.target_tokenizer.decode([written])[0]
+        log_prob = float(found.log_probs[i, j])
+        threshold = self.low_score_threshold
+        low_score = threshold is not None and log_prob / len(ids) < threshold
+        weights = weights if keep_weights else None
+        return Translation(text, float(found.scores[i, j]), tokens, source_tokens, weights, log_prob, low_score, False)
+
+    def _check_settings(self, settings, n_best, needs_attention):
+        for name, low in (("beam_size", 1), ("max_length", 1)):
+            if type(settings[name]) is not int or settings[name] < low:
+                raise UserError(f"`{name}` must be a positive integer. Received: {name}={settings[name]!r}")
+        for name in ("length_penalty", "coverage_penalty"):
+            if type(settings[name]) not in (int, float) or not 0 <= settings[name] < float("inf"):
+                raise UserError(f"`{name}` must be a number of at least 0. Received: {name}={settings[name]!r}")
+        if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
+            raise UserError(
+                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {n_best!r}"
+            )
+        if (needs_attention or settings["coverage_penalty"]) and not self.has_attention:
+            raise UserError(
+                "This model has no attention, so no attention map, coverage penalty or unknown replacement."
+            )
+
+
+def _check_texts(texts):
+    if not isinstance(texts, (list, tuple)):
+        raise UserError(f"`texts` must be a str or a list of str. Received: {type(texts).__name__}")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise UserError(f"Sentence {number} must be a str. Received: {type(text).__name__} {text!r:.40}")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UserError(f"Sentence {number} holds half of a surrogate pair, which is no text.") from error

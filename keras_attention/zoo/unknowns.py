@@ -1,0 +1,58 @@
+"""Copying what the vocabulary does not know from the source into the answer."""
+
+import unicodedata
+
+from keras_attention.decoding.unknowns import replace_unknowns
+from keras_attention.tokenizers.special_tokens import UNKNOWN_ID
+
+WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # how SentencePiece writes a blank
+
+
+def copy_unknowns(tokens, ids, weights, source_tokens, source_ids, source_text):
+    """The answer's text with each unknown token replaced by the source text that was attended to most.
+
+    Args:
+        tokens: list of T str, the pieces of the answer, without END.
+        ids: int array (T,).
+        weights: float array (T, S).
+        source_tokens: list of S str, without END.
+        source_ids: int array (S,).
+        source_text: str.
+
+    Returns:
+        str.
+    """
+    written = source_surfaces(source_tokens, source_ids, source_text)
+    pieces = replace_unknowns(ids, tokens, weights, written, UNKNOWN_ID)
+    return " ".join("".join(pieces).replace(WORD_START, " ").split())
+
+
+def source_surfaces(tokens, ids, text):
+    """The tokens, with the text that stands between their known neighbours in place of unknown ones.
+
+    Args:
+        tokens: list of S str.
+        ids: int array (S,).
+        text: str, what was tokenized.
+
+    Returns:
+        List of S str. An unknown token that cannot be found in the text stays as it is.
+    """
+    text = " " + " ".join(unicodedata.normalize("NFKC", text).split())
+    surfaces, position, open_ones = list(tokens), 0, []
+    for i in range(len(tokens) + 1):
+        if i < len(tokens) and ids[i] == UNKNOWN_ID:
+            open_ones.append(i)
+            continue
+        known = tokens[i].replace(WORD_START, " ") if i < len(tokens) else ""
+        start = text.find(known, position + len(open_ones)) if known else len(text)
+        if start < 0:
+            return surfaces
+        between = text[position:start]
+        if len(open_ones) == len(between):
+            for j, character in zip(open_ones, between, strict=True):
+                surfaces[j] = character
+        elif open_ones:
+            surfaces[open_ones[0]] = between
+        position, open_ones = start + len(known), []
+    return surfaces

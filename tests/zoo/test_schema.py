@@ -1,0 +1,101 @@
+"""The configuration: what is known passes, everything else is refused."""
+
+import copy
+
+import pytest
+from zoo.tiny_entry import CONFIG
+
+from keras_attention.models.attention_seq2seq import AttentionSeq2Seq
+from keras_attention.zoo import schema
+from keras_attention.zoo.entry_error import EntryError
+from keras_attention.zoo.schema import check_config, estimated_parameters
+
+
+def changed(*path, to):
+    """A copy of CONFIG with the value at `path` replaced."""
+    config = copy.deepcopy(CONFIG)
+    place = config
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    return config
+
+
+def test_fills_in_the_defaults():
+    checked = check_config(CONFIG)
+    assert checked["decoding"] == {**schema.DECODING_DEFAULTS, "beam_size": 5, "length_penalty": 0.6}
+    assert checked["low_score_threshold"] is None
+    assert checked["weights_dtype"] == "float32"
+    assert set(schema.DECODING) == set(schema.DECODING_DEFAULTS)
+
+
+def test_knows_every_setting_of_the_model():
+    model = AttentionSeq2Seq(**CONFIG["model"])
+    assert set(schema.ARCHITECTURES["AttentionSeq2Seq"]) == set(model.settings)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (changed("format_version", to=2), "format_version=2"),
+        (changed("format_version", to=True), "format_version=True"),
+        (changed("architecture", to="Lambda"), "architecture='Lambda'. Known: AttentionSeq2Seq"),
+        (changed("architecture", to=["AttentionSeq2Seq"]), "architecture="),
+        (changed("registered_name", to="x"), "unknown key 'registered_name'"),
+        (changed("model", "module", to="os"), "unknown key 'module'"),
+        (changed("model", to=[]), "model must be an object. Received: list"),
+        (
+            changed("model", "hidden_dim", to=10**9),
+            "hidden_dim must be an integer from 2 to 8192. Received: hidden_dim=1",
+        ),
+        (changed("model", "hidden_dim", to=14.0), "hidden_dim=14.0"),
+        (changed("model", "num_layers", to=True), "num_layers=True"),
+        (changed("model", "cell", to="Lambda"), "cell must be one of gru, lstm"),
+        (changed("model", "cell", to={"gru": 1}), "cell must be one of gru, lstm"),
+        (changed("model", "input_feeding", to=1), "input_feeding must be true or false"),
+        (changed("model", "dropout", to="0"), "dropout='0'"),
+        (changed("tokenizer", "source", to="../x"), "source='../x'"),
+        (changed("tokenizer", "source", to="/x"), "source='/x'"),
+        (changed("tokenizer", "class", to="x"), "unknown key 'class'"),
+        (changed("decoding", "beam_size", to=10**6), "beam_size=1000000"),
+        (changed("decoding", "temperature", to=1), "unknown key 'temperature'"),
+        (changed("source_language", to="<script>"), "source_language"),
+        (changed("low_score_threshold", to=0.5), "low_score_threshold=0.5"),
+        (changed("low_score_threshold", to="x"), "low_score_threshold='x'"),
+        (changed("weights_dtype", to="object"), "weights_dtype='object'"),
+    ],
+)
+def test_refuses(config, message):
+    with pytest.raises(EntryError, match=message):
+        check_config(config)
+
+
+@pytest.mark.parametrize("key", list(CONFIG))
+def test_lacks_a_key(key):
+    config = {name: value for name, value in CONFIG.items() if name != key}
+    with pytest.raises(EntryError, match=f"lacks the key {key!r}"):
+        check_config(config)
+
+
+def test_lacks_a_setting_of_the_model():
+    config = changed("model", to={name: value for name, value in CONFIG["model"].items() if name != "dropout"})
+    with pytest.raises(EntryError, match="lacks the key 'dropout'"):
+        check_config(config)
+
+
+def test_a_model_of_gigabytes():
+    with pytest.raises(EntryError, match="parameters. Allowed"):
+        check_config(changed("model", to={**CONFIG["model"], "hidden_dim": 8192, "num_layers": 16}))
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("attention", ["additive", "dot", "concat", "none"])
+@pytest.mark.parametrize("tie_embeddings", ["none", "target", "all"])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_estimate_is_a_close_upper_bound(cell, attention, tie_embeddings, num_layers):
+    mode = "local_p" if attention == "concat" else "global"
+    settings = {**CONFIG["model"], "cell": cell, "attention": attention, "attention_mode": mode}
+    settings |= {"tie_embeddings": tie_embeddings, "num_layers": num_layers, "source_vocabulary_size": 29}
+    model = AttentionSeq2Seq(**settings)
+    model.build()
+    assert model.count_params() <= estimated_parameters(settings) <= 1.6 * model.count_params()
