@@ -3,6 +3,8 @@
 import argparse
 import hashlib
 import json
+import resource
+import signal
 import time
 
 import keras
@@ -84,31 +86,31 @@ def untimed(history):
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in history]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("--pause", type=float, default=0.0)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--checkpoint_every", type=int, default=1)
-    parser.add_argument("--file_limit", type=int)
-    flags = parser.parse_args()
-    if flags.file_limit is not None:
-        import resource
-        import signal
-
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (flags.file_limit, flags.file_limit))
-    print("started", flush=True)
+def resumable(folder, pause=0.0, checkpoint_every=1):
+    """Five epochs that go on from whatever checkpoint is there; all that the end is made of."""
     result, model, optimizer = run(
-        batches=TinyBatches(pause=flags.pause),
-        epochs=flags.epochs,
-        checkpoint_dir=flags.folder,
-        checkpoint_every=flags.checkpoint_every,
+        batches=TinyBatches(pause=pause),
+        epochs=5,
+        checkpoint_dir=folder,
+        checkpoint_every=checkpoint_every,
         average_last=2,
         resume=True,
     )
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays_of(model, optimizer)))
-    print(json.dumps({"sha256": digest.hexdigest(), "history": untimed(result.history)}))
+    return {"sha256": digest.hexdigest(), "history": untimed(result.history)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--checkpoint_every", type=int, default=1)
+    parser.add_argument("--file_limit", type=int, help="bytes, beyond which a write fails as on a full disk")
+    flags = parser.parse_args()
+    if flags.file_limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (flags.file_limit, flags.file_limit))
+    print(json.dumps(resumable(flags.folder, flags.pause, flags.checkpoint_every)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+"""What a model card tells of a run: command, commit, hardware."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_facts():
+    """Returns the dict of "command", "commit" and "hardware" (str) of this process.
+
+    The commit is that of the checkout the script stands in, marked "+changes" if files differ from it, or "unknown".
+    """
+    script = Path(sys.argv[0])
+    folder = script.resolve().parent
+    commit = _git(folder, "rev-parse", "--short=12", "HEAD") or "unknown"
+    if _git(folder, "status", "--porcelain", "--untracked-files=no"):
+        commit += "+changes"
+    name = os.path.relpath(script) if script.exists() else script.name
+    return {
+        "command": " ".join(["python", name, *sys.argv[1:]]),
+        "commit": commit,
+        "hardware": f"{len(os.sched_getaffinity(0))} cores of {_processor()}",
+    }
+
+
+def _git(folder, *arguments):
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} ({platform.machine()})" if names else platform.machine()

@@ -1,0 +1,45 @@
+import pytest
+
+from keras_attention.training.early_stopping import EarlyStopping
+
+
+def feed(stopping, scores):
+    return [stopping.update({stopping.monitor: score}, epoch) for epoch, score in enumerate(scores, start=1)]
+
+
+def test_bleu_must_rise_and_loss_must_fall():
+    assert feed(EarlyStopping("val_bleu"), [1.0, 3.0, 2.0, 3.0, 5.0]) == [True, True, False, False, True]
+    assert feed(EarlyStopping("val_loss"), [3.0, 1.0, 2.0, 1.0, 0.5]) == [True, True, False, False, True]
+    assert feed(EarlyStopping("val_loss", mode="max"), [1.0, 2.0]) == [True, True]
+
+
+def test_patience_counts_from_the_best():
+    stopping = EarlyStopping("val_bleu", patience=2)
+    feed(stopping, [1.0, 0.5, 2.0, 1.0])
+    assert not stopping.should_stop
+    stopping.update({"val_bleu": 2.0}, 5)
+    assert stopping.should_stop
+    assert (stopping.best, stopping.best_epoch) == (2.0, 3)
+
+
+def test_nan_is_never_the_best():
+    stopping = EarlyStopping("val_loss")
+    assert feed(stopping, [float("nan"), 2.0, float("nan")]) == [False, True, False]
+    assert stopping.best == 2.0
+
+
+def test_state_goes_through_a_checkpoint():
+    stopping = EarlyStopping("val_bleu", patience=3)
+    feed(stopping, [1.0, 0.5])
+    other = EarlyStopping("val_bleu", patience=3)
+    other.restore(stopping.state())
+    assert vars(other) == vars(stopping)
+
+
+def test_what_is_wrong_is_named():
+    with pytest.raises(ValueError, match=r"one of \['val_bleu'\]. Received: monitor='val_blue'"):
+        EarlyStopping("val_blue").update({"val_bleu": 1.0}, 1)
+    with pytest.raises(ValueError, match="mode='up'"):
+        EarlyStopping("val_bleu", mode="up")
+    with pytest.raises(ValueError, match="patience=0"):
+        EarlyStopping("val_bleu", patience=0)

@@ -1,0 +1,210 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from training.tiny_run import VOCABULARY, TinyBatches, TinyModel, arrays_of, run
+
+from keras_attention.training.divergence import TrainingDivergedError
+from keras_attention.training.train_step import make_train_step
+
+
+def built(dropout=0.0, dtype=None):
+    model = TinyModel(dropout=dropout, dtype=dtype)
+    model(TinyBatches().epoch(0)[0])
+    return model
+
+
+def gradient_of_mean_loss(model, batch, smoothing):
+    """By Keras's own dense loss on one-hot labels, smoothed by hand."""
+    real = batch["labels"] != 0
+    targets = np.eye(VOCABULARY, dtype="float32")[batch["labels"]] * (1 - smoothing) + smoothing / VOCABULARY
+    with tf.GradientTape() as tape:
+        losses = keras.losses.categorical_crossentropy(targets, model(batch), from_logits=True)
+        loss = tf.reduce_sum(tf.where(real, losses, 0.0)) / real.sum()
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    return float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("clip_norm", [None, 0.01])
+def test_one_step_is_gradient_descent_on_the_mean_loss(jit_compile, clip_norm):
+    model, batch = built(), TinyBatches().epoch(0)[0]
+    before = [v.numpy() for v in model.trainable_variables]
+    loss, gradients = gradient_of_mean_loss(model, batch, 0.1)
+    norm = np.sqrt(sum((g.astype("float64") ** 2).sum() for g in gradients))
+    step = make_train_step(
+        model, keras.optimizers.SGD(0.7), label_smoothing=0.1, clip_norm=clip_norm, jit_compile=jit_compile
+    )
+    result = step(batch)
+    assert float(result.tokens) == (batch["labels"] != 0).sum()
+    assert float(result.loss_sum) / float(result.tokens) == pytest.approx(loss, rel=1e-5)
+    assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    factor = 1.0 if clip_norm is None else clip_norm / norm
+    for variable, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
+        np.testing.assert_allclose(variable.numpy(), old - 0.7 * factor * gradient, atol=1e-6)
+    weights = np.sqrt(sum((v.numpy().astype("float64") ** 2).sum() for v in model.trainable_variables))
+    assert float(result.weight_norm) == pytest.approx(weights, rel=1e-5)
+
+
+def test_padding_rows_change_nothing():
+    batch = TinyBatches().epoch(0)[0]
+    filled = {name: np.concatenate([array, np.zeros((4, array.shape[1]), "int32")]) for name, array in batch.items()}
+    found = []
+    for rows in (batch, filled):
+        model = built()
+        make_train_step(model, keras.optimizers.SGD(0.7), jit_compile=False)(rows)
+        found.append([v.numpy() for v in model.trainable_variables])
+    for plain, padded in zip(*found, strict=True):
+        np.testing.assert_allclose(plain, padded, atol=1e-7)
+
+
+def test_a_batch_without_labels_does_no_harm():
+    model, batch = built(), TinyBatches().epoch(0)[0]
+    before = [v.numpy() for v in model.trainable_variables]
+    result = make_train_step(model, keras.optimizers.SGD(0.7))({**batch, "labels": np.zeros_like(batch["labels"])})
+    assert float(result.loss_sum) == float(result.tokens) == 0.0
+    for old, variable in zip(before, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(old, variable.numpy())
+
+
+def test_each_shape_is_compiled_once():
+    model = built()
+    calls = []
+    original = model.call
+    model.call = lambda *arguments, **keywords: (calls.append(1), original(*arguments, **keywords))[1]
+    step = make_train_step(model, keras.optimizers.SGD(0.7), jit_compile=False)
+    for epoch in range(2):
+        for index in range(7):
+            step(TinyBatches().epoch(epoch)[index])
+    assert len(calls) == 2
+
+
+class Steep(TinyModel):
+    """Adds the root of a weight that is 0: finite forwards, an infinite gradient backwards."""
+
+    def __init__(self):
+        super().__init__(dropout=0.0)
+        self.radicand = self.add_weight(shape=(), initializer="zeros", name="radicand")
+
+    def call(self, inputs, training=None):
+        return self.projection(self.embedding(inputs["source_ids"]) + keras.ops.sqrt(self.radicand))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_update_with_a_gradient_that_is_not_finite_is_not_applied(jit_compile):
+    model = Steep()
+    model(TinyBatches().epoch(0)[0])
+    optimizer = keras.optimizers.Adam(0.1)
+    step = make_train_step(model, optimizer, clip_norm=1.0, jit_compile=jit_compile)
+    before = arrays_of(model, optimizer)
+    result = step(TinyBatches().epoch(0)[0])
+    assert np.isfinite(float(result.loss_sum))
+    assert not np.isfinite(float(result.gradient_norm))
+    for old, new in zip(before, arrays_of(model, optimizer), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+class Poisoned(TinyBatches):
+    """Makes a weight NaN before step 4 of epoch 1, both counted from 0."""
+
+    def __init__(self, model, value):
+        super().__init__()
+        self.model = model
+        self.value = value
+
+    def epoch(self, epoch):
+        class Epoch(type(super().epoch(epoch))):
+            def __getitem__(self, step):
+                if (self.number, step) == (1, 4):
+                    bias = self.batches.model.projection.bias
+                    bias.assign(np.full(VOCABULARY, self.batches.value, "float32"))
+                return super().__getitem__(step)
+
+        return Epoch(self, epoch)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_stops_within_the_step(tmp_path, value):
+    model = TinyModel()
+    with pytest.raises(TrainingDivergedError, match="epoch 2, step 5: the loss is nan"):
+        run(model=model, batches=Poisoned(model, value), epochs=3, checkpoint_dir=tmp_path, checkpoint_every=1)
+    (last,) = sorted(tmp_path.iterdir())[-1:]
+    assert last.name == "step-000000011"  # the one before
+    resumed, again, _ = run(epochs=3, checkpoint_dir=tmp_path, checkpoint_every=1, resume=True)
+    assert resumed.steps == 21
+    assert all(np.all(np.isfinite(array)) for array in arrays_of(again, keras.optimizers.SGD(0.1)))
+
+
+def test_a_nan_weight_that_hides_behind_a_relu_stops_too():
+    """The fused CPU kernel of a dense layer with ReLU turns NaN into 0, so that the loss stays finite."""
+
+    class Hiding(TinyModel):
+        def __init__(self):
+            super().__init__(dropout=0.0)
+            self.hidden = keras.layers.Dense(13, activation="relu")
+
+        def call(self, inputs, training=None):
+            one_hot = keras.ops.one_hot(inputs["source_ids"], VOCABULARY)
+            return self.projection(self.hidden(one_hot))
+
+    model = Hiding()
+    model(TinyBatches().epoch(0)[0])
+    model.hidden.kernel.assign(np.full((VOCABULARY, 13), np.nan, "float32"))
+    with pytest.raises(TrainingDivergedError, match="epoch 1, step 1"):
+        run(model=model, max_steps=3)
+
+
+def test_a_rate_that_destroys_the_weights_stops_in_that_step():
+    with pytest.raises(TrainingDivergedError, match="epoch 1, step 1: the norm of the weights is"):
+        run(optimizer=keras.optimizers.SGD(float("inf")), max_steps=3)
+
+
+def test_bfloat16_trains_resumes_and_keeps_float32_weights(tmp_path):
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    result, model, _ = run(model=TinyModel(dtype=policy), epochs=7)
+    assert result.history[-1]["loss"] < 0.6 * result.history[0]["loss"]
+    assert {v.dtype for v in model.trainable_variables} == {"float32"}
+
+
+def test_weights_of_pure_bfloat16_go_through_a_checkpoint(tmp_path):
+    undisturbed, *expected = run(model=TinyModel(dtype="bfloat16"), epochs=2)
+    run(model=TinyModel(dtype="bfloat16"), max_steps=5, checkpoint_dir=tmp_path)
+    resumed, *found = run(model=TinyModel(dtype="bfloat16"), epochs=2, checkpoint_dir=tmp_path, resume=True)
+    assert found[0].projection.kernel.dtype == "bfloat16"
+    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_float16_recovers_from_an_overflow_of_its_scaled_gradients(jit_compile):
+    inner = keras.optimizers.Adam(0.03)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**40)
+    model = TinyModel(dtype=keras.DTypePolicy("mixed_float16"))
+    result, model, _ = run(model=model, optimizer=optimizer, epochs=9, clip_norm=1.0, jit_compile=jit_compile)
+    assert float(optimizer.dynamic_scale) < 2.0**40  # it did overflow
+    assert 0 < int(inner.iterations) < result.steps  # and those steps were skipped
+    assert result.history[-1]["loss"] < 0.6 * result.history[0]["loss"]
+    assert all(np.all(np.isfinite(v.numpy())) for v in model.trainable_variables)
+
+
+def test_float16_clips_the_true_gradient_not_the_scaled_one():
+    batch = TinyBatches().epoch(0)[0]
+    found = []
+    for wrap in (lambda o: o, lambda o: keras.optimizers.LossScaleOptimizer(o, initial_scale=2.0**7)):
+        model = built()
+        result = make_train_step(model, wrap(keras.optimizers.SGD(0.7)), clip_norm=0.01)(batch)
+        found.append((float(result.gradient_norm), [v.numpy() for v in model.trainable_variables]))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    for plain, scaled in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(plain, scaled, atol=1e-6)
+
+
+def test_float16_stops_when_no_scale_is_small_enough():
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.03), initial_scale=2.0**3)
+    with pytest.raises(TrainingDivergedError, match="epoch 1, step 4: the gradient norm is"):
+        run(model=Steep(), optimizer=optimizer, epochs=1)
+
+
+def test_clip_norm_must_be_positive():
+    with pytest.raises(ValueError, match=r"Received: clip_norm=0\.0"):
+        make_train_step(built(), keras.optimizers.SGD(0.1), clip_norm=0.0)
