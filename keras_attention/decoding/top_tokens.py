@@ -4,6 +4,7 @@ from keras import ops
 
 BLOCKS = 256
 MANY = 16
+TAKEN = 2**31 - 1
 
 
 def top_tokens(values, count):
@@ -11,7 +12,7 @@ def top_tokens(values, count):
 
     On a CPU, XLA's own top-k and argmax walk through a row entry by entry, while a maximum uses vector instructions. A
     long row is therefore cut into blocks: the `count` largest entries lie in the `count` blocks of largest maximum, and
-    only these are searched. Where fewer than `count` entries lie above -infinity, the rest is -infinity at some index.
+    only these are searched.
 
     Args:
         values: float32 tensor (R, C).
@@ -40,9 +41,9 @@ def _take_largest(values, indices, count):
     top, top_indices = [], []
     for _ in range(count):
         largest = ops.max(values, axis=-1, keepdims=True)  # (R, 1)
-        candidates = ops.where(values == largest, indices, 2**31 - 1)
-        index = ops.min(candidates, axis=-1, keepdims=True)  # (R, 1)
-        values = ops.where(indices == index, -float("inf"), values)
+        index = ops.min(ops.where(values == largest, indices, TAKEN), axis=-1, keepdims=True)  # (R, 1)
         top.append(largest)
-        top_indices.append(ops.where(index < 2**31 - 1, index, last))
+        top_indices.append(ops.where(index < TAKEN, index, last))
+        this = indices == index
+        values, indices = ops.where(this, -float("inf"), values), ops.where(this, TAKEN, indices)
     return ops.concatenate(top, axis=-1), ops.concatenate(top_indices, axis=-1)
