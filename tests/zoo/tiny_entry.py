@@ -1,5 +1,7 @@
 """A tiny untrained model with its tokenizers, as an entry; and what such an entry says of itself."""
 
+import functools
+
 import keras
 
 from keras_attention.models.attention_seq2seq import AttentionSeq2Seq
@@ -73,11 +75,18 @@ def tiny_translator(**settings):
     return Translator(*tiny_parts(**settings), DECODING)
 
 
+@functools.cache
+def examples():
+    """Two sentences with the answers of `tiny_parts()`."""
+    texts = (ENGLISH[0], ENGLISH[3])
+    outputs = tiny_translator().translate(texts)
+    return [{"source": text, "output": output} for text, output in zip(texts, outputs, strict=True)]
+
+
 def write_tiny_entry(folder, parts=None, **options):
-    """Writes `tiny_parts` with two examples that it reproduces."""
+    """Writes the given parts, or `tiny_parts` with examples that it reproduces."""
     model, source, target = parts or tiny_parts()
-    outputs = Translator(model, source, target, DECODING).translate(ENGLISH[:2])
-    examples = [{"source": text, "output": output} for text, output in zip(ENGLISH, outputs, strict=False)]
-    metrics = {**METRICS, "examples": examples, "parameters": model.count_params(), "pictures": []}
+    stored = [] if parts else examples()
+    metrics = {**METRICS, "examples": stored, "parameters": model.count_params(), "pictures": []}
     options = {"source_language": "en", "target_language": "ISO 8601", "metrics": metrics, **options}
     return write_entry(folder, model, source, target, decoding=DECODING, **options)

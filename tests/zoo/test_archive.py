@@ -1,0 +1,242 @@
+"""Entries: written whole or not at all, and loaded only if they are exactly what they claim."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from zoo.tiny_entry import DECODING, ENGLISH, METRICS, tiny_parts, write_tiny_entry
+
+import keras_attention
+from keras_attention.errors import UserError
+from keras_attention.tokenizers import CharacterTokenizer
+from keras_attention.zoo import archive
+from keras_attention.zoo.archive import check_free, load_entry, write_entry
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.entry_error import EntryError
+from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.verify import failing_examples
+
+FILES = [
+    "CARD.md",
+    "config.json",
+    "metrics.json",
+    "model.weights.h5",
+    "source_tokenizer/tokenizer.json",
+    "source_tokenizer/tokenizer.model",
+    "target_tokenizer/tokenizer.json",
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """An entry that nobody changes."""
+    return write_tiny_entry(tmp_path_factory.mktemp("zoo") / "tiny_entry").folder
+
+
+@pytest.fixture
+def entry(sound, tmp_path):
+    """A copy of it, to be changed."""
+    shutil.copytree(sound, tmp_path / "tiny_entry")
+    return tmp_path / "tiny_entry"
+
+
+def change_json(path, change):
+    """Rewrites a JSON file after `change` worked on its content, with a manifest that agrees."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    write_manifest(path.parent)
+
+
+def test_what_is_written(sound):
+    entry = read_entry(sound)
+    assert entry.files == FILES
+    assert entry.name == "tiny_entry"
+    assert entry.bytes == sum((sound / name).stat().st_size for name in FILES)
+    assert entry.card.startswith("# tiny_entry\n")
+    assert entry.metrics["training"] == METRICS["training"]
+    assert (sound.stat().st_mode & 0o777) == 0o755
+    assert [path.name for path in sound.parent.iterdir()] == ["tiny_entry"]
+    manifest = json.loads((sound / "manifest.json").read_text())
+    content = (sound / "config.json").read_bytes()
+    facts = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    assert manifest["files"]["config.json"] == facts
+
+
+def test_the_model_comes_back(sound):
+    model, source, target = tiny_parts()
+    loaded = load_entry(sound)
+    for a, b in zip(model.get_weights(), loaded.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert loaded.model.settings == model.settings
+    assert loaded.source_tokenizer.encode(ENGLISH)[2].tolist() == source.encode(ENGLISH)[2].tolist()
+    assert loaded.target_tokenizer.characters == target.characters
+
+
+def test_reading_and_listing_import_nothing_heavy(sound):
+    program = (
+        "import sys, keras_attention\n"
+        "from keras_attention.zoo.entry import read_entry\n"
+        f"read_entry({str(sound)!r}); keras_attention.list_models()\n"
+        "assert not {'tensorflow', 'keras', 'numpy', 'h5py', 'matplotlib'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_one_tokenizer_for_both_sides_is_stored_once(tmp_path):
+    _, _, tokenizer = tiny_parts()
+    size = tokenizer.vocabulary_size
+    model = archive.AttentionSeq2Seq(size, size, embedding_dim=7, hidden_dim=10, tie_embeddings="all")
+    model.build()
+    entry = write_tiny_entry(tmp_path / "shared", (model, tokenizer, tokenizer))
+    assert entry.config["tokenizer"] == {"source": "tokenizer", "target": "tokenizer"}
+    assert [name for name in entry.files if "/" in name] == ["tokenizer/tokenizer.json"]
+    load_entry(entry.folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_in_any_file(entry, name):
+    content = bytearray((entry / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (entry / name).write_bytes(content)
+    with pytest.raises(EntryError, match=f"{name}.*SHA-256"):
+        keras_attention.load(entry)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", *FILES])
+def test_any_file_cut_or_missing(entry, name):
+    content = (entry / name).read_bytes()
+    (entry / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(EntryError, match=name):
+        load_entry(entry)
+    (entry / name).unlink()
+    with pytest.raises(EntryError, match=name):
+        load_entry(entry)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_manifest_that_does_without(entry, name):
+    (entry / name).unlink()
+    write_manifest(entry)
+    with pytest.raises(UserError, match=name):
+        load_entry(entry)
+
+
+def test_extra_file(entry):
+    (entry / "model.pkl").write_bytes(b"cos\nsystem\n")
+    with pytest.raises(EntryError, match="'model.pkl' does not belong"):
+        load_entry(entry)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda config: config.update(loader="os.system"), "unknown key 'loader'"),
+        (lambda config: config.update(architecture="Lambda"), "architecture='Lambda'"),
+        (lambda config: config["model"].update(hidden_dim=1000), "asks for about .* bytes of weights"),
+        (lambda config: config["model"].update(hidden_dim=8192, num_layers=16), "parameters. Allowed"),
+        (lambda config: config["model"].update(hidden_dim=13), "`hidden_dim` must be even"),
+        (lambda config: config["model"].update(tie_embeddings="all"), "one vocabulary for both sides"),
+        (lambda config: config["model"].update(attention="dot"), "attention.*which the model of config.json does not"),
+        (lambda config: config["model"].update(attention="none"), "does not have"),
+        (lambda config: config["model"].update(embedding_dim=13), "Expected"),
+        (lambda config: config["model"].update(target_vocabulary_size=16), "target tokenizer has 15 ids"),
+        (lambda config: config["tokenizer"].update(target="tokens"), "lacks 'tokens/tokenizer.json'"),
+        (lambda config: config.update(weights_dtype="float16"), "float32.*Expected.*float16"),
+    ],
+)
+def test_configuration_that_does_not_fit(entry, change, message):
+    change_json(entry / "config.json", change)
+    with pytest.raises(EntryError, match=message):
+        load_entry(entry)
+
+
+@pytest.mark.parametrize("examples", ["x", [{"source": "A"}], [{"source": "A", "output": 3}], ["A"], [{}] * 1001])
+def test_unsound_examples(entry, examples):
+    change_json(entry / "metrics.json", lambda metrics: metrics.update(examples=examples))
+    with pytest.raises(EntryError, match="examples must be"):
+        read_entry(entry)
+
+
+def test_weight_that_is_no_number(entry):
+    with h5py.File(entry / "model.weights.h5", "r+") as file:
+        file["output_bias"][7] = np.nan
+    write_manifest(entry)
+    with pytest.raises(EntryError, match="output_bias.*NaN"):
+        load_entry(entry)
+
+
+def test_never_overwrites_by_itself(sound, entry):
+    model, source, target = tiny_parts(seed=5)
+    before = (entry / "model.weights.h5").read_bytes()
+    with pytest.raises(EntryError, match="exists already"):
+        write_tiny_entry(entry, (model, source, target))
+    assert (entry / "model.weights.h5").read_bytes() == before
+    write_tiny_entry(entry, (model, source, target), overwrite=True)
+    assert (entry / "model.weights.h5").read_bytes() != before
+    assert [path.name for path in entry.parent.iterdir()] == ["tiny_entry"]
+    (entry.parent / "thesis").mkdir()
+    (entry.parent / "thesis" / "chapter").touch()
+    with pytest.raises(EntryError, match="no zoo entry, so it is not overwritten"):
+        check_free(entry.parent / "thesis", overwrite=True)
+
+
+@pytest.mark.parametrize("step", ["save_weights", "write_manifest", "load_entry", "_settle"])
+def test_a_write_that_fails_leaves_nothing(entry, monkeypatch, step):
+    def fail(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(archive, step, fail)
+    before = {path.name: path.stat().st_mtime_ns for path in entry.iterdir()}
+    for folder in (entry, entry.parent / "new"):
+        with pytest.raises(OSError, match="No space"):
+            write_tiny_entry(folder, overwrite=True)
+    assert [path.name for path in entry.parent.iterdir()] == ["tiny_entry"]
+    assert {path.name: path.stat().st_mtime_ns for path in entry.iterdir()} == before
+
+
+def test_never_writes_what_it_could_not_read(tmp_path):
+    model, source, target = tiny_parts()
+    with pytest.raises(EntryError, match="source tokenizer has"):
+        write_tiny_entry(tmp_path / "entry", (model, CharacterTokenizer("abc"), target))
+    options = {"source_language": "en", "target_language": "de", "metrics": METRICS}
+    with pytest.raises(EntryError, match="beam_size=0"):
+        write_entry(tmp_path / "entry", model, source, target, decoding={"beam_size": 0}, **options)
+    metrics = {key: value for key, value in METRICS.items() if key != "limits"}
+    with pytest.raises(EntryError, match="lacks 'limits'"):
+        write_entry(tmp_path / "entry", model, source, target, **{**options, "metrics": metrics})
+    picture = tmp_path / "config.json"
+    picture.touch()
+    with pytest.raises(EntryError, match=r"may not be called 'config\.json'"):
+        write_entry(tmp_path / "entry", model, source, target, extra_files=[picture], **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_extra_files_and_half_precision(tmp_path):
+    (tmp_path / "plot.png").write_bytes(b"picture")
+    entry = write_tiny_entry(
+        tmp_path / "entry", extra_files=[tmp_path / "plot.png"], weights_dtype="float16", low_score_threshold=-0.5
+    )
+    assert "plot.png" in entry.files
+    loaded = load_entry(entry.folder)
+    assert loaded.entry.config["low_score_threshold"] == -0.5
+    np.testing.assert_allclose(loaded.model.output_bias, tiny_parts()[0].output_bias, rtol=1e-3)
+
+
+def test_examples_are_run_again(sound, entry):
+    assert failing_examples(sound) == (2, [])
+    change_json(entry / "metrics.json", lambda metrics: metrics["examples"][1].update(output="2023-02-30"))
+    count, problems = failing_examples(entry)
+    assert count == 2
+    assert len(problems) == 1
+    assert ENGLISH[3] in problems[0]
+    assert "2023-02-30" in problems[0]
+
+
+def test_settings_of_the_search_are_kept(sound):
+    assert {name: keras_attention.load(sound).decoding[name] for name in DECODING} == DECODING
