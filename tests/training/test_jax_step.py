@@ -1,0 +1,46 @@
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training.tiny_run import TinyBatches, TinyModel, run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed"),
+]
+
+
+def test_jax_trains_as_tensorflow_does(tmp_path):
+    """In a process of its own, because Keras has one backend in each."""
+    model = TinyModel(dropout=0.0)
+    model(TinyBatches().epoch(0)[0])
+    np.savez(tmp_path / "initial.npz", *[v.numpy() for v in model.trainable_variables])
+    result, model, _ = run(model=model, epochs=2, clip_norm=0.5, label_smoothing=0.1)
+
+    # TensorFlow is kept out, as if it were not installed.
+    program = "import sys; sys.modules['tensorflow'] = None; import jax_run; jax_run.main(*sys.argv[1:])"
+    paths = [str(tmp_path / name) for name in ("initial.npz", "results.npz", "checkpoints")]
+    here = Path(__file__).parent
+    roots = os.pathsep.join([str(here), str(here.parents[1])])
+    environment = {**os.environ, "PYTHONPATH": roots, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *paths],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the data went away" in done.stdout
+    assert "epoch 1, step 1: the loss is nan" in done.stdout
+    assert "all done" in done.stdout
+
+    with np.load(paths[1]) as found:
+        np.testing.assert_allclose(found["losses"], [entry["loss"] for entry in result.history], rtol=1e-5)
+        for index, variable in enumerate(model.trainable_variables):
+            np.testing.assert_allclose(found[f"arr_{index}"], variable.numpy(), atol=1e-5)
