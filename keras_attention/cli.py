@@ -35,25 +35,39 @@ def main(argv=None):
     arguments = _parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    command = importlib.import_module(f"keras_attention.commands.{arguments.module}")
+    return guarded(lambda: getattr(command, arguments.function)(arguments), PROGRAM, arguments.debug)
+
+
+def guarded(function, program, debug=False):
+    """Runs what a user started; what the user can mend is told in one line.
+
+    Args:
+        function: callable without arguments that returns an exit code or None.
+        program: str, the name that the line on stderr begins with.
+        debug: bool, whether errors show their traceback.
+
+    Returns:
+        int, the exit code, see `main`.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            command = importlib.import_module(f"keras_attention.commands.{arguments.module}")
-            code = getattr(command, arguments.function)(arguments)
+            warnings.showwarning = lambda message, category, *_: _show_warning(program, message, category)
+            code = function()
             sys.stdout.flush()
             return code or 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        if arguments.debug:
+        if debug:
             raise
-        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (UserError, OSError) as error:
-        if arguments.debug:
+        if debug:
             raise
-        print(f"{PROGRAM}: {one_line(describe(error))}", file=sys.stderr)
+        print(f"{program}: {one_line(describe(error))}", file=sys.stderr)
         return BAD_USAGE
 
 
@@ -69,9 +83,9 @@ def one_line(text):
     return "".join(character if character.isprintable() else " " for character in str(text))[:1000]
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None):
+def _show_warning(program, message, category):
     if category is UserWarning:
-        print(f"{PROGRAM}: {one_line(message)}", file=sys.stderr)
+        print(f"{program}: {one_line(message)}", file=sys.stderr)
 
 
 def _parser():

@@ -157,7 +157,8 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
         inputs: tuple of tensors, time first.
         carry: tuple of tensors, the state before the first step.
         reverse: bool. Last step first; the stacked result still stands in the order of time.
-        unroll: bool. Writes the loop out: slower to compile, faster to train on CPU. Needs a static length.
+        unroll: bool. Writes the loop out where the length is static: slower to compile, faster to train on CPU, and
+            the only form whose gradient XLA compiles on TensorFlow.
 
     Returns:
         The last carry, and the tuple of all carries stacked along time.

@@ -9,8 +9,6 @@ from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell, run_over_t
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
 LUONG_SCORES = ("dot", "general", "concat")
-# A training step compiles its loops written out up to this length: faster on CPU, and still quick to compile.
-UNROLL_UP_TO = 64
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -152,7 +150,7 @@ class AttentionSeq2Seq(keras.Model):
         state = self.initial_state(memory)
         embedded = self.dropout_layer(self.target_embedding(target_ids), training=training)  # (B, T, D)
         projected = time_first(self.decoder_cells[0].project(embedded))  # (T, B, gates)
-        unroll = may_unroll(training, target_ids)
+        unroll = bool(training)
         if self.input_feeding:
             outputs, weights = self._decode_feeding(projected, state, memory, unroll, training)
         else:
@@ -169,7 +167,7 @@ class AttentionSeq2Seq(keras.Model):
         """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
         steps_mask = ops.transpose(mask)[:, :, None]  # (S, B, 1)
-        unroll = may_unroll(training, source_ids)
+        unroll = bool(training)
         sequence = self.source_embedding(source_ids)  # (B, S, D)
         batch = ops.shape(source_ids)[0]
         for forward, backward in zip(self.forward_cells, self.backward_cells, strict=True):
@@ -313,11 +311,6 @@ class AttentionSeq2Seq(keras.Model):
 def time_first(tensor):
     """Swaps the first two axes: batch first <-> time first."""
     return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
-
-
-def may_unroll(training, token_ids):
-    length = token_ids.shape[1]
-    return bool(training) and length is not None and length <= UNROLL_UP_TO
 
 
 def check_settings(**settings):

@@ -6,13 +6,20 @@ import types
 import typing
 
 
-def parse_config(config_class, description, arguments=None):
+def setting(default, help_text):
+    """A dataclass field with its explanation."""
+    return dataclasses.field(default=default, metadata={"help": help_text})
+
+
+def parse_config(config_class, description, arguments=None, presets=None):
     """Reads a flat dataclass from the command line.
 
     Args:
-        config_class: dataclass type with a default for each field; `metadata={"help": ...}` explains it.
+        config_class: dataclass type with a default for each field, made by `setting`.
         description: str, shown by `--help`.
         arguments: list of str, or None for `sys.argv[1:]`.
+        presets: function of a config that gives a dict of defaults, which flags on the command line override; for
+            example other sizes for another data set.
 
     Returns:
         An instance of `config_class`. Exits with code 2 and one line on an unknown flag or a wrong value.
@@ -21,15 +28,16 @@ def parse_config(config_class, description, arguments=None):
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     for field in dataclasses.fields(config_class):
-        help_text = f"{field.metadata.get('help', '')} (default: {field.default})"
+        options = {"default": field.default, "help": f"{field.metadata['help']} (default: {field.default})"}
         if field.type is bool:
-            parser.add_argument(
-                f"--{field.name}", action=argparse.BooleanOptionalAction, default=field.default, help=help_text
-            )
+            options["action"] = argparse.BooleanOptionalAction
         else:
-            parser.add_argument(
-                f"--{field.name}", type=value_type(field.type), default=field.default, metavar="", help=help_text
-            )
+            options.update(type=value_type(field.type), metavar=value_type(field.type).__name__.upper())
+        parser.add_argument(f"--{field.name}", **options)
+    config = config_class(**vars(parser.parse_args(arguments)))
+    if presets is None:
+        return config
+    parser.set_defaults(**presets(config))
     return config_class(**vars(parser.parse_args(arguments)))
 
 
@@ -38,8 +46,3 @@ def value_type(annotation):
     if isinstance(annotation, types.UnionType):
         return next(kind for kind in typing.get_args(annotation) if kind is not type(None))
     return annotation
-
-
-def setting(default, help_text):
-    """A dataclass field with its explanation."""
-    return dataclasses.field(default=default, metadata={"help": help_text})

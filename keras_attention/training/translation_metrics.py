@@ -74,6 +74,13 @@ def chrf(hypotheses, references):
     return _corpus_score(CHRF(), hypotheses, references)
 
 
+def exact_match(hypotheses, references):
+    """Percentage of hypotheses equal to their reference, character by character, as a `Score`."""
+    _check(hypotheses, references)
+    equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return Score(100.0 * equal / len(references), "exact match")
+
+
 def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
     """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
 

@@ -1,0 +1,299 @@
+"""Translate with a recurrent network and attention (Bahdanau et al. 2015; Luong et al. 2015).
+
+    python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
+    python recipes/rnn_attention.py --data multi30k --data_dir DIR --source en --target de
+    python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
+    python recipes/rnn_attention.py --smoke              # a few steps, end to end
+"""
+
+import os
+import select
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+from keras_attention.cli import guarded
+from keras_attention.data.batches import BucketedBatches
+from keras_attention.data.parallel_corpus import ParallelCorpus
+from keras_attention.data.translation_sets import load_translation_data
+from keras_attention.models import AttentionSeq2Seq
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+from keras_attention.training import translation_metrics as metrics
+from keras_attention.training.flags import parse_config, setting
+from keras_attention.training.run_facts import run_facts
+from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
+from keras_attention.training.trainer import train
+from keras_attention.visualize.heatmap import attention_heatmap
+from keras_attention.zoo.archive import check_free, write_entry
+from keras_attention.zoo.loading import load_translator
+from keras_attention.zoo.translator import Translator
+
+
+@dataclass
+class Config:
+    # Data
+    data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
+    data_dir: str = setting("", "folder of multi30k; empty: download it once")
+    source: str = setting("en", "language code of the source, or its file with --data files")
+    target: str = setting("de", "language code of the target, or its file with --data files")
+    validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
+    train_size: int = setting(300_000, "pairs of dates generated for training")
+    max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")
+    vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
+    # Model
+    embedding_dim: int = setting(256, "width of the embeddings")
+    hidden_dim: int = setting(384, "width of the decoder's state; each direction of the encoder has half of it")
+    num_layers: int = setting(1, "recurrent layers in encoder and decoder")
+    cell: str = setting("gru", "gru or lstm")
+    attention: str = setting("additive", "additive, dot, general, concat or none")
+    attention_mode: str = setting("global", "global, local_m or local_p")
+    attention_window: int = setting(5, "tokens to each side of the aligned position, local modes")
+    input_feeding: bool = setting(True, "feed the attended output into the next step")
+    tie_embeddings: str = setting("all", "none, target (output = target embedding) or all (source too)")
+    dropout: float = setting(0.4, "share of units dropped")
+    # Training
+    epochs: int = setting(32, "passes over the training pairs")
+    tokens_per_batch: int = setting(2048, "tokens of a batch, padding included, on the longer side")
+    num_buckets: int = setting(5, "shapes of batches; each is compiled once")
+    learning_rate: float = setting(1.5e-3, "peak, Adam")
+    schedule: str = setting("cosine", "cosine or inverse_square_root")
+    warmup_steps: int = setting(400, "updates until the peak")
+    label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
+    clip_norm: float = setting(1.0, "largest global norm of the gradients")
+    average_last: int | None = setting(None, "average of the weights at the last so many epoch ends")
+    ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
+    patience: int | None = setting(None, "validations without a better score until the training stops")
+    mixed_precision: bool = setting(False, "compute in bfloat16")
+    jit_compile: bool = setting(True, "compile with XLA")
+    seed: int = setting(1, "weights, dropout and order of the batches")
+    # Decoding
+    beam_size: int = setting(5, "hypotheses kept")
+    length_penalty: float = setting(1.0, "exponent of the length in the score (GNMT)")
+    # Run
+    out: str = setting("", "folder of the trained model (default: runs/rnn_attention_DATA)")
+    log_dir: str = setting("", "folder for TensorBoard")
+    resume: bool = setting(False, "go on from the last checkpoint of the same run")
+    ask: bool = setting(True, "convert what is typed, after training on dates")
+    smoke: bool = setting(False, "tiny and untrained, from end to end")
+    debug: bool = setting(False, "show the traceback of an error")
+
+
+DATES = {
+    "embedding_dim": 32, "hidden_dim": 64, "dropout": 0.0, "tie_embeddings": "target", "tokens_per_batch": 8192,
+    "num_buckets": 2, "epochs": 3, "learning_rate": 5e-3, "label_smoothing": 0.0, "beam_size": 2, "length_penalty": 0.0,
+}  # fmt: skip
+SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
+         "max_tokens": 24, "embedding_dim": 16, "hidden_dim": 16, "warmup_steps": 2, "beam_size": 2}  # fmt: skip
+SMOKE_PAIRS = 160
+EXAMPLES = 20
+LIMITS = {
+    "dates": [
+        "Day and month both written as numbers are read day first; 12/25/1998 is read month first because it must be.",
+        "Years 1900 to 2099; two digits mean 1950 to 2049. No times, no ranges, no relative dates.",
+        "A text that is no date still gets an answer, marked as unsure by its low score.",
+    ],
+    "sentences": [
+        "It knows the words and topics of its training data; other text comes out as the nearest thing it has seen.",
+        "One sentence at a time, without the context of its neighbours.",
+    ],
+}
+TRY_DATES = ["Thursday, 3 March 2021", "3. März 2021", "le 14 juillet 1989", "2021年3月3日", "12 мая 1999 г."]
+
+
+def presets(config):
+    """Defaults that depend on the data and on --smoke."""
+    return {**(DATES if config.data == "dates" else {}), **(SMOKE if config.smoke else {})}
+
+
+def make_tokenizers(config, data):
+    """Characters for dates, one joint vocabulary of word pieces for sentences."""
+    sources, targets = data.train
+    if data.name == "dates":
+        return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
+    joint = SentencePieceTokenizer.train([*sources, *targets], config.vocabulary_size)
+    return joint, joint
+
+
+def make_model(config, source_tokenizer, target_tokenizer):
+    model = AttentionSeq2Seq(
+        source_tokenizer.vocabulary_size,
+        target_tokenizer.vocabulary_size,
+        embedding_dim=config.embedding_dim,
+        hidden_dim=config.hidden_dim,
+        num_layers=config.num_layers,
+        cell=config.cell,
+        attention=config.attention,
+        attention_mode=config.attention_mode,
+        attention_window=config.attention_window,
+        input_feeding=config.input_feeding,
+        tie_embeddings=config.tie_embeddings,
+        dropout=config.dropout,
+    )
+    model.build()
+    return model
+
+
+def make_optimizer(config, total_steps):
+    warmup = min(config.warmup_steps, total_steps - 1)
+    if config.schedule == "cosine":
+        schedule = CosineDecay(config.learning_rate, warmup, total_steps, floor=0.02 * config.learning_rate)
+    else:
+        schedule = InverseSquareRoot(config.learning_rate, warmup)
+    return keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9)
+
+
+def evaluate(translator, pairs, data):
+    """Scores with their signatures, as a model card lists them."""
+    sources, references = pairs
+    outputs = translator.translate(sources)
+    if data.name == "dates":
+        found = {"exact match, %": metrics.exact_match(outputs, references)}
+    else:
+        found = {
+            "BLEU A": metrics.bleu_tradition_a(outputs, references, data.target_language),
+            "BLEU B": metrics.bleu_tradition_b(outputs, references),
+            "chrF2": metrics.chrf(outputs, references),
+        }
+    where = f"test, {len(sources):,}"
+    return [
+        {"set": where, "metric": name, "value": score.score, "signature": score.signature}
+        for name, score in found.items()
+    ]
+
+
+def save(config, data, translator, result, facts, out):
+    """Writes the model with its card; what it says of itself is measured here."""
+    threshold = None
+    if data.name == "dates":
+        threshold = translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
+    scores = evaluate(translator, data.test, data)
+    sources = data.test[0][:EXAMPLES]
+    card = {
+        "description": f"Translates {data.source_language} to {data.target_language}: a bidirectional "
+        f"{config.cell.upper()} with {config.attention} attention, trained by `recipes/rnn_attention.py`.",
+        "data": [data.origin],
+        **facts,
+        "minutes": result.seconds / 60,
+        "seeds": [config.seed],
+        "parameters": translator.model.count_params(),
+        "scores": scores,
+        "limits": LIMITS["dates" if data.name == "dates" else "sentences"],
+        "examples": [{"source": s, "output": o} for s, o in zip(sources, translator.translate(sources), strict=True)],
+        "training": {**asdict(config), "history": result.history},
+    }
+    write_entry(
+        out,
+        translator.model,
+        translator.source_tokenizer,
+        translator.target_tokenizer,
+        source_language=data.source_language,
+        target_language=data.target_language,
+        metrics=card,
+        decoding=translator.decoding,
+        low_score_threshold=threshold,
+        overwrite=True,
+    )
+    for score in scores:
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  {score['signature']}")
+
+
+def try_out(config, data, out):
+    """Loads the model back, shows what it does, and draws where it looked."""
+    translator = load_translator(out)
+    texts = TRY_DATES if data.name == "dates" else data.test[0][:3]
+    answers = translator.translate(texts, return_attention=translator.has_attention)
+    for text, answer in zip(texts, answers, strict=True):
+        print(f"{text}  ->  {getattr(answer, 'text', answer)}")
+    if translator.has_attention:
+        picture = out.with_name(out.name + "_attention.png")
+        attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
+        print(f"Attention of the first: {picture}")
+    while config.ask and data.name == "dates" and (text := typed("A date in any of its languages (empty to end): ")):
+        (answer,) = translator.translate([text], return_attention=True)
+        print(f"  {answer.text}{'   (unsure: this may be no date)' * answer.low_score}", flush=True)
+
+
+def low_score_threshold(translator, dates):
+    """The mean log probability that nearly all dates exceed: below it, an answer is marked as unsure."""
+    answers = [best for best, *_ in translator.hypotheses(dates)]
+    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers], 0.001))
+
+
+def typed(prompt):
+    """A line from the keyboard, or from whatever stands on standard input by now; "" at its end."""
+    if sys.stdin.isatty():
+        print(prompt, end="", flush=True)
+    elif not select.select([sys.stdin], [], [], 0.5)[0]:
+        return ""
+    return sys.stdin.readline().strip()
+
+
+def main(arguments=None):
+    config = parse_config(Config, __doc__, arguments, presets)
+    facts = run_facts()
+    keras.utils.set_random_seed(config.seed)
+    if config.mixed_precision:
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    data = load_translation_data(
+        config.data,
+        data_dir=config.data_dir,
+        source=config.source,
+        target=config.target,
+        validation_share=config.validation_share,
+        train_size=config.train_size,
+        seed=config.seed,
+    )
+    data = data.shortened(SMOKE_PAIRS) if config.smoke else data
+    out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
+    check_free(out, overwrite=True)
+
+    tokenizers = make_tokenizers(config, data)
+    corpus = ParallelCorpus.encode(*data.train, *tokenizers, config.max_tokens)
+    batches = BucketedBatches(corpus, config.tokens_per_batch, config.num_buckets, config.seed)
+    model = make_model(config, *tokenizers)
+    total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
+    print(
+        f"{len(corpus):,} pairs ({corpus.num_cut:,} cut, {corpus.num_dropped:,} with an empty side left out), "
+        f"{model.count_params():,} parameters, {total_steps:,} updates"
+    )
+
+    decoding = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    translator = Translator(model, *tokenizers, decoding)
+
+    def validate(_):
+        outputs = translator.translate(data.validation[0], beam_size=1)
+        if data.name == "dates":
+            return {"val_score": metrics.exact_match(outputs, data.validation[1]).score}
+        return {"val_score": metrics.bleu_tradition_a(outputs, data.validation[1], data.target_language).score}
+
+    result = train(
+        model,
+        make_optimizer(config, total_steps),
+        batches,
+        epochs=config.epochs,
+        label_smoothing=config.label_smoothing,
+        clip_norm=config.clip_norm,
+        validate=validate,
+        monitor="val_score",
+        mode="max",
+        patience=config.patience,
+        average_last=config.average_last,
+        ema_decay=config.ema_decay,
+        checkpoint_dir=out.with_name(out.name + "_checkpoints"),
+        resume=config.resume,
+        config={name: value for name, value in asdict(config).items() if name not in ("resume", "ask", "log_dir")},
+        log_dir=config.log_dir or None,
+        jit_compile=config.jit_compile,
+    )
+    save(config, data, translator, result, facts, out)
+    try_out(config, data, out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "rnn_attention.py", debug="--debug" in sys.argv))
