@@ -38,7 +38,9 @@ def source_surfaces(tokens, ids, text):
     Returns:
         List of S str. An unknown token that cannot be found in the text stays as it is.
     """
-    text = " " + " ".join(unicodedata.normalize("NFKC", text).split())
+    text = " ".join(unicodedata.normalize("NFKC", text).split())
+    if tokens and tokens[0].startswith(WORD_START):
+        text = " " + text
     surfaces, position, open_ones = list(tokens), 0, []
     for i in range(len(tokens) + 1):
         if i < len(tokens) and ids[i] == UNKNOWN_ID:
@@ -53,6 +55,6 @@ def source_surfaces(tokens, ids, text):
             for j, character in zip(open_ones, between, strict=True):
                 surfaces[j] = character
         elif open_ones:
-            surfaces[open_ones[0]] = between
+            surfaces[open_ones[0] : i] = [between] + [""] * (len(open_ones) - 1)
         position, open_ones = start + len(known), []
     return surfaces
