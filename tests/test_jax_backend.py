@@ -68,7 +68,9 @@ def make_layer_model():
 def make_seq2seq():
     from keras_attention.models import AttentionSeq2Seq
 
-    return AttentionSeq2Seq(VOCABULARY, VOCABULARY, embedding_dim=D, hidden_dim=6, dropout=0.1)
+    model = AttentionSeq2Seq(VOCABULARY, VOCABULARY, embedding_dim=D, hidden_dim=6, dropout=0.1)
+    model.build()
+    return model
 
 
 MODELS = {"layers": make_layer_model, "seq2seq": make_seq2seq}
@@ -84,7 +86,6 @@ def train_two_steps(model):
     }
     inputs["source_ids"][1, 3:] = 0
     labels = random.integers(1, VOCABULARY, (2 * B, T))
-    model(inputs)
     before = [np.array(weight) for weight in model.trainable_weights]
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     history = model.fit(inputs, labels, batch_size=B, epochs=1, verbose=0)
