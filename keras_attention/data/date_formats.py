@@ -14,7 +14,8 @@ from babel import Locale
 LOCALES = ("en_US", "en_GB", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "cs", "fi")
 LOCALES += ("ru", "uk", "el", "tr", "ja", "zh", "ko")
 NUMERIC = (
-    *("d.M.y", "dd.MM.y", "d/M/y", "dd/MM/y", "d-M-y", "dd-MM-y", "dd.MM.yy", "d/M/yy", "M/d/y", "M/d/yy"),
+    *("d.M.y", "dd.MM.y", "d/M/y", "dd/MM/y", "d-M-y", "dd-MM-y", "M/d/y", "M/d/yy"),
+    *("d.M.yy", "dd.MM.yy", "d/M/yy", "dd/MM/yy", "dd-MM-yy"),
     *("y-MM-dd", "y-M-d", "y/MM/dd", "y/M/d", "y.MM.dd", "yMMdd"),
 )
 ENGLISH = (
