@@ -35,8 +35,12 @@ def main(argv=None):
     arguments = _parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    command = importlib.import_module(f"keras_attention.commands.{arguments.module}")
-    return guarded(lambda: getattr(command, arguments.function)(arguments), PROGRAM, arguments.debug)
+
+    def run():
+        command = importlib.import_module(f"keras_attention.commands.{arguments.module}")
+        return getattr(command, arguments.function)(arguments)
+
+    return guarded(run, PROGRAM, arguments.debug)
 
 
 def guarded(function, program, debug=False):

@@ -13,7 +13,7 @@ from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
 from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.json_file import write_json
 from keras_attention.zoo.manifest import write_manifest
-from keras_attention.zoo.schema import ARCHITECTURES, check_config
+from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
 from keras_attention.zoo.weights import load_weights, save_weights
 
 CLASSES = {"AttentionSeq2Seq": AttentionSeq2Seq}
@@ -52,36 +52,28 @@ def write_entry(
         source_language, target_language: str.
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
         decoding: dict, defaults of the search; keys of `schema.DECODING`.
-        low_score_threshold: float <= 0 or None. Answers with a lower mean log probability per token get a notice.
+        low_score_threshold: float <= 0 or None. Answers of a lower mean log probability a token get a notice.
         weights_dtype: "float32" or "float16".
         extra_files: paths of files to be stored as well, for example pictures of the card.
         overwrite: bool. Whether an entry that stands at `folder` is replaced.
 
-    Returns:
-        Entry.
+    Returns: Entry.
 
-    Raises:
-        EntryError: if something stands at `folder` already, or if the entry could not be read back.
+    Raises: EntryError, if something stands at `folder` already, or if the entry could not be read back.
     """
     folder = Path(folder).absolute()
     check_free(folder, overwrite)
-    architecture = type(model).__name__
-    shared = source_tokenizer is target_tokenizer
-    names = {"source": "tokenizer", "target": "tokenizer"} if shared else {}
-    names = names or {"source": "source_tokenizer", "target": "target_tokenizer"}
-    settings = model.get_config()
+    names = ("source_tokenizer", "target_tokenizer")
+    if source_tokenizer is target_tokenizer:
+        names = ("tokenizer", "tokenizer")
     config = {
-        "format_version": 1,
-        "architecture": architecture,
-        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
-        "tokenizer": names,
+        **_described(model, names),
         "decoding": dict(decoding or {}),
         "source_language": source_language,
         "target_language": target_language,
         "weights_dtype": weights_dtype,
+        "low_score_threshold": low_score_threshold,
     }
-    if low_score_threshold is not None:
-        config["low_score_threshold"] = low_score_threshold
     check_config(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -90,19 +82,34 @@ def write_entry(
         write_json(temporary / "metrics.json", metrics)
         (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8")
         save_weights(model, temporary / WEIGHTS, weights_dtype)
-        for name, tokenizer in {names["source"]: source_tokenizer, names["target"]: target_tokenizer}.items():
-            (temporary / name).mkdir()
+        for name, tokenizer in zip(names, (source_tokenizer, target_tokenizer), strict=True):
             tokenizer.save(temporary / name)
-        for path in extra_files:
-            if (temporary / Path(path).name).exists():
-                raise EntryError(f"An extra file may not be called {Path(path).name!r}: the entry has one already.")
-            shutil.copyfile(path, temporary / Path(path).name)
+        _copy(extra_files, temporary)
         write_manifest(temporary)
         load_entry(temporary)
         _settle(temporary, folder, overwrite)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return read_entry(folder)
+
+
+def _described(model, tokenizer_names):
+    """The part of config.json that says how the model is built again."""
+    settings, architecture = model.get_config(), type(model).__name__
+    return {
+        "format_version": FORMAT_VERSION,
+        "architecture": architecture,
+        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
+        "tokenizer": dict(zip(("source", "target"), tokenizer_names, strict=True)),
+    }
+
+
+def _copy(paths, folder):
+    """Copies files into the folder; none may take the place of another."""
+    for path in map(Path, paths):
+        if (folder / path.name).exists():
+            raise EntryError(f"An extra file may not be called {path.name!r}: the entry has one already.")
+        shutil.copyfile(path, folder / path.name)
 
 
 def load_entry(folder):

@@ -91,29 +91,18 @@ class Translator:
             answers = [best if return_attention else best.text for best, *_ in answers]
         return answers[0] if isinstance(texts, str) else answers
 
-    def hypotheses(
-        self,
-        texts,
-        *,
-        beam_size=None,
-        n_best=1,
-        length_penalty=None,
-        coverage_penalty=None,
-        max_length=None,
-        attention=False,
-        replace_unknowns=False,
-        progress=None,
-    ):
+    def hypotheses(self, texts, *, n_best=1, attention=False, replace_unknowns=False, progress=None, **search):
         """The best answers to each text, with all that is known of them.
 
         Args:
             texts: str or list of str.
-            beam_size, length_penalty, coverage_penalty, max_length: see `beam_search`; None is the model's default.
             n_best: int in [1, beam_size].
             attention: bool, whether the answers carry their attention weights.
             replace_unknowns: bool. If True the model may write its unknown token, and the source token that it looked
                 at most stands in its place; if False it must do without.
             progress: callable (sentences done, sentences in all) or None.
+            search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. The default of each is
+                the model's own.
 
         Returns:
             List of lists of Translation.
@@ -123,14 +112,7 @@ class Translator:
         """
         texts = [texts] if isinstance(texts, str) else texts
         _check_texts(texts)
-        given = {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "coverage_penalty": coverage_penalty,
-            "max_length": max_length,
-        }
-        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
-        self._check_settings(settings, n_best, attention or replace_unknowns)
+        settings = self._settings(n_best, attention or replace_unknowns, **search)
         ids, truncated = self._encode(texts, settings["max_source_length"])
         read = [position for position, row in enumerate(ids) if len(row) > 1]
         empty = Translation("", 0.0, [], [], np.zeros((0, 0), "float32") if attention else None, 0.0, False, False)
@@ -219,7 +201,17 @@ class Translator:
         weights = weights if keep_weights else None
         return Translation(text, float(found.scores[i, j]), tokens, source_tokens, weights, log_prob, low_score, False)
 
-    def _check_settings(self, settings, n_best, needs_attention):
+    def _settings(
+        self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
+    ):
+        """The checked settings of a search: what was given, and the model's defaults for the rest."""
+        given = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "coverage_penalty": coverage_penalty,
+            "max_length": max_length,
+        }
+        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
         for name, low in (("beam_size", 1), ("max_length", 1)):
             if type(settings[name]) is not int or settings[name] < low:
                 raise UserError(f"`{name}` must be a positive integer. Received: {name}={settings[name]!r}")
@@ -234,6 +226,7 @@ class Translator:
             raise UserError(
                 "This model has no attention, so no attention map, coverage penalty or unknown replacement."
             )
+        return settings
 
 
 def _check_texts(texts):

@@ -1,0 +1,54 @@
+"""From the end of a training to an entry: measured on the test set, described by a card, written."""
+
+from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.scoring import low_score_threshold, scores_on
+
+EXAMPLES = 20
+
+
+def write_trained(folder, translator, data, *, description, settings, seed, result, facts):
+    """Scores a trained translator on the test pairs and writes it as an entry, in place of one that stands there.
+
+    Args:
+        folder: str or Path.
+        translator: Translator. For dates, its threshold of low scores is set here, from the validation dates.
+        data: TranslationData.
+        description: str, one or two sentences for the card.
+        settings: dict of JSON types, the recipe's configuration.
+        seed: int.
+        result: TrainResult.
+        facts: dict, see `training.run_facts`.
+
+    Returns:
+        The list of scores, see `scoring.scores_on`.
+    """
+    if data.target_language == "iso":
+        translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
+    scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test")
+    sources = data.test[0][:EXAMPLES]
+    outputs = translator.translate(sources)
+    metrics = {
+        "description": description,
+        "data": [data.origin],
+        **facts,
+        "minutes": result.seconds / 60,
+        "seeds": [seed],
+        "parameters": translator.model.count_params(),
+        "scores": scores,
+        "limits": data.limits,
+        "examples": [{"source": s, "output": o} for s, o in zip(sources, outputs, strict=True)],
+        "training": {**settings, "history": result.history},
+    }
+    write_entry(
+        folder,
+        translator.model,
+        translator.source_tokenizer,
+        translator.target_tokenizer,
+        source_language=data.source_language,
+        target_language=data.target_language,
+        metrics=metrics,
+        decoding=translator.decoding,
+        low_score_threshold=translator.low_score_threshold,
+        overwrite=True,
+    )
+    return scores

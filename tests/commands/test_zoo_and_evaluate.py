@@ -1,0 +1,70 @@
+"""`evaluate` and `zoo`."""
+
+import json
+import os
+
+from commands.running import translator
+from zoo.tiny_entry import ENGLISH
+
+from keras_attention.zoo.translator import Translator
+
+
+def test_evaluate(run, tmp_path):
+    sources = [ENGLISH[0], ENGLISH[3], ENGLISH[0]]
+    answers = translator().translate(sources)
+    (tmp_path / "source").write_text("\n".join(sources) + "\n")
+    (tmp_path / "target").write_text("\n".join([answers[0], "something else", answers[2]]) + "\n")
+    files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
+    code, out, err = run("evaluate", "--model", "tiny", *files)
+    assert (code, err) == (0, "")
+    assert "3 sentences, 66.67 % exactly" in out
+    assert "case:lc|eff:no|tok:none" in out
+    assert "case:mixed|eff:no|tok:13a" in out
+    assert "chrF2" in out
+    report = json.loads(run("evaluate", "--model", "tiny", "--json", *files)[1])
+    assert report["sentences"] == 3
+    assert [(row["at_least"], row["sentences"]) for row in report["bleu_by_source_length"]] == [(0, 3)]
+    perfect = ("--source", tmp_path / "source", "--target", tmp_path / "answers")
+    (tmp_path / "answers").write_text("\n".join(answers) + "\n")
+    report = json.loads(run("evaluate", "--model", "tiny", "--json", *perfect)[1])
+    assert report["exact_match"] == report["chrf"]["score"] == 100.0
+
+
+def test_zoo_list_and_show(run, zoo):
+    code, out, _ = run("zoo", "list")
+    assert code == 0
+    assert out.startswith("tiny  en to ISO 8601, ")
+    assert "BLEU A 38.61 (test2016)" in out
+    (summary,) = json.loads(run("zoo", "list", "--json")[1])
+    assert (summary["name"], summary["folder"]) == ("tiny", str(zoo / "tiny"))
+    assert run("zoo", "show", "tiny")[1] == (zoo / "tiny" / "CARD.md").read_text()
+    assert json.loads(run("zoo", "show", "--json", zoo / "tiny")[1])["config"]["source_language"] == "en"
+
+
+def test_zoo_list_names_what_is_broken(run, zoo, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", f"{zoo}{os.pathsep}{tmp_path}")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "manifest.json").write_text("{")
+    code, out, err = run("zoo", "list")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["broken", "tiny"]
+    assert "damaged" in out.splitlines()[0]
+    code, out, _ = run("zoo", "verify", "broken")
+    assert code == 1
+    assert "not valid JSON" in out
+
+
+def test_zoo_without_models(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
+    code, out, err = run("zoo", "list")
+    assert (code, out) == (0, "")
+    assert str(tmp_path) in err
+
+
+def test_zoo_verify(run, monkeypatch):
+    monkeypatch.setattr("keras_attention.zoo.verify.load_translator", lambda folder: translator())
+    assert run("zoo", "verify") == (0, "tiny: files sound, 2 examples reproduced\n", "")
+    monkeypatch.setattr(Translator, "translate", lambda self, texts: ["1999-01-02"] * len(texts))
+    code, out, _ = run("zoo", "verify", "tiny", "--json")
+    (report,) = json.loads(out)
+    assert (code, report["sound"], len(report["problems"])) == (1, False, 2)
