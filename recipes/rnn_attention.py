@@ -1,13 +1,12 @@
 """Translate with a recurrent network and attention (Bahdanau et al. 2015; Luong et al. 2015).
 
-    python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
-    python recipes/rnn_attention.py --data multi30k --data_dir DIR --source en --target de
-    python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
-    python recipes/rnn_attention.py --smoke              # a few steps, end to end
+python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
+python recipes/rnn_attention.py --data multi30k --data_dir DIR --source en --target de
+python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
+python recipes/rnn_attention.py --smoke              # a few steps, end to end
 """
 
 import os
-import select
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
-import numpy as np
 
 from keras_attention.cli import guarded
+from keras_attention.commands.ask import typed_lines
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data
@@ -29,8 +28,9 @@ from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
 from keras_attention.training.trainer import train
 from keras_attention.visualize.heatmap import attention_heatmap
-from keras_attention.zoo.archive import check_free, write_entry
+from keras_attention.zoo.archive import check_free
 from keras_attention.zoo.loading import load_translator
+from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
 
 
@@ -90,18 +90,6 @@ DATES = {
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
          "max_tokens": 24, "embedding_dim": 16, "hidden_dim": 16, "warmup_steps": 2, "beam_size": 2}  # fmt: skip
 SMOKE_PAIRS = 160
-EXAMPLES = 20
-LIMITS = {
-    "dates": [
-        "Day and month both written as numbers are read day first; 12/25/1998 is read month first because it must be.",
-        "Years 1900 to 2099; two digits mean 1950 to 2049. No times, no ranges, no relative dates.",
-        "A text that is no date still gets an answer, marked as unsure by its low score.",
-    ],
-    "sentences": [
-        "It knows the words and topics of its training data; other text comes out as the nearest thing it has seen.",
-        "One sentence at a time, without the context of its neighbours.",
-    ],
-}
 TRY_DATES = ["Thursday, 3 March 2021", "3. März 2021", "le 14 juillet 1989", "2021年3月3日", "12 мая 1999 г."]
 
 
@@ -147,90 +135,21 @@ def make_optimizer(config, total_steps):
     return keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9)
 
 
-def evaluate(translator, pairs, data):
-    """Scores with their signatures, as a model card lists them."""
-    sources, references = pairs
-    outputs = translator.translate(sources)
-    if data.name == "dates":
-        found = {"exact match, %": metrics.exact_match(outputs, references)}
-    else:
-        found = {
-            "BLEU A": metrics.bleu_tradition_a(outputs, references, data.target_language),
-            "BLEU B": metrics.bleu_tradition_b(outputs, references),
-            "chrF2": metrics.chrf(outputs, references),
-        }
-    where = f"test, {len(sources):,}"
-    return [
-        {"set": where, "metric": name, "value": score.score, "signature": score.signature}
-        for name, score in found.items()
-    ]
-
-
-def save(config, data, translator, result, facts, out):
-    """Writes the model with its card; what it says of itself is measured here."""
-    threshold = None
-    if data.name == "dates":
-        threshold = translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
-    scores = evaluate(translator, data.test, data)
-    sources = data.test[0][:EXAMPLES]
-    card = {
-        "description": f"Translates {data.source_language} to {data.target_language}: a bidirectional "
-        f"{config.cell.upper()} with {config.attention} attention, trained by `recipes/rnn_attention.py`.",
-        "data": [data.origin],
-        **facts,
-        "minutes": result.seconds / 60,
-        "seeds": [config.seed],
-        "parameters": translator.model.count_params(),
-        "scores": scores,
-        "limits": LIMITS["dates" if data.name == "dates" else "sentences"],
-        "examples": [{"source": s, "output": o} for s, o in zip(sources, translator.translate(sources), strict=True)],
-        "training": {**asdict(config), "history": result.history},
-    }
-    write_entry(
-        out,
-        translator.model,
-        translator.source_tokenizer,
-        translator.target_tokenizer,
-        source_language=data.source_language,
-        target_language=data.target_language,
-        metrics=card,
-        decoding=translator.decoding,
-        low_score_threshold=threshold,
-        overwrite=True,
-    )
-    for score in scores:
-        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  {score['signature']}")
-
-
 def try_out(config, data, out):
-    """Loads the model back, shows what it does, and draws where it looked."""
+    """Loads the model back, shows what it does, draws where it looked, and answers what is typed."""
     translator = load_translator(out)
     texts = TRY_DATES if data.name == "dates" else data.test[0][:3]
-    answers = translator.translate(texts, return_attention=translator.has_attention)
+    answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
     for text, answer in zip(texts, answers, strict=True):
-        print(f"{text}  ->  {getattr(answer, 'text', answer)}")
+        print(f"{text}  ->  {answer.text}")
     if translator.has_attention:
         picture = out.with_name(out.name + "_attention.png")
         attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
-        print(f"Attention of the first: {picture}")
-    while config.ask and data.name == "dates" and (text := typed("A date in any of its languages (empty to end): ")):
-        (answer,) = translator.translate([text], return_attention=True)
-        print(f"  {answer.text}{'   (unsure: this may be no date)' * answer.low_score}", flush=True)
-
-
-def low_score_threshold(translator, dates):
-    """The mean log probability that nearly all dates exceed: below it, an answer is marked as unsure."""
-    answers = [best for best, *_ in translator.hypotheses(dates)]
-    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers], 0.001))
-
-
-def typed(prompt):
-    """A line from the keyboard, or from whatever stands on standard input by now; "" at its end."""
-    if sys.stdin.isatty():
-        print(prompt, end="", flush=True)
-    elif not select.select([sys.stdin], [], [], 0.5)[0]:
-        return ""
-    return sys.stdin.readline().strip()
+        print(f"Where it looked while writing the first: {picture}")
+    if config.ask and data.name == "dates":
+        for text in typed_lines("A date in any of these languages (empty line to end): "):
+            (best, *_) = translator.hypotheses(text)[0]
+            print(f"{text}  ->  {best.text}{'   (unsure: is this a date?)' * best.low_score}", flush=True)
 
 
 def main(arguments=None):
@@ -290,7 +209,18 @@ def main(arguments=None):
         log_dir=config.log_dir or None,
         jit_compile=config.jit_compile,
     )
-    save(config, data, translator, result, facts, out)
+    scores = write_trained(
+        out,
+        translator,
+        data,
+        description=f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention.",
+        settings=asdict(config),
+        seed=config.seed,
+        result=result,
+        facts=facts,
+    )
+    for score in scores:
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     try_out(config, data, out)
     return 0
 

@@ -21,12 +21,22 @@ DATES_ORIGIN = {
     "terms": "generated; CLDR under the Unicode License, Babel under BSD-3-Clause.",
     "link": "https://cldr.unicode.org",
 }
+DATES_LIMITS = [
+    "Day and month both written as numbers are read day first; 12/25/1998 is read month first because it must be.",
+    "Years 1900 to 2099; two digits mean 1950 to 2049. No times, no ranges, no relative dates.",
+    "A text that is no date still gets an answer, marked as unsure by its low score.",
+]
+SENTENCE_LIMITS = [
+    "It knows the words and topics of its training data; other text comes out as the nearest thing it has seen.",
+    "One sentence at a time, without the context of its neighbours.",
+]
 
 
 class TranslationData(NamedTuple):
     """Sentence pairs, each split a pair of equally long lists of str (sources, targets).
 
-    `origin` says where they come from, in the words of a model card: name, terms, link.
+    `origin` says where they come from, in the words of a model card: name, terms, link; `limits` is a list of str, what
+    a model trained on them will not do.
     """
 
     name: str
@@ -36,6 +46,7 @@ class TranslationData(NamedTuple):
     validation: tuple
     test: tuple
     origin: dict
+    limits: list = SENTENCE_LIMITS
 
     def shortened(self, count):
         """The first `count` pairs of each split, for a trial run."""
@@ -64,7 +75,7 @@ def load_translation_data(
         UserError: if a file, a language or the name is wrong.
     """
     if data == "dates":
-        return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN)
+        return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
     if data == "multi30k":
         return _multi30k(data_dir, source, target)
     if data == "files":

@@ -27,7 +27,7 @@ class GRUCell(keras.layers.Layer):
     Raises:
         ValueError: if `units` is not a positive integer.
 
-    Source: Cho et al. (2014), in the form with the reset gate after the product, as `keras.layers.GRU(reset_after=True)`.
+    Source: Cho et al. (2014), with the reset gate after the product, as in `keras.layers.GRU(reset_after=True)`.
     """
 
     num_gates = 3
@@ -147,27 +147,3 @@ def keep_where_masked(new_states, old_states, mask):
     if mask is None:
         return new_states
     return tuple(ops.where(mask, new, old) for new, old in zip(new_states, old_states, strict=True))
-
-
-def run_over_time(step, inputs, carry, reverse=False, unroll=False):
-    """Runs `step(carry, inputs[t]) -> carry` over the leading axis and stacks every carry.
-
-    Args:
-        step: function of a carry (tuple of tensors) and one time slice of `inputs`.
-        inputs: tuple of tensors, time first.
-        carry: tuple of tensors, the state before the first step.
-        reverse: bool. Last step first; the stacked result still stands in the order of time.
-        unroll: bool. Writes the loop out where the length is static: slower to compile, faster to train on CPU, and
-            the only form whose gradient XLA compiles on TensorFlow.
-
-    Returns:
-        The last carry, and the tuple of all carries stacked along time.
-    """
-    length = inputs[0].shape[0]
-    if not unroll or length is None:
-        return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
-    steps = [None] * length
-    for t in reversed(range(length)) if reverse else range(length):
-        carry = step(carry, tuple(x[t] for x in inputs))
-        steps[t] = carry
-    return carry, tuple(ops.stack(tensors) for tensors in zip(*steps, strict=True))

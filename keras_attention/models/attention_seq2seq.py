@@ -5,10 +5,8 @@ from keras import ops
 
 from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell, run_over_time
-
-CELLS = {"gru": GRUCell, "lstm": LSTMCell}
-LUONG_SCORES = ("dot", "general", "concat")
+from keras_attention.layers.recurrence import read_both_ways, run_over_time, time_first
+from keras_attention.models.seq2seq_settings import CELLS, SETTINGS, check_settings
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -65,20 +63,7 @@ class AttentionSeq2Seq(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.settings = {
-            "source_vocabulary_size": source_vocabulary_size,
-            "target_vocabulary_size": target_vocabulary_size,
-            "embedding_dim": embedding_dim,
-            "hidden_dim": hidden_dim,
-            "num_layers": num_layers,
-            "cell": cell,
-            "attention": attention,
-            "attention_mode": attention_mode,
-            "attention_window": attention_window,
-            "input_feeding": input_feeding,
-            "tie_embeddings": tie_embeddings,
-            "dropout": dropout,
-        }
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
         check_settings(**self.settings)
         for name, value in self.settings.items():
             setattr(self, name, value)
@@ -141,7 +126,9 @@ class AttentionSeq2Seq(keras.Model):
         self.combine.build((None, 2 * hidden))
         if self.output_projection is not None:
             self.output_projection.build((None, width))
-        self.output_bias = self.add_weight(shape=(self.target_vocabulary_size,), initializer="zeros", name="output_bias")
+        self.output_bias = self.add_weight(
+            shape=(self.target_vocabulary_size,), initializer="zeros", name="output_bias"
+        )
         self.built = True
 
     def call(self, inputs, training=None, return_attention_scores=False):
@@ -150,12 +137,18 @@ class AttentionSeq2Seq(keras.Model):
         state = self.initial_state(memory)
         embedded = self.dropout_layer(self.target_embedding(target_ids), training=training)  # (B, T, D)
         projected = time_first(self.decoder_cells[0].project(embedded))  # (T, B, gates)
-        unroll = bool(training)
+        dropped = self._layer_dropout(source_ids, training)
         if self.input_feeding:
-            outputs, weights = self._decode_feeding(projected, state, memory, unroll, training)
+            _, states = run_over_time(
+                lambda state, x: self._advance(x, state, memory, dropped), projected, state, unroll=bool(training)
+            )
+            outputs = time_first(states["output"])  # (B, T, D)
+            weights = time_first(states["attention"]) if self.attention_layer is not None else None  # (B, T, S)
         else:
-            hidden, _ = self._recur(projected, state["cells"], self._layer_dropout(source_ids, training), unroll)
-            outputs, weights = self._attend(time_first(hidden), memory)  # (B, T, D), (B, T, S)
+            _, cells = run_over_time(
+                lambda cells, x: self._run_cells(x, cells, dropped)[1], projected, state["cells"], unroll=bool(training)
+            )
+            outputs, weights = self._attend(time_first(cells[-1][0]), memory)
         logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
         if not return_attention_scores:
             return logits
@@ -166,27 +159,12 @@ class AttentionSeq2Seq(keras.Model):
     def encode(self, source_ids, training=None):
         """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
-        steps_mask = ops.transpose(mask)[:, :, None]  # (S, B, 1)
-        unroll = bool(training)
         sequence = self.source_embedding(source_ids)  # (B, S, D)
-        batch = ops.shape(source_ids)[0]
-        for forward, backward in zip(self.forward_cells, self.backward_cells, strict=True):
+        for forward_cell, backward_cell in zip(self.forward_cells, self.backward_cells, strict=True):
             sequence = self.dropout_layer(sequence, training=training)
-            zeros = (ops.zeros((batch, self.hidden_dim // 2), dtype=self.compute_dtype),) * forward.num_states
-            directions, ends = [], []
-            for cell, reverse in ((forward, False), (backward, True)):
-                end, states = run_over_time(
-                    lambda carry, x, cell=cell: cell(x[0], carry, step_mask=x[1])[1],
-                    (time_first(cell.project(sequence)), steps_mask),
-                    zeros,
-                    reverse=reverse,
-                    unroll=unroll,
-                )
-                directions.append(states[0])
-                ends.append(end[0])
-            sequence = time_first(ops.concatenate(directions, axis=-1))  # (B, S, hidden)
+            sequence, summary = read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=bool(training))
         value = self.dropout_layer(sequence, training=training)
-        memory = {"value": value, "mask": mask, "summary": ops.concatenate(ends, axis=-1)}
+        memory = {"value": value, "mask": mask, "summary": summary}
         if self.attention_layer is not None:
             memory["key"] = self.attention_layer.project_keys(value)
         return memory
@@ -198,9 +176,10 @@ class AttentionSeq2Seq(keras.Model):
         for bridge in self.bridges:
             start = bridge(memory["summary"])
             cells.append((start,) + (ops.zeros_like(start),) * (CELLS[self.cell].num_states - 1))
-        state = {"cells": tuple(cells)}
-        if self.input_feeding:
-            state["output"] = ops.zeros((batch, self.embedding_dim), dtype=self.compute_dtype)
+        state = {
+            "cells": tuple(cells),
+            "output": ops.zeros((batch, self.embedding_dim), dtype=self.compute_dtype),
+        }
         if self.attention_layer is not None:
             state["attention"] = ops.zeros((batch, length), dtype="float32")
             state["position"] = ops.zeros((batch,), dtype="float32")
@@ -210,30 +189,26 @@ class AttentionSeq2Seq(keras.Model):
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state."""
         projected = self.decoder_cells[0].project(self.target_embedding(token_ids))  # (N, gates)
         state = self._advance(projected, state, memory)
-        return self._logits(state.pop("_output")), state
+        return self._logits(state["output"]), state
 
-    def _advance(self, projected, state, memory, layer_dropout=None):
-        """One step of recurrence and attention. The attended output stands under "_output"."""
+    def _advance(self, projected, state, memory, dropped=None):
+        """One step of recurrence and attention: projected input (N, gates) and state -> new state."""
         if self.input_feeding:
             projected = projected + self.feed_projection(state["output"])
-        hidden, cells = self._run_cells(projected, state["cells"], layer_dropout)
-        new = {"cells": cells}
-        position = state["position"][:, None] if self.attention_mode == "local_m" and "position" in state else None
+        hidden, cells = self._run_cells(projected, state["cells"], dropped)
+        position = state["position"][:, None] if self.attention_mode == "local_m" else None
         output, weights = self._attend(hidden[:, None, :], memory, position)
-        new["_output"] = output[:, 0]
-        if self.input_feeding:
-            new["output"] = new["_output"]
+        new = {"cells": cells, "output": output[:, 0]}
         if weights is not None:
             new["attention"] = weights[:, 0]
             new["position"] = state["position"] + 1
         return new
 
-    def _run_cells(self, projected, cells, layer_dropout):
+    def _run_cells(self, projected, cells, dropped):
         hidden, new_cells = None, []
         for i, (cell, states) in enumerate(zip(self.decoder_cells, cells, strict=True)):
             if i > 0:
-                kept = hidden if layer_dropout is None else hidden * layer_dropout[i - 1]
-                projected = cell.project(kept)
+                projected = cell.project(hidden if dropped is None else hidden * dropped[i - 1])
             hidden, states = cell(projected, states)
             new_cells.append(states)
         return hidden, tuple(new_cells)
@@ -244,41 +219,6 @@ class AttentionSeq2Seq(keras.Model):
             return None
         ones = ops.ones((self.num_layers - 1, ops.shape(source_ids)[0], self.hidden_dim), dtype=self.compute_dtype)
         return self.dropout_layer(ones, training=training)
-
-    def _recur(self, projected, cells, layer_dropout, unroll):
-        """The decoder's recurrence alone: hidden states (T, B, hidden) of its last layer."""
-        count = CELLS[self.cell].num_states
-
-        def step(carry, x):
-            nested = tuple(carry[i : i + count] for i in range(0, len(carry), count))
-            _, new_cells = self._run_cells(x[0], nested, layer_dropout)
-            return tuple(tensor for states in new_cells for tensor in states)
-
-        flat = tuple(tensor for states in cells for tensor in states)
-        _, stacked = run_over_time(step, (projected,), flat, unroll=unroll)
-        return stacked[-count], stacked
-
-    def _decode_feeding(self, projected, state, memory, unroll, training):
-        """The decoder with o_t fed back: outputs (B, T, D) and weights (B, T, S) or None."""
-        layer_dropout = self._layer_dropout(memory["mask"], training)
-        names = [name for name in ("output", "attention", "position") if name in state]
-        count = CELLS[self.cell].num_states
-
-        def pack(tree):
-            return tuple(t for states in tree["cells"] for t in states) + tuple(tree[name] for name in names)
-
-        def unpack(flat):
-            size = self.num_layers * count
-            cells = tuple(tuple(flat[i : i + count]) for i in range(0, size, count))
-            return {"cells": cells, **dict(zip(names, flat[size:], strict=True))}
-
-        def step(carry, x):
-            return pack(self._advance(x[0], unpack(carry), memory, layer_dropout))
-
-        _, stacked = run_over_time(step, (projected,), pack(state), unroll=unroll)
-        history = unpack(stacked)
-        weights = time_first(history["attention"]) if "attention" in history else None
-        return time_first(history["output"]), weights
 
     def _attend(self, hidden, memory, position=None):
         """o = tanh(W_c [c; s]) for queries (B, T, hidden), and the weights (B, T, S) or None."""
@@ -306,41 +246,3 @@ class AttentionSeq2Seq(keras.Model):
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
-
-
-def time_first(tensor):
-    """Swaps the first two axes: batch first <-> time first."""
-    return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
-
-
-def check_settings(**settings):
-    """Raises ValueError for a setting out of range, or two that do not fit together."""
-    sizes = ("source_vocabulary_size", "target_vocabulary_size", "embedding_dim", "hidden_dim", "num_layers")
-    for name in (*sizes, "attention_window"):
-        value = settings[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
-    choices = {
-        "cell": tuple(CELLS),
-        "attention": ("additive", *LUONG_SCORES, "none"),
-        "attention_mode": ("global", "local_m", "local_p"),
-        "tie_embeddings": ("none", "target", "all"),
-    }
-    for name, allowed in choices.items():
-        if settings[name] not in allowed:
-            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
-    if settings["hidden_dim"] % 2:
-        raise ValueError(f"`hidden_dim` must be even. Received: hidden_dim={settings['hidden_dim']}")
-    if not 0 <= settings["dropout"] < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={settings['dropout']}")
-    if settings["attention_mode"] != "global" and settings["attention"] not in LUONG_SCORES:
-        raise ValueError(
-            f"`attention_mode` {settings['attention_mode']} needs one of Luong's scores {LUONG_SCORES}. "
-            f"Received: attention={settings['attention']}"
-        )
-    if settings["tie_embeddings"] == "all" and settings["source_vocabulary_size"] != settings["target_vocabulary_size"]:
-        raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
-            f"source_vocabulary_size={settings['source_vocabulary_size']}, "
-            f"target_vocabulary_size={settings['target_vocabulary_size']}"
-        )
