@@ -115,7 +115,7 @@ class TrainingRun:
             if interrupts.received:
                 self._stop_for(interrupts.received)
             result = self.step(sequence[progress.epoch_step])
-            check_finite(result, self.optimizer, epoch=progress.epoch + 1, step=progress.epoch_step + 1)
+            check_finite(result, self.optimizer, self.step.sync, epoch=progress.epoch + 1, step=progress.epoch_step + 1)
             progress.epoch_step += 1
             progress.total_steps += 1
             progress.loss_sum += float(result.loss_sum)

@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from tiny_run import TinyBatches, TinyModel, arrays_of, make_optimizer, run, untimed
+from tiny_run import Steep, TinyBatches, TinyModel, arrays_of, make_optimizer, run, untimed
 
 from keras_attention.training.averaging import assign_weights
 from keras_attention.training.divergence import TrainingDivergedError
@@ -51,6 +51,13 @@ def main(initial, results, folder):
     result, _, _ = run(model=model, optimizer=optimizer, epochs=9)
     assert 0 < int(inner.iterations) < result.steps
     assert result.history[-1]["loss"] < 0.6 * result.history[0]["loss"]
+
+    # float16 where no scale is small enough: 8, 4, 2, 1, and then it stops.
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.03), initial_scale=2.0**3)
+    try:
+        run(model=Steep(), optimizer=optimizer, epochs=1)
+    except TrainingDivergedError as error:
+        print(error)
 
     result, _, _ = run(epochs=3, ema_decay=0.7)
     assert result.steps == 21

@@ -38,6 +38,7 @@ def test_jax_trains_as_tensorflow_does(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "the data went away" in done.stdout
     assert "epoch 1, step 1: the loss is nan" in done.stdout
+    assert "epoch 1, step 4: the gradient norm is" in done.stdout
     assert "all done" in done.stdout
 
     with np.load(paths[1]) as found:

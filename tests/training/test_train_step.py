@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from training.tiny_run import VOCABULARY, TinyBatches, TinyModel, arrays_of, run
+from training.tiny_run import VOCABULARY, Steep, TinyBatches, TinyModel, arrays_of, run
 
 from keras_attention.training.divergence import TrainingDivergedError
 from keras_attention.training.train_step import make_train_step
@@ -77,17 +77,6 @@ def test_each_shape_is_compiled_once():
         for index in range(7):
             step(TinyBatches().epoch(epoch)[index])
     assert len(calls) == 2
-
-
-class Steep(TinyModel):
-    """Adds the root of a weight that is 0: finite forwards, an infinite gradient backwards."""
-
-    def __init__(self):
-        super().__init__(dropout=0.0)
-        self.radicand = self.add_weight(shape=(), initializer="zeros", name="radicand")
-
-    def call(self, inputs, training=None):
-        return self.projection(self.embedding(inputs["source_ids"]) + keras.ops.sqrt(self.radicand))
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
