@@ -21,8 +21,8 @@ from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data
 from keras_attention.models import AttentionSeq2Seq
+from keras_attention.models.seq2seq_settings import SETTINGS
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
-from keras_attention.training import translation_metrics as metrics
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
@@ -30,6 +30,7 @@ from keras_attention.training.trainer import train
 from keras_attention.visualize.heatmap import attention_heatmap
 from keras_attention.zoo.archive import check_free
 from keras_attention.zoo.loading import load_translator
+from keras_attention.zoo.scoring import quick_score
 from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
 
@@ -108,20 +109,8 @@ def make_tokenizers(config, data):
 
 
 def make_model(config, source_tokenizer, target_tokenizer):
-    model = AttentionSeq2Seq(
-        source_tokenizer.vocabulary_size,
-        target_tokenizer.vocabulary_size,
-        embedding_dim=config.embedding_dim,
-        hidden_dim=config.hidden_dim,
-        num_layers=config.num_layers,
-        cell=config.cell,
-        attention=config.attention,
-        attention_mode=config.attention_mode,
-        attention_window=config.attention_window,
-        input_feeding=config.input_feeding,
-        tie_embeddings=config.tie_embeddings,
-        dropout=config.dropout,
-    )
+    settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
+    model = AttentionSeq2Seq(source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size, **settings)
     model.build()
     return model
 
@@ -158,15 +147,8 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     if config.mixed_precision:
         keras.config.set_dtype_policy("mixed_bfloat16")
-    data = load_translation_data(
-        config.data,
-        data_dir=config.data_dir,
-        source=config.source,
-        target=config.target,
-        validation_share=config.validation_share,
-        train_size=config.train_size,
-        seed=config.seed,
-    )
+    where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
+    data = load_translation_data(**where, train_size=config.train_size, seed=config.seed)
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
@@ -184,12 +166,6 @@ def main(arguments=None):
     decoding = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
     translator = Translator(model, *tokenizers, decoding)
 
-    def validate(_):
-        outputs = translator.translate(data.validation[0], beam_size=1)
-        if data.name == "dates":
-            return {"val_score": metrics.exact_match(outputs, data.validation[1]).score}
-        return {"val_score": metrics.bleu_tradition_a(outputs, data.validation[1], data.target_language).score}
-
     result = train(
         model,
         make_optimizer(config, total_steps),
@@ -197,7 +173,7 @@ def main(arguments=None):
         epochs=config.epochs,
         label_smoothing=config.label_smoothing,
         clip_norm=config.clip_norm,
-        validate=validate,
+        validate=lambda _: {"val_score": quick_score(translator, *data.validation, data.target_language)},
         monitor="val_score",
         mode="max",
         patience=config.patience,
