@@ -18,7 +18,7 @@ class CharacterTokenizer:
 
     Args:
         characters: str, the characters that have an id, each once, in the order of their ids (which begin at 4).
-        lowercase: bool. A character without an id takes that of its lower case; decoded text is lower case.
+        lowercase: bool. A capital takes the id of its small letter where that has one, so decoded text is lower case.
 
     Raises:
         UserError: if `characters` is empty or has one twice.

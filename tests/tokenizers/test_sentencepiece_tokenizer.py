@@ -84,7 +84,7 @@ def test_saved_and_loaded_is_the_same(tokenizer, tmp_path):
 
 
 def test_dropout_cuts_words_differently_and_depends_on_the_seed_alone(tokenizer):
-    texts = SENTENCES * 13
+    texts = SENTENCES * 307  # enough that several threads would get in each other's way
 
     def lists(**options):
         return [ids.tolist() for ids in tokenizer.encode(texts, **options)]
