@@ -1,7 +1,7 @@
 """One table and one figure: the attentions of the papers, and none, trained equally long on the same pairs.
 
-    python benchmarks/compare_attention.py --data_dir DIR                     # train what is not there yet, then compare
-    python benchmarks/compare_attention.py --data_dir DIR --card ENTRY        # and put table and figure into a card
+    python benchmarks/compare_attention.py --data_dir DIR                 # train what is not there yet, then compare
+    python benchmarks/compare_attention.py --data_dir DIR --card ENTRY    # and put table and figure into a card
 
 Each system is `recipes/rnn_attention.py` with the settings below: smaller than the shipped model and trained for a
 fraction of its time, so the figures compare the systems with each other and not with anything else. Scores are on the

@@ -11,6 +11,13 @@ def setting(default, help_text):
     return dataclasses.field(default=default, metadata={"help": help_text})
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def parse_config(config_class, description, arguments=None, presets=None):
     """Reads a flat dataclass from the command line.
 
@@ -24,7 +31,7 @@ def parse_config(config_class, description, arguments=None, presets=None):
     Returns:
         An instance of `config_class`. Exits with code 2 and one line on an unknown flag or a wrong value.
     """
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     for field in dataclasses.fields(config_class):

@@ -1,0 +1,14 @@
+import sys
+
+from keras_attention.training.run_facts import run_facts
+
+
+def test_facts_name_command_commit_and_machine(monkeypatch, tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--epochs", "3"])
+    facts = run_facts()
+    assert facts["command"] == "python train.py --epochs 3"
+    assert facts["commit"] == "unknown"
+    assert "cores" in facts["hardware"]
