@@ -1,17 +1,19 @@
-# `make run` and `make test` work on a fresh machine with Python 3.11 or newer: each makes what it needs.
-PYTHON ?= python3
+# `make run` and `make test` work on a fresh machine with Python 3.11, 3.12 or 3.13: each makes what it needs.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c "" 2>/dev/null && echo $$python && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check smoke clean
+.PHONY: run test check smoke readme clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py
 	$(BIN)/keras-attention translate --model rnn_attention_multi30k_en_de "A dog runs through the snow." \
 		--attention runs/a_dog_runs.png
 
+# Two processes; the tests of a file stay in one, which keeps what they have compiled.
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check .
@@ -20,13 +22,20 @@ check: $(VENV)/installed-test
 smoke: $(VENV)/installed
 	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke || exit 1; done
 
-$(VENV)/installed: setup.py
-	$(PYTHON) -m venv $(VENV)
+# The tables of the README, from the entries of saved_models.
+readme: $(VENV)/installed
+	$(BIN)/python benchmarks/readme_tables.py
+
+$(VENV)/bin/python:
+	$(or $(PYTHON),$(error No Python found. Install Python 3.11, or name yours: make PYTHON=/path/to/python)) -m venv $(VENV)
+
+$(VENV)/installed: setup.py $(VENV)/bin/python
+	@echo "Installing into $(VENV); the first time this takes some minutes."
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/installed-test: setup.py
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/installed-test: setup.py $(VENV)/bin/python
+	@echo "Installing into $(VENV); the first time this takes some minutes."
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $(VENV)/installed $@
 

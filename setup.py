@@ -8,6 +8,9 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_attention" / "__init__.py").read_text())[1]
 
+# The zoo stands at the top of the checkout and travels inside the package.
+ZOO = {"keras_attention.saved_models": "saved_models"} if (HERE / "saved_models").is_dir() else {}
+
 setup(
     name="keras-attention",
     version=VERSION,
@@ -16,10 +19,9 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    # The zoo stands at the top of the checkout and travels inside the package.
-    packages=[*find_packages(include=["keras_attention", "keras_attention.*"]), "keras_attention.saved_models"],
-    package_dir={"keras_attention.saved_models": "saved_models"},
-    package_data={"keras_attention.saved_models": ["*/*"]},
+    packages=[*find_packages(include=["keras_attention", "keras_attention.*"]), *ZOO],
+    package_dir=ZOO,
+    package_data={name: ["*/*", "*/*/*"] for name in ZOO},
     install_requires=[
         "tensorflow>=2.21",
         "keras>=3.15.1",
@@ -28,10 +30,11 @@ setup(
         "h5py>=3.14",
         "babel>=2.18",
         "matplotlib>=3.11",
+        "noto-cjk-sans-jp-regular>=0.0.1",
         "sacrebleu>=2.6",
         "sacremoses>=0.2",
         "sentencepiece>=0.2.3",
     ],
-    extras_require={"test": ["jax>=0.10", "pytest>=9.2", "ruff>=0.17.5"]},
+    extras_require={"test": ["jax>=0.10", "pytest>=9.2", "pytest-xdist>=3.8", "ruff>=0.17.5", "setuptools>=77"]},
     entry_points={"console_scripts": ["keras-attention=keras_attention.cli:main"]},
 )

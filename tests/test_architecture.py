@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "visualize": set(),
     "models": {"layers"},
     "data": {"tokenizers"},
-    "zoo": {"models", "tokenizers", "decoding", "data", "layers"},
+    "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers"},
     "commands": {"zoo", "visualize", "training", "data", "decoding", "models", "tokenizers", "layers", "cli"},
     "cli": {"commands"},
     "__main__": {"cli"},
