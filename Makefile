@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test check smoke readme clean
 
 run: $(VENV)/installed
-	$(BIN)/python recipes/rnn_attention.py
+	$(BIN)/python recipes/rnn_attention.py --restart
 	$(BIN)/keras-attention translate --model rnn_attention_multi30k_en_de "A dog runs through the snow." \
 		--attention runs/a_dog_runs.png
 

@@ -7,6 +7,7 @@ python recipes/rnn_attention.py --smoke              # a few steps, end to end
 """
 
 import os
+import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,10 +20,9 @@ from keras_attention.cli import guarded
 from keras_attention.commands.ask import typed_lines
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.parallel_corpus import ParallelCorpus
-from keras_attention.data.translation_sets import load_translation_data
+from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import AttentionSeq2Seq
-from keras_attention.models.seq2seq_settings import SETTINGS
-from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+from keras_attention.models.seq2seq_settings import CHOICES, SETTINGS
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
@@ -50,19 +50,21 @@ class Config:
     embedding_dim: int = setting(256, "width of the embeddings")
     hidden_dim: int = setting(384, "width of the decoder's state; each direction of the encoder has half of it")
     num_layers: int = setting(1, "recurrent layers in encoder and decoder")
-    cell: str = setting("gru", "gru or lstm")
-    attention: str = setting("additive", "additive, dot, general, concat or none")
-    attention_mode: str = setting("global", "global, local_m or local_p")
+    cell: str = setting("gru", "gru or lstm", CHOICES["cell"])
+    attention: str = setting("additive", "additive, dot, general, concat or none", CHOICES["attention"])
+    attention_mode: str = setting("global", "global, local_m or local_p", CHOICES["attention_mode"])
     attention_window: int = setting(5, "tokens to each side of the aligned position, local modes")
     input_feeding: bool = setting(True, "feed the attended output into the next step")
-    tie_embeddings: str = setting("all", "none, target (output = target embedding) or all (source too)")
+    tie_embeddings: str = setting(
+        "all", "none, target (output = target embedding) or all (source too)", CHOICES["tie_embeddings"]
+    )
     dropout: float = setting(0.4, "share of units dropped")
     # Training
     epochs: int = setting(32, "passes over the training pairs")
     tokens_per_batch: int = setting(2048, "tokens of a batch, padding included, on the longer side")
     num_buckets: int = setting(5, "shapes of batches; each is compiled once")
     learning_rate: float = setting(1.5e-3, "peak, Adam")
-    schedule: str = setting("cosine", "cosine or inverse_square_root")
+    schedule: str = setting("cosine", "cosine or inverse_square_root", ("cosine", "inverse_square_root"))
     warmup_steps: int = setting(400, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
     clip_norm: float = setting(1.0, "largest global norm of the gradients")
@@ -79,7 +81,8 @@ class Config:
     out: str = setting("", "folder of the trained model (default: runs/rnn_attention_DATA)")
     log_dir: str = setting("", "folder for TensorBoard")
     resume: bool = setting(False, "go on from the last checkpoint of the same run")
-    ask: bool = setting(True, "convert what is typed, after training on dates")
+    restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
+    ask: bool = setting(False, "translate what is typed, at the end (on with --data dates)")
     smoke: bool = setting(False, "tiny and untrained, from end to end")
     debug: bool = setting(False, "show the traceback of an error")
 
@@ -87,25 +90,11 @@ class Config:
 DATES = {
     "embedding_dim": 32, "hidden_dim": 64, "dropout": 0.0, "tie_embeddings": "target", "tokens_per_batch": 8192,
     "num_buckets": 2, "epochs": 3, "learning_rate": 5e-3, "label_smoothing": 0.0, "beam_size": 2, "length_penalty": 0.0,
+    "attention": "general", "ask": True,
 }  # fmt: skip
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
          "max_tokens": 24, "embedding_dim": 16, "hidden_dim": 16, "warmup_steps": 2, "beam_size": 2}  # fmt: skip
 SMOKE_PAIRS = 160
-TRY_DATES = ["Thursday, 3 March 2021", "3. März 2021", "le 14 juillet 1989", "2021年3月3日", "12 мая 1999 г."]
-
-
-def presets(config):
-    """Defaults that depend on the data and on --smoke."""
-    return {**(DATES if config.data == "dates" else {}), **(SMOKE if config.smoke else {})}
-
-
-def make_tokenizers(config, data):
-    """Characters for dates, one joint vocabulary of word pieces for sentences."""
-    sources, targets = data.train
-    if data.name == "dates":
-        return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
-    joint = SentencePieceTokenizer.train([*sources, *targets], config.vocabulary_size)
-    return joint, joint
 
 
 def make_model(config, source_tokenizer, target_tokenizer):
@@ -116,18 +105,18 @@ def make_model(config, source_tokenizer, target_tokenizer):
 
 
 def make_optimizer(config, total_steps):
-    warmup = min(config.warmup_steps, total_steps - 1)
-    if config.schedule == "cosine":
-        schedule = CosineDecay(config.learning_rate, warmup, total_steps, floor=0.02 * config.learning_rate)
-    else:
-        schedule = InverseSquareRoot(config.learning_rate, warmup)
-    return keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9)
+    peak, warmup = config.learning_rate, min(config.warmup_steps, total_steps - 1)
+    schedules = {
+        "cosine": CosineDecay(peak, warmup, total_steps, floor=0.02 * peak),
+        "inverse_square_root": InverseSquareRoot(peak, warmup),
+    }
+    return keras.optimizers.Adam(schedules[config.schedule], beta_2=0.98, epsilon=1e-9)
 
 
 def try_out(config, data, out):
     """Loads the model back, shows what it does, draws where it looked, and answers what is typed."""
     translator = load_translator(out)
-    texts = TRY_DATES if data.name == "dates" else data.test[0][:3]
+    texts = data.test[0][:5]
     answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
     for text, answer in zip(texts, answers, strict=True):
         print(f"{text}  ->  {answer.text}")
@@ -135,25 +124,27 @@ def try_out(config, data, out):
         picture = out.with_name(out.name + "_attention.png")
         attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
         print(f"Where it looked while writing the first: {picture}")
-    if config.ask and data.name == "dates":
-        for text in typed_lines("A date in any of these languages (empty line to end): "):
-            (best, *_) = translator.hypotheses(text)[0]
-            print(f"{text}  ->  {best.text}{'   (unsure: is this a date?)' * best.low_score}", flush=True)
+    for text in typed_lines("A date in any of these languages (empty line to end): ") if config.ask else ():
+        (best, *_) = translator.hypotheses(text)[0]
+        print(f"{text}  ->  {best.text}{'   (unsure: is this a date?)' * best.low_score}", flush=True)
 
 
 def main(arguments=None):
-    config = parse_config(Config, __doc__, arguments, presets)
+    config = parse_config(
+        Config, __doc__, arguments, lambda c: (DATES if c.data == "dates" else {}) | (SMOKE if c.smoke else {})
+    )
     facts = run_facts()
     keras.utils.set_random_seed(config.seed)
     if config.mixed_precision:
         keras.config.set_dtype_policy("mixed_bfloat16")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
     data = load_translation_data(**where, train_size=config.train_size, seed=config.seed)
-    data = data.shortened(SMOKE_PAIRS) if config.smoke else data
+    if config.smoke:
+        data = data.shortened(SMOKE_PAIRS)
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
 
-    tokenizers = make_tokenizers(config, data)
+    tokenizers = train_tokenizers(data, config.vocabulary_size)
     corpus = ParallelCorpus.encode(*data.train, *tokenizers, config.max_tokens)
     batches = BucketedBatches(corpus, config.tokens_per_batch, config.num_buckets, config.seed)
     model = make_model(config, *tokenizers)
@@ -163,9 +154,11 @@ def main(arguments=None):
         f"{model.count_params():,} parameters, {total_steps:,} updates"
     )
 
-    decoding = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
-    translator = Translator(model, *tokenizers, decoding)
-
+    search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    translator = Translator(model, *tokenizers, search)
+    unfinished = out.with_name(out.name + "_checkpoints")
+    if config.restart:
+        shutil.rmtree(unfinished, ignore_errors=True)
     result = train(
         model,
         make_optimizer(config, total_steps),
@@ -179,9 +172,8 @@ def main(arguments=None):
         patience=config.patience,
         average_last=config.average_last,
         ema_decay=config.ema_decay,
-        checkpoint_dir=out.with_name(out.name + "_checkpoints"),
+        checkpoint_dir=unfinished,
         resume=config.resume,
-        config={name: value for name, value in asdict(config).items() if name not in ("resume", "ask", "log_dir")},
         log_dir=config.log_dir or None,
         jit_compile=config.jit_compile,
     )
@@ -195,6 +187,7 @@ def main(arguments=None):
         result=result,
         facts=facts,
     )
+    shutil.rmtree(unfinished)
     for score in scores:
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     try_out(config, data, out)

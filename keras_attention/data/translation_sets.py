@@ -9,6 +9,7 @@ from keras_attention.data.dates import date_splits
 from keras_attention.data.download import named_dataset
 from keras_attention.data.parallel_text import read_parallel, read_tsv
 from keras_attention.errors import UserError
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
 MULTI30K_ORIGIN = {
@@ -87,6 +88,23 @@ def load_translation_data(
         raise UserError(f"There is no data set {data!r}. Expected: dates, multi30k, files, or the path of a TSV file.")
     splits = _hold_out(pairs, validation_share, seed)
     return TranslationData(name, *languages, *splits, {"name": name, "terms": "not stated.", "link": "file"})
+
+
+def train_tokenizers(data, vocabulary_size):
+    """Learns the vocabularies of the training pairs: one of characters for each side of dates, a joint one otherwise.
+
+    Args:
+        data: TranslationData.
+        vocabulary_size: int > 4, the most pieces of the joint vocabulary.
+
+    Returns:
+        The tokenizers of source and target, one object twice if the vocabulary is joint.
+    """
+    sources, targets = data.train
+    if data.name == "dates":
+        return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
+    joint = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size)
+    return joint, joint
 
 
 def _multi30k(data_dir, source, target):

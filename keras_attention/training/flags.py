@@ -6,9 +6,9 @@ import types
 import typing
 
 
-def setting(default, help_text):
-    """A dataclass field with its explanation."""
-    return dataclasses.field(default=default, metadata={"help": help_text})
+def setting(default, help_text, choices=None):
+    """A dataclass field with its explanation and, if not every value is allowed, those that are."""
+    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -39,7 +39,9 @@ def parse_config(config_class, description, arguments=None, presets=None):
         if field.type is bool:
             options["action"] = argparse.BooleanOptionalAction
         else:
-            options.update(type=value_type(field.type), metavar=value_type(field.type).__name__.upper())
+            options["type"] = value_type(field.type)
+            options["metavar"] = options["type"].__name__.upper()
+            options["choices"] = field.metadata["choices"]
         parser.add_argument(f"--{field.name}", **options)
     config = config_class(**vars(parser.parse_args(arguments)))
     if presets is None:
