@@ -1,0 +1,143 @@
+"""What the README says is so: its code runs, its commands end with 0, its tables are what the models say."""
+
+import ast
+import importlib.util
+import re
+import runpy
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from keras_attention import cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+INDENTED = [line.split("#")[0].strip() for line in README.splitlines() if line.startswith("    ")]
+PYTHON = "\n".join(block for language, block in BLOCKS if language == "python")
+SHELL = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines() if line]
+TABLES = ROOT / "benchmarks" / "readme_tables.py"
+
+
+def words(line):
+    return shlex.split(line)
+
+
+def is_command(line):
+    return line.startswith("keras-attention ")
+
+
+def is_recipe(line):
+    return line.startswith("python recipes/")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Everything runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_python_blocks_run_one_after_the_other(tmp_path, capsys):
+    exec(compile(PYTHON, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert out.endswith(
+        "True\n(2, 5, 11) (2, 5, 3)\n"
+    )  # a text that is no date is unsure; the shapes told in a comment
+    assert (tmp_path / "date.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_commands_end_with_0(tmp_path, capsys):
+    for line in SHELL:
+        if is_recipe(line):
+            continue
+        if is_command(line):
+            assert cli.main(words(line)[1:]) == 0, line
+            assert capsys.readouterr().out, line
+        else:
+            subprocess.run(["bash", "-c", line], check=True)
+    assert (tmp_path / "dates-1.png").exists()
+
+
+def test_first_success_stands_within_the_first_20_lines():
+    assert {line for line in INDENTED if line} >= {"make run", "make test", "pip install ."}
+    start = "\n".join(README.splitlines()[:20])
+    assert all(command in start for command in ("make run", "make test", "pip install ."))
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"`?\bmake ([a-z]+)`?", README)) - {"it"} <= set(targets)
+
+
+@pytest.mark.slow
+def test_indented_commands_of_the_start():
+    for line in filter(is_command, INDENTED):
+        assert cli.main(words(line)[1:]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", filter(is_recipe, SHELL))
+def test_trainings_are_told_with_flags_that_exist(line):
+    """The trainings themselves take too long here; tests/test_recipes.py runs them with --smoke."""
+    script, *flags = words(line)[1:]
+    recipe = runpy.run_path(str(ROOT / script))
+    config = recipe["parse_config"](recipe["Config"], "", flags, recipe["presets"])
+    for flag in re.findall(r"--(\w+)", line):
+        assert hasattr(config, flag)
+
+
+def test_flags_in_the_text_exist():
+    known = (ROOT / "recipes" / "rnn_attention.py").read_text(encoding="utf-8")
+    known += (ROOT / "keras_attention" / "cli.py").read_text(encoding="utf-8")
+    for flag in set(re.findall(r"`--([a-z_-]+)", README)):
+        assert f"    {flag}: " in known or f'"--{flag}"' in known, flag
+
+
+def test_links_into_the_checkout_lead_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_shipped_models_are_named():
+    assert set(re.findall(r"ka\.load\(\"(\w+)\"\)|--model (\w+)", README)) == {
+        ("rnn_attention_multi30k_en_de", ""),
+        ("rnn_attention_dates", ""),
+        ("", "rnn_attention_multi30k_en_de"),
+        ("", "rnn_attention_dates"),
+    }
+
+
+def test_the_tables_are_what_the_models_say():
+    script = runpy.run_path(str(TABLES))
+    assert script["filled"](README, script["tables"]()) == README, "run `make readme`"
+
+
+def test_the_tables_show_each_score_and_refuse_a_readme_without_markers(tmp_path):
+    from zoo.tiny_entry import METRICS, write_tiny_entry
+
+    script = runpy.run_path(str(TABLES))
+    write_tiny_entry(tmp_path / "tiny")
+    (tmp_path / ".tiny-new").mkdir()
+    (tmp_path / ".tiny-new" / "manifest.json").touch()
+    entries = script["entries"](tmp_path)
+    assert [entry.name for entry in entries] == ["tiny"]
+    tables = script["recipe_table"](entries), script["zoo_table"](entries)
+    for score in METRICS["scores"]:
+        assert (
+            f"{score['metric']} | {score['value']:.2f} | `{score['signature'].replace('|', chr(92) + '|')}`"
+            in tables[0]
+        )
+    assert METRICS["command"] in tables[0]
+    assert f"{entries[0].metrics['parameters']:,}" in tables[1]
+    text = script["filled"]("a\n<!-- zoo -->\nold\n<!-- end of zoo -->\nb", {"zoo": "new"})
+    assert text == "a\n<!-- zoo -->\n\nnew\n\n<!-- end of zoo -->\nb"
+    assert script["filled"](text, {"zoo": "new"}) == text
+    with pytest.raises(ValueError, match="0 times"):
+        script["filled"]("nothing", {"zoo": "new"})
+
+
+def test_code_imports_nothing_that_users_lack():
+    names = {alias.name for node in ast.walk(ast.parse(PYTHON)) if isinstance(node, ast.Import) for alias in node.names}
+    assert all(importlib.util.find_spec(name) for name in names)

@@ -1,0 +1,126 @@
+"""Each recipe from end to end, in the small: the dates, files of one's own, and what is wrong with files."""
+
+import gzip
+import io
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import keras_attention as ka
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
+TRANSLATION = next(path for path in RECIPES if path.stem == "rnn_attention")
+ENGLISH = [f"{who} {does}." for who in ("A dog", "A girl", "One man", "The old woman") for does in ("runs", "sits")] * 3
+GERMAN = [
+    f"{wer} {tut}." for wer in ("Ein Hund", "Ein Mädchen", "Ein Mann", "Die alte Frau") for tut in ("rennt", "sitzt")
+] * 3
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capfd):
+    """Runs a recipe as a script in an empty folder, in this process: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_recipe(path, *arguments):
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(path), run_name="__main__")
+        return stop.value.code, *capfd.readouterr()
+
+    return run_recipe
+
+
+@pytest.fixture
+def complains(run, tmp_path):
+    """Runs a recipe that must end with exit code 2 and one line on stderr, and leave nothing; returns the line."""
+
+    def run_recipe(path, *arguments):
+        before = sorted(tmp_path.rglob("*"))
+        code, out, err = run(path, *arguments)
+        assert (code, out) == (2, "")
+        assert err.endswith("\n")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return run_recipe
+
+
+def check_entry(folder, source):
+    """The entry loads, answers, and has the picture that the recipe drew."""
+    translator = ka.load(folder)
+    answer = translator.translate(source, return_attention=True)
+    assert isinstance(answer.text, str)
+    assert answer.attention.shape == (len(answer.tokens), len(answer.source_tokens))
+    picture = folder.with_name(folder.name + "_attention.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
+    code, out, _ = run(path, "--smoke")
+    assert code == 0
+    assert "parameters" in out
+    (folder,) = (manifest.parent for manifest in (tmp_path / "runs").glob("*/manifest.json"))
+    check_entry(folder, "3 March 2021")
+
+
+@pytest.mark.slow
+def test_two_files(run, tmp_path):
+    Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")
+    Path("a.de").write_text("\n".join(GERMAN), encoding="utf-8")
+    code, *_ = run(TRANSLATION, "--smoke", "--data=files", "--source=a.en", "--target=a.de", "--vocabulary_size=60")
+    assert code == 0
+    check_entry(tmp_path / "runs" / "rnn_attention_a_smoke", ENGLISH[0])
+
+
+@pytest.mark.slow
+def test_a_compressed_table(run, tmp_path):
+    rows = (f"{english}\t{german}\n" for english, german in zip(ENGLISH, GERMAN, strict=True))
+    Path("pairs.tsv.gz").write_bytes(gzip.compress("".join(rows).encode()))
+    code, *_ = run(TRANSLATION, "--smoke", "--data=pairs.tsv.gz", "--vocabulary_size=60", "--out=out/mine")
+    assert code == 0
+    check_entry(tmp_path / "out" / "mine", ENGLISH[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_unknown_flag(complains, path):
+    assert "--epoch" in complains(path, "--smoke", "--epoch=3")
+    assert "'many'" in complains(path, "--smoke", "--epochs=many")
+
+
+@pytest.mark.slow
+def test_files_that_are_wrong(complains):
+    Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")
+    Path("short.de").write_text("\n".join(GERMAN[:-2]), encoding="utf-8")
+    Path("empty.de").touch()
+    Path("latin.de").write_bytes(b"Hund\nM\xe4dchen\n")
+    Path("one_column.tsv").write_text("A dog runs.\n" * 7, encoding="utf-8")
+
+    def error(*arguments):
+        return complains(TRANSLATION, "--smoke", *arguments)
+
+    def with_target(target):
+        return error("--data=files", "--source=a.en", f"--target={target}")
+
+    assert "nowhere.de" in with_target("nowhere.de")
+    assert f"{len(ENGLISH)}" in with_target("short.de")
+    assert f"{len(ENGLISH) - 2}" in with_target("short.de")
+    assert "empty" in with_target("empty.de")
+    assert "line 2" in with_target("latin.de")
+    assert "one_column.tsv" in error("--data=one_column.tsv")
+    assert "nowhere.tsv" in error("--data=nowhere.tsv")
+    assert "'poems'" in error("--data=poems")
+
+
+@pytest.mark.slow
+def test_settings_that_are_wrong(complains):
+    assert "`hidden_dim`" in complains(TRANSLATION, "--smoke", "--hidden_dim=-13")
+    assert "'dotted'" in complains(TRANSLATION, "--smoke", "--attention=dotted")
