@@ -35,7 +35,7 @@ class GRUCell(keras.layers.Layer):
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
+        if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
         self.units = units
         self.input_projection = keras.layers.Dense(
@@ -100,7 +100,7 @@ class LSTMCell(keras.layers.Layer):
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
+        if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
         self.units = units
         self.input_projection = keras.layers.Dense(

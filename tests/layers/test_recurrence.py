@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from layer_checks import EXECUTIONS, assert_all_close, random_array
+
+from keras_attention.layers.recurrence import read_both_ways, run_over_time, time_first
+from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell
+
+B, S, D, UNITS = 2, 7, 3, 5
+
+
+def nested_step(carry, inputs):
+    """A recurrence on nested structures in which the order of time matters."""
+    x, (scale, keep) = inputs["x"], inputs["pair"]
+    total = tf.where(keep, carry["sums"][0] * scale + x, carry["sums"][0])
+    return {"sums": (total, carry["sums"][1] - total), "count": carry["count"] + 1}
+
+
+def nested_inputs():
+    return {
+        "x": random_array(S, B, D, seed=1),
+        "pair": (random_array(S, B, 1, seed=2), np.random.default_rng(3).random((S, B, 1)) < 0.7),
+    }
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("unroll", [False, True], ids=["scan", "unrolled"])
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_equals_a_plain_loop(reverse, unroll, execution):
+    inputs = nested_inputs()
+    start = {"sums": (random_array(B, D, seed=4), random_array(B, D, seed=5)), "count": np.float32(0)}
+
+    @EXECUTIONS[execution]
+    def run(inputs, start):
+        return run_over_time(nested_step, inputs, start, reverse=reverse, unroll=unroll)
+
+    last, carries = run(*tf.nest.map_structure(tf.constant, (inputs, start)))
+    expected = [None] * S
+    carry = start
+    for t in sorted(range(S), reverse=reverse):
+        carry = nested_step(carry, tf.nest.map_structure(lambda x, t=t: x[t], inputs))
+        expected[t] = carry
+    assert_all_close(tf.nest.flatten(last), tf.nest.flatten(carry), 1e-6)
+    stacked = tf.nest.map_structure(lambda *steps: np.stack(steps), *expected)
+    assert_all_close(tf.nest.flatten(carries), tf.nest.flatten(stacked), 1e-6)
+
+
+@pytest.mark.parametrize("unroll", [False, True], ids=["scan", "unrolled"])
+def test_a_length_known_only_when_run(unroll):
+    @tf.function(input_signature=[tf.TensorSpec((None, B))])
+    def run(inputs):
+        return run_over_time(lambda carry, x: carry * x + 1, inputs, tf.zeros((B,)), unroll=unroll)[1]
+
+    for length in (1, S):
+        inputs = random_array(length, B, seed=6)
+        expected, carry = [], np.zeros(B)
+        for x in inputs:
+            carry = carry * x + 1
+            expected.append(carry)
+        assert_all_close([run(inputs)], [expected], 1e-6)
+
+
+@pytest.mark.parametrize("unroll", [False, True], ids=["scan", "unrolled"])
+@pytest.mark.parametrize("cell_class", [GRUCell, LSTMCell])
+def test_padding_changes_nothing(cell_class, unroll):
+    cells = [cell_class(UNITS), cell_class(UNITS)]
+    for i, cell in enumerate(cells):
+        cell.build((None, D))
+        for j, weight in enumerate(cell.weights):
+            weight.assign(random_array(*weight.shape, seed=(i, j)))
+    lengths = (S, 4)
+    sequence, mask = random_array(B, S, D, seed=7), np.arange(S) < np.array(lengths)[:, None]
+    sequence[~mask] = 1e3
+    outputs, ends = read_both_ways(sequence, mask, *cells, unroll=unroll)
+    assert outputs.shape == (B, S, 2 * UNITS)
+    assert ends.shape == (B, 2 * UNITS)
+    for row, length in enumerate(lengths):
+        alone = read_both_ways(sequence[row : row + 1, :length], mask[row : row + 1, :length], *cells, unroll=unroll)
+        assert_all_close([outputs[row : row + 1, :length], ends[row : row + 1]], alone, 1e-5)
+        # The last outputs: of the forward cell at the last token, of the backward cell at the first.
+        forward, backward = outputs[row, length - 1, :UNITS], outputs[row, 0, UNITS:]
+        assert_all_close([ends[row]], [np.concatenate([forward, backward])], 0)
+
+
+def test_the_two_directions_mirror_each_other():
+    cells = [GRUCell(UNITS), GRUCell(UNITS)]
+    for cell in cells:
+        cell.build((None, D))
+    cells[1].set_weights(cells[0].get_weights())
+    sequence, mask = random_array(B, S, D, seed=8), np.ones((B, S), bool)
+    outputs, _ = read_both_ways(sequence, mask, *cells)
+    mirrored, _ = read_both_ways(sequence[:, ::-1], mask, *cells)
+    assert_all_close([outputs[..., :UNITS]], [mirrored[:, ::-1, UNITS:]], 1e-6)
+
+
+def test_time_first_swaps_two_axes_and_back():
+    tensor = random_array(B, S, D, seed=9)
+    np.testing.assert_array_equal(time_first(tensor), np.swapaxes(tensor, 0, 1))
+    np.testing.assert_array_equal(time_first(time_first(tensor[..., 0])), tensor[..., 0])
