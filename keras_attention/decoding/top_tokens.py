@@ -27,9 +27,8 @@ def top_tokens(values, count):
     size = -(-columns // BLOCKS)
     padded = ops.pad(values, ((0, 0), (0, BLOCKS * size - columns)), constant_values=-float("inf"))
     blocks = ops.reshape(padded, (rows, BLOCKS, size))
-    _, chosen = _take_largest(
-        ops.max(blocks, axis=-1), ops.arange(BLOCKS, dtype="int32"), count, BLOCKS - 1
-    )  # (R, count)
+    numbers = ops.arange(BLOCKS, dtype="int32")
+    _, chosen = _take_largest(ops.max(blocks, axis=-1), numbers, count, BLOCKS - 1)  # (R, count)
     block_rows = ops.arange(rows, dtype="int32")[:, None] * BLOCKS + chosen
     candidates = ops.take(ops.reshape(blocks, (rows * BLOCKS, size)), ops.reshape(block_rows, (-1,)), axis=0)
     indices = chosen[:, :, None] * size + ops.arange(size, dtype="int32")  # (R, count, size)
@@ -38,7 +37,7 @@ def top_tokens(values, count):
 
 
 def _take_largest(values, indices, count, last):
-    """Takes the largest entry `count` times, of equal ones that of lowest index. Values and indices are (R, C).
+    """Takes the largest entry `count` times, of equal ones that of lowest index. Values are (R, C), indices (R, C) or (C,).
 
     No index is larger than `last`, not even where all values are NaN.
     """
