@@ -37,7 +37,7 @@ def top_tokens(values, count):
 
 
 def _take_largest(values, indices, count, last):
-    """Takes the largest entry `count` times, of equal ones that of lowest index. Values are (R, C), indices (R, C) or (C,).
+    """Takes the largest entry of values (R, C) `count` times, of equal ones that of lowest index (R, C) or (C,).
 
     No index is larger than `last`, not even where all values are NaN.
     """
