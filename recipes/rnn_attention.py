@@ -93,8 +93,8 @@ DATES = {
     "attention": "general", "ask": True,
 }  # fmt: skip
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
-         "max_tokens": 24, "embedding_dim": 16, "hidden_dim": 16, "warmup_steps": 2, "beam_size": 2}  # fmt: skip
-SMOKE_PAIRS = 160
+         "max_tokens": 12, "embedding_dim": 16, "hidden_dim": 16, "tokens_per_batch": 512, "beam_size": 2}  # fmt: skip
+SMOKE_PAIRS = 24
 
 
 def make_model(config, source_tokenizer, target_tokenizer):
@@ -105,9 +105,9 @@ def make_model(config, source_tokenizer, target_tokenizer):
 
 
 def make_optimizer(config, total_steps):
-    peak, warmup = config.learning_rate, min(config.warmup_steps, total_steps - 1)
+    peak, warmup = config.learning_rate, max(1, min(config.warmup_steps, total_steps // 2))
     schedules = {
-        "cosine": CosineDecay(peak, warmup, total_steps, floor=0.02 * peak),
+        "cosine": CosineDecay(peak, warmup, max(total_steps, 2), floor=0.02 * peak),
         "inverse_square_root": InverseSquareRoot(peak, warmup),
     }
     return keras.optimizers.Adam(schedules[config.schedule], beta_2=0.98, epsilon=1e-9)

@@ -1,0 +1,45 @@
+"""Every "Example:" in a docstring runs as it stands there."""
+
+import ast
+import importlib
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_attention
+
+PACKAGE = Path(__file__).parents[1] / "keras_attention"
+
+
+def examples():
+    """(file, the example's code) for each docstring with one."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                docstring = ast.get_docstring(node) or ""
+                if "\nExample:\n" in docstring:
+                    block = docstring.split("\nExample:\n")[1].split("\n\n")[0]
+                    yield pytest.param(path, textwrap.dedent(block), id=f"{path.stem}-{node.name}")
+
+
+@pytest.mark.parametrize(("path", "code"), examples())
+def test_example(path, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    module = ".".join(["keras_attention", *path.relative_to(PACKAGE).with_suffix("").parts])
+    names = {
+        **vars(importlib.import_module(module.removesuffix(".__init__"))),
+        "keras_attention": keras_attention,
+        "query": generator.normal(size=(2, 3, 11)).astype("float32"),
+        "value": generator.normal(size=(2, 5, 7)).astype("float32"),
+        "mask": np.ones((2, 1, 5), dtype=bool),
+        "token_embeddings": generator.normal(size=(2, 5, 13)).astype("float32"),
+    }
+    assert len(code.splitlines()) <= 5
+    exec(code, names)
+
+
+def test_there_are_examples():
+    assert len(list(examples())) >= 7
