@@ -1,0 +1,95 @@
+"""The wheel: it holds the package and the zoo, and the command works from any folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from zoo.tiny_entry import write_tiny_entry
+
+from keras_attention import __version__
+from keras_attention.visualize.fonts import FONT_PACKAGES
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("keras_attention", "saved_models", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what the wheel is made of, with one entry more."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.is_file():
+            shutil.copy(source, folder / name)
+    write_tiny_entry(folder / "saved_models" / "tiny")
+    return folder
+
+
+def build(checkout, folder):
+    """The wheel of a checkout, built with what is installed: nothing is downloaded."""
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(checkout)]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return zipfile.ZipFile(wheel)
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    return build(checkout, tmp_path_factory.mktemp("wheel"))
+
+
+def run(site, folder, *arguments):
+    """Runs the package unpacked at `site` from another folder; its standard output."""
+    environment = {name: value for name, value in os.environ.items() if name != "KERAS_ATTENTION_ZOO"}
+    environment["PYTHONPATH"] = str(site)
+    command = [sys.executable, "-m", "keras_attention", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, env=environment).stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_package_and_zoo(checkout, wheel):
+    files = {path.relative_to(checkout).as_posix() for path in (checkout / "keras_attention").rglob("*.py")}
+    zoo = [path for path in (checkout / "saved_models").rglob("*") if path.is_file()]
+    files |= {f"keras_attention/{path.relative_to(checkout).as_posix()}" for path in zoo}
+    assert "keras_attention/saved_models/tiny/source_tokenizer/tokenizer.model" in files
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == files
+
+
+@pytest.mark.slow
+def test_the_command_and_what_it_needs_are_declared(wheel):
+    info = f"keras_attention-{__version__}.dist-info"
+    assert "keras-attention = keras_attention.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    needed = set(re.findall(r"^Requires-Dist: ([\w-]+)", metadata, re.MULTILINE))
+    assert needed >= {"tensorflow", "keras", "tensorflow-text", "keras-nlp", "h5py"}
+    assert FONT_PACKAGES[0].replace("_", "-") in needed
+    assert "Requires-Python: >=3.11" in metadata
+
+
+@pytest.mark.slow
+def test_the_zoo_is_found_in_the_wheel_and_in_the_checkout(checkout, wheel, tmp_path):
+    wheel.extractall(tmp_path / "site")
+    names = {path.parent.name for path in (checkout / "saved_models").glob("*/manifest.json")}
+    for site in (tmp_path / "site", checkout):
+        found = json.loads(run(site, tmp_path, "zoo", "list", "--json"))
+        assert {summary["name"] for summary in found} == names
+        assert all(site in Path(summary["folder"]).parents for summary in found)
+        assert not any("error" in summary for summary in found)
+    assert "keras-attention" in run(tmp_path / "site", tmp_path, "--help")
+
+
+@pytest.mark.slow
+def test_a_checkout_without_models_builds_too(checkout, tmp_path):
+    shutil.copytree(checkout, tmp_path / "bare", ignore=shutil.ignore_patterns("saved_models", "build", "*.egg-info"))
+    names = build(tmp_path / "bare", tmp_path).namelist()
+    assert "keras_attention/cli.py" in names
+    assert not any("saved_models" in name for name in names)

@@ -1,0 +1,134 @@
+"""Every entry of saved_models is sound, small, and as good as its card says."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keras_attention as ka
+from keras_attention.data.dates import generate_dates
+from keras_attention.data.non_dates import generate_non_dates
+from keras_attention.zoo.card import card_text
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.manifest import verify_files
+from keras_attention.zoo.verify import failing_examples
+
+SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
+DATES, MULTI30K = "rnn_attention_dates", "rnn_attention_multi30k_en_de"
+NAMES = sorted({DATES, MULTI30K, *(path.parent.name for path in SAVED_MODELS.glob("*/manifest.json"))})
+MAX_BYTES = 100e6
+MAX_PARAMETERS = {DATES: 100_000, MULTI30K: 6_000_000}
+
+every_entry = pytest.mark.parametrize("name", NAMES)
+
+
+@functools.cache
+def load(name):
+    """One translator for all tests, which keeps its compiled programs."""
+    return ka.load(name)
+
+
+@functools.cache
+def entry(name):
+    return read_entry(SAVED_MODELS / name)
+
+
+def test_saved_models_holds_entries_and_nothing_else():
+    assert {path.name for path in SAVED_MODELS.iterdir()} == set(NAMES)
+    assert set(NAMES) <= set(ka.list_models())
+
+
+def test_the_whole_zoo_is_small():
+    assert sum(path.stat().st_size for path in SAVED_MODELS.rglob("*") if path.is_file()) < MAX_BYTES
+
+
+@every_entry
+def test_files_are_those_of_the_manifest(name):
+    assert "CARD.md" in verify_files(SAVED_MODELS / name)
+
+
+@every_entry
+def test_the_card_says_what_metrics_say(name):
+    found = entry(name)
+    assert found.card == card_text(name, found.config, found.metrics)
+    assert found.metrics["scores"]
+    for score in found.metrics["scores"]:
+        line = next(line for line in found.card.splitlines() if score["set"] in line and score["metric"] in line)
+        assert f" {score['value']:.2f} " in line
+        assert score["signature"].replace("|", "\\|") in line
+
+
+@every_entry
+def test_the_card_tells_how_it_was_made(name):
+    metrics = entry(name).metrics
+    assert metrics["command"].startswith("python recipes/")
+    assert "+changes" not in metrics["commit"]
+    assert all(data["terms"] and data["link"].startswith("https://") for data in metrics["data"])
+    assert metrics["limits"]
+    assert metrics["examples"]
+
+
+@pytest.mark.slow
+@every_entry
+def test_stored_examples_come_out_again(name):
+    count, problems = failing_examples(SAVED_MODELS / name)
+    assert count
+    assert problems == []
+
+
+@pytest.mark.slow
+@every_entry
+def test_the_number_of_parameters(name):
+    parameters = load(name).model.count_params()
+    assert parameters == entry(name).metrics["parameters"]
+    assert f"{parameters:,} parameters" in entry(name).card
+    assert parameters <= MAX_PARAMETERS.get(name, parameters)
+
+
+@pytest.mark.slow
+@every_entry
+def test_attention_is_a_distribution_over_the_source(name):
+    text = entry(name).metrics["examples"][0]["source"]
+    answers = load(name).translate(text, return_attention=True, n_best=2)
+    assert answers[0].score >= answers[1].score
+    for answer in answers:
+        assert answer.attention.dtype == np.float32
+        assert answer.attention.shape == (len(answer.tokens), len(answer.source_tokens))
+        np.testing.assert_allclose(answer.attention.sum(axis=1), 1.0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_sentence_in_a_list_becomes_a_str_in_a_list():
+    (text,) = load(MULTI30K).translate(["A dog runs."], beam_size=5)
+    assert "hund" in text.lower()
+
+
+@pytest.mark.slow
+def test_company_in_a_batch_does_not_change_an_answer():
+    texts = [example["source"] for example in entry(MULTI30K).metrics["examples"][:7]]
+    together = load(MULTI30K).translate(texts)
+    assert together == [load(MULTI30K).translate(text) for text in texts]
+
+
+@pytest.mark.slow
+def test_fresh_dates_are_converted():
+    texts, isos = generate_dates(500, seed=7919, split="test")
+    right = sum(map(str.__eq__, load(DATES).translate(texts), isos))
+    assert right >= 0.995 * len(texts)
+
+
+@pytest.mark.slow
+def test_dates_are_rarely_called_doubtful_and_other_texts_nearly_always():
+    dates, _ = generate_dates(500, seed=7907, split="test")
+    doubtful = [best.low_score for best, *_ in load(DATES).hypotheses(dates)]
+    assert np.mean(doubtful) <= 0.01
+    others = generate_non_dates(500, seed=7901)
+    doubtful = [best.low_score for best, *_ in load(DATES).hypotheses(others)]
+    assert np.mean(doubtful) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["no date at all", "A dog runs through the snow.", "hello", "42"])
+def test_a_text_that_is_no_date_has_a_low_score(text):
+    assert load(DATES).translate(text, return_attention=True).low_score
