@@ -42,18 +42,17 @@ def beam_search(
 
     Args:
         step: function (token_ids int32 (B * K,), state) -> (logits (B * K, V), state). With a coverage penalty, the
-            state it returns holds the step's attention weights, `state["attention"]` (B * K, S).
+            state it returns holds the step's weights, `state["attention"]` (B * K, S).
         state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a row adjacent.
         batch_size: int > 0, B.
         beam_size: int >= 1, K.
-        start_id, end_id, pad_id: int. START and PAD are never generated.
-        unknown_id: int or None. If given, it is never generated either.
+        start_id, end_id, pad_id, unknown_id: int. START, PAD and, unless None, UNKNOWN are never generated.
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
         max_steps: int. The static bound on `max_length`; needed only where that is a tensor.
         min_length: int >= 0. END is forbidden before it would be token number `min_length`.
         length_penalty: float >= 0, alpha. 0 ranks by plain log probability; larger favours longer sequences.
-        coverage_penalty: float >= 0, beta. Lowers the score of sequences that leave source positions unattended.
-        source_mask: bool tensor (B, S), True at real source positions. Needed with a coverage penalty.
+        coverage_penalty: float >= 0, beta. Lowers the score of what leaves source positions unattended; needs
+            `source_mask`, bool (B, S), True at real source positions.
         n_best: int in [1, beam_size].
 
     Returns:
