@@ -17,12 +17,17 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
     Returns:
         The last carry, and all carries stacked along time.
     """
-    length = tree.flatten(inputs)[0].shape[0]
-    if not unroll or length is None:
+    first = tree.flatten(inputs)[0]
+    length = first.shape[0]
+    if length is None:
+        # Of unknown length, Keras's scan on TensorFlow takes a single tensor only: the positions.
+        positions = ops.arange(ops.shape(first)[0])
+        return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
+    if not unroll:
         return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
     carries = [None] * length
     for t in reversed(range(length)) if reverse else range(length):
-        carry = step(carry, tree.map_structure(lambda x, t=t: x[t], inputs))
+        carry = step(carry, time_slice(inputs, t))
         carries[t] = carry
     return carry, tree.map_structure(lambda *tensors: ops.stack(tensors), *carries)
 
@@ -53,6 +58,10 @@ def read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=False):
         outputs.append(states[0])
         ends.append(end[0])
     return time_first(ops.concatenate(outputs, axis=-1)), ops.concatenate(ends, axis=-1)
+
+
+def time_slice(inputs, t):
+    return tree.map_structure(lambda x: x[t], inputs)
 
 
 def time_first(tensor):

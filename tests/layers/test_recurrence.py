@@ -45,19 +45,24 @@ def test_equals_a_plain_loop(reverse, unroll, execution):
     assert_all_close(tf.nest.flatten(carries), tf.nest.flatten(stacked), 1e-6)
 
 
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("unroll", [False, True], ids=["scan", "unrolled"])
-def test_a_length_known_only_when_run(unroll):
-    @tf.function(input_signature=[tf.TensorSpec((None, B))])
-    def run(inputs):
-        return run_over_time(lambda carry, x: carry * x + 1, inputs, tf.zeros((B,)), unroll=unroll)[1]
+def test_a_length_known_only_when_run(unroll, reverse):
+    specification = tf.TensorSpec((None, B)), tf.TensorSpec((None, B))
+
+    def step(carry, inputs):
+        return carry * inputs[0] + inputs[1]
+
+    @tf.function(input_signature=specification)
+    def run(*inputs):
+        return run_over_time(step, inputs, tf.zeros((B,)), reverse=reverse, unroll=unroll)[1]
 
     for length in (1, S):
-        inputs = random_array(length, B, seed=6)
-        expected, carry = [], np.zeros(B)
-        for x in inputs:
-            carry = carry * x + 1
-            expected.append(carry)
-        assert_all_close([run(inputs)], [expected], 1e-6)
+        inputs = [random_array(length, B, seed=seed) for seed in (6, 7)]
+        expected, carry = [None] * length, np.zeros(B)
+        for t in sorted(range(length), reverse=reverse):
+            expected[t] = carry = step(carry, [x[t] for x in inputs])
+        assert_all_close([run(*inputs)], [expected], 1e-6)
 
 
 @pytest.mark.parametrize("unroll", [False, True], ids=["scan", "unrolled"])
