@@ -82,7 +82,7 @@ def test_trainings_are_told_with_flags_that_exist(line):
     """The trainings themselves take too long here; tests/test_recipes.py runs them with --smoke."""
     script, *flags = words(line)[1:]
     recipe = runpy.run_path(str(ROOT / script))
-    config = recipe["parse_config"](recipe["Config"], "", flags, recipe["presets"])
+    config = recipe["parse_config"](recipe["Config"], "", flags)
     for flag in re.findall(r"--(\w+)", line):
         assert hasattr(config, flag)
 
