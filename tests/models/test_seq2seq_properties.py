@@ -110,6 +110,16 @@ def test_dropout_acts_only_while_training(form):
 
 
 @EVERY_FORM
+def test_dropout_draws_one_mask_for_each_place(form):
+    """Before each encoder layer, after the last, on the target embeddings, between decoder layers and on o_t."""
+    model = shared_model(form, dropout=0.3)
+    before = np.asarray(seed_state(model))
+    outputs_of(model, make_batch(), training=True)
+    places = model.num_layers + 1 + 1 + (model.num_layers > 1) + 1
+    np.testing.assert_array_equal(np.asarray(seed_state(model)) - before, [0, places])
+
+
+@EVERY_FORM
 def test_a_graph_computes_the_same(form):
     model, batch = shared_model(form), make_batch()
     assert_same(outputs_of(model, batch, "graph"), outputs_of(model, batch), 1e-5)
