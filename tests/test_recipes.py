@@ -2,11 +2,15 @@
 
 import gzip
 import io
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tensorflow  # noqa: F401  # before the tests look at what is written to stderr
+import tensorflow_text  # noqa: F401
 
 import keras_attention as ka
 
@@ -94,6 +98,17 @@ def test_a_compressed_table(run, tmp_path):
 def test_unknown_flag(complains, path):
     assert "--epoch" in complains(path, "--smoke", "--epoch=3")
     assert "'many'" in complains(path, "--smoke", "--epochs=many")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_new_process_writes_one_line_about_a_mistake(path, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    environment["PYTHONPATH"] = str(path.parents[1])
+    command = [sys.executable, str(path), "--data=nowhere.tsv"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert "nowhere.tsv" in done.stderr
 
 
 @pytest.mark.slow
