@@ -24,7 +24,14 @@ from keras_attention.zoo.rewriting import add_to_card
 
 ROOT = Path(__file__).parents[1]
 RUNS = Path("runs/compare_attention")
-SETTINGS = {"embedding_dim": 128, "hidden_dim": 256, "epochs": 5, "num_buckets": 3, "dropout": 0.2, "learning_rate": 2e-3}
+SETTINGS = {
+    "embedding_dim": 128,
+    "hidden_dim": 256,
+    "epochs": 5,
+    "num_buckets": 3,
+    "dropout": 0.2,
+    "learning_rate": 2e-3,
+}
 SYSTEMS = {
     "additive, global": ("additive", "global"),
     "dot, global": ("dot", "global"),

@@ -43,13 +43,14 @@ def main(argv=None):
     return guarded(run, PROGRAM, arguments.debug)
 
 
-def guarded(function, program, debug=False):
+def guarded(function, program, debug=False, mendable=(UserError, OSError)):
     """Runs what a user started; what the user can mend is told in one line.
 
     Args:
         function: callable without arguments that returns an exit code or None.
         program: str, the name that the line on stderr begins with.
         debug: bool, whether errors show their traceback.
+        mendable: tuple of exception classes, told in one line.
 
     Returns:
         int, the exit code, see `main`.
@@ -68,7 +69,7 @@ def guarded(function, program, debug=False):
             raise
         print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except (UserError, OSError) as error:
+    except mendable as error:
         if debug:
             raise
         print(f"{program}: {one_line(describe(error))}", file=sys.stderr)

@@ -12,9 +12,11 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from keras_attention.commands.silence import silent_libraries
 
-import keras
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+with silent_libraries():
+    import keras
 
 from keras_attention.cli import guarded
 from keras_attention.commands.ask import typed_lines
@@ -88,9 +90,9 @@ class Config:
 
 
 DATES = {
-    "embedding_dim": 32, "hidden_dim": 64, "dropout": 0.0, "tie_embeddings": "target", "tokens_per_batch": 8192,
-    "num_buckets": 2, "epochs": 3, "learning_rate": 5e-3, "label_smoothing": 0.0, "beam_size": 2, "length_penalty": 0.0,
-    "attention": "general", "ask": True,
+    "embedding_dim": 32, "hidden_dim": 64, "attention": "general", "tie_embeddings": "target", "dropout": 0.0,
+    "epochs": 2, "tokens_per_batch": 8192, "num_buckets": 2, "learning_rate": 5e-3, "label_smoothing": 0.0,
+    "jit_compile": False, "beam_size": 2, "length_penalty": 0.0, "ask": True,
 }  # fmt: skip
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
          "max_tokens": 12, "embedding_dim": 16, "hidden_dim": 16, "tokens_per_batch": 512, "beam_size": 2}  # fmt: skip
@@ -155,7 +157,7 @@ def main(arguments=None):
     )
 
     search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
-    translator = Translator(model, *tokenizers, search)
+    translator = Translator(model, *tokenizers, search, target_language=data.target_language)
     unfinished = out.with_name(out.name + "_checkpoints")
     if config.restart:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -195,4 +197,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "rnn_attention.py", debug="--debug" in sys.argv))
+    sys.exit(guarded(main, "rnn_attention.py", "--debug" in sys.argv, (ValueError, OSError)))

@@ -18,4 +18,11 @@ def load_translator(folder):
     """
     entry, model, source_tokenizer, target_tokenizer = load_entry(folder)
     config = entry.config
-    return Translator(model, source_tokenizer, target_tokenizer, config["decoding"], config["low_score_threshold"])
+    return Translator(
+        model,
+        source_tokenizer,
+        target_tokenizer,
+        decoding=config["decoding"],
+        low_score_threshold=config["low_score_threshold"],
+        target_language=config["target_language"],
+    )

@@ -10,6 +10,7 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.zoo.compiled_search import CompiledSearch
 from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
+from keras_attention.zoo.texts import check_texts, is_calendar_day
 from keras_attention.zoo.unknowns import copy_unknowns
 
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
@@ -26,7 +27,8 @@ class Translation(NamedTuple):
         source_tokens: list of S str, the pieces that the model read, with "</s>".
         attention: float32 array (T, S), or None if it was not asked for.
         log_prob: float, summed natural log probability of the tokens.
-        low_score: bool, whether the mean log probability of a token is below the model's threshold.
+        low_score: bool, whether the mean log probability of a token is below the model's threshold, or the answer of a
+            model that writes dates is no day of the calendar.
         truncated: bool, whether the sentence was longer than the model reads, and was cut.
     """
 
@@ -51,18 +53,22 @@ class Translator:
         source_tokenizer, target_tokenizer: see `keras_attention.tokenizers`.
         decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
         low_score_threshold: float or None. Mean log probability per token under which an answer is marked.
+        target_language: str or None. With "iso" an answer that is no day of the calendar is marked as well.
 
     Example:
         translator = keras_attention.load("rnn_attention_multi30k_en_de")
         translator.translate(["A dog runs."], beam_size=5)
     """
 
-    def __init__(self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None):
+    def __init__(
+        self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None, target_language=None
+    ):
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
         self.low_score_threshold = low_score_threshold
+        self.target_language = target_language
         self._compiled = CompiledSearch(model)
 
     @property
@@ -111,7 +117,7 @@ class Translator:
             UserError: if a text is no str, or a setting is out of range or needs attention that the model lacks.
         """
         texts = [texts] if isinstance(texts, str) else texts
-        _check_texts(texts)
+        check_texts(texts)
         settings = self._settings(n_best, attention or replace_unknowns, **search)
         ids, truncated = self._encode(texts, settings["max_source_length"])
         read = [position for position, row in enumerate(ids) if len(row) > 1]
@@ -198,6 +204,7 @@ class Translator:
         log_prob = float(found.log_probs[i, j])
         threshold = self.low_score_threshold
         low_score = threshold is not None and log_prob / len(ids) < threshold
+        low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
         weights = weights if keep_weights else None
         return Translation(text, float(found.scores[i, j]), tokens, source_tokens, weights, log_prob, low_score, False)
 
@@ -227,15 +234,3 @@ class Translator:
                 "This model has no attention, so no attention map, coverage penalty or unknown replacement."
             )
         return settings
-
-
-def _check_texts(texts):
-    if not isinstance(texts, (list, tuple)):
-        raise UserError(f"`texts` must be a str or a list of str. Received: {type(texts).__name__}")
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise UserError(f"Sentence {number} must be a str. Received: {type(text).__name__} {text!r:.40}")
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserError(f"Sentence {number} holds half of a surrogate pair, which is no text.") from error
