@@ -184,7 +184,7 @@ def main(arguments=None):
         translator,
         data,
         description=f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention.",
-        settings=asdict(config),
+        settings=asdict(config) | {"data_dir": Path(config.data_dir).name, "out": out.name},
         seed=config.seed,
         result=result,
         facts=facts,

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +20,16 @@ def run_facts():
         commit += "+changes"
     name = os.path.relpath(script) if script.exists() else script.name
     return {
-        "command": " ".join(["python", name, *sys.argv[1:]]),
+        "command": shlex.join(["python", name, *map(without_folders, sys.argv[1:])]),
         "commit": commit,
         "hardware": f"{len(os.sched_getaffinity(0))} cores of {_processor()}",
     }
+
+
+def without_folders(argument):
+    """An argument without the folders above an absolute path, which are this machine's own: /a/b/c -> c."""
+    flag, equals, value = argument.rpartition("=")
+    return flag + equals + (Path(value).name if os.path.isabs(value) else value)
 
 
 def _git(folder, *arguments):

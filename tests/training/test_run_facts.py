@@ -7,8 +7,8 @@ def test_facts_name_command_commit_and_machine(monkeypatch, tmp_path):
     script = tmp_path / "train.py"
     script.touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(script), "--epochs", "3"])
+    monkeypatch.setattr(sys, "argv", [str(script), "--epochs", "3", "--data_dir=/home/me/pairs", "/a/b.tsv"])
     facts = run_facts()
-    assert facts["command"] == "python train.py --epochs 3"
+    assert facts["command"] == "python train.py --epochs 3 --data_dir=pairs b.tsv"
     assert facts["commit"] == "unknown"
     assert "cores" in facts["hardware"]
