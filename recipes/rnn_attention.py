@@ -45,7 +45,7 @@ class Config:
     source: str = setting("en", "language code of the source, or its file with --data files")
     target: str = setting("de", "language code of the target, or its file with --data files")
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
-    train_size: int = setting(300_000, "pairs of dates generated for training")
+    train_size: int = setting(260_000, "pairs of dates generated for training")
     max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")
     vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
     # Model
