@@ -41,6 +41,7 @@ SYSTEMS = {
     "general, local-p": ("general", "local_p"),
     "no attention": ("none", "global"),
 }
+PAIR = ("additive, global", "no attention")  # always compared
 LENGTH_EDGES = (8, 11, 14, 17, 21)  # words of the source
 
 
@@ -87,6 +88,7 @@ def main():
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--only", choices=list(SYSTEMS), help="train just this system, and compare nothing")
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS), help="default: all")
     parser.add_argument("--card", metavar="ENTRY", help="folder of the entry whose card shows the result")
     arguments = parser.parse_args()
     RUNS.mkdir(parents=True, exist_ok=True)
@@ -96,13 +98,16 @@ def main():
     data = load_translation_data(
         "multi30k", data_dir=arguments.data_dir, source=arguments.source, target=arguments.target
     )
-    found = {name: measure(train(name, arguments), data) for name in SYSTEMS}
+    found = {
+        name: measure(train(name, arguments), data)
+        for name in {**dict.fromkeys(PAIR), **dict.fromkeys(arguments.systems)}
+    }
     (RUNS / "results.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     columns = ["attention", "BLEU A", "BLEU B", "parameters", "minutes"]
     rows = [[name, *(r[key] for key in ("bleu_a", "bleu_b", "parameters", "minutes"))] for name, r in found.items()]
     print(table_text(columns, rows))
     figure = RUNS / "bleu_by_length.png"
-    shown = {name: found[name]["by_length"] for name in ("additive, global", "no attention")}
+    shown = {name: found[name]["by_length"] for name in PAIR}
     bleu_by_length_plot(shown, figure, "BLEU A on test2016 by words of the source, equal short training")
     if arguments.card:
         add_to_card(arguments.card, *card_parts(found, columns, rows, figure))
@@ -110,13 +115,10 @@ def main():
 
 def card_parts(found, columns, rows, figure):
     """The tables and pictures of the comparison, as a card shows them."""
-    with_attention, without = found["additive, global"], found["no attention"]
+    with_attention, without = (found[name] for name in PAIR)
     budget = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
     labels = [label for label, _ in with_attention["by_length"]]
-    lengths = [
-        [name, *(bleu for _, bleu in result["by_length"])]
-        for name, result in (("additive, global", with_attention), ("no attention", without))
-    ]
+    lengths = [[name, *(bleu for _, bleu in found[name]["by_length"])] for name in PAIR]
     ratio = with_attention["bleu_a"] / without["bleu_a"]
     first, last = with_attention["by_length"][0][1], with_attention["by_length"][-1][1]
     tables = [
