@@ -108,7 +108,7 @@ def main():
     print(table_text(columns, rows))
     figure = RUNS / "bleu_by_length.png"
     shown = {name: found[name]["by_length"] for name in PAIR}
-    bleu_by_length_plot(shown, figure, "BLEU A on test2016 by words of the source, equal short training")
+    bleu_by_length_plot(shown, figure, "BLEU A on test2016, equal short training")
     if arguments.card:
         add_to_card(arguments.card, *card_parts(found, columns, rows, figure))
 

@@ -10,7 +10,7 @@ LINES = ("-", "--", "-.", ":")
 
 
 def bleu_by_length_plot(series, path, title=None):
-    """Draws one line per system: BLEU (0 to 100) of the sentences in each bucket of source lengths.
+    """Draws one line per system: BLEU (0 to 100) of the sentences in each range of source lengths, in words.
 
     Args:
         series: dict from a system's name to a list of pairs (bucket label, BLEU); every system has the same labels
@@ -38,7 +38,7 @@ def bleu_by_length_plot(series, path, title=None):
         axes.plot(range(len(scores)), scores, LINES[position % len(LINES)], marker="o", label=name)
     axes.set_xticks(range(len(labels[0])), labels[0])
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("source length (tokens)")
+    axes.set_xlabel("source length (words)")
     axes.set_ylabel("BLEU")
     axes.grid(alpha=0.3)
     axes.legend(prop={"family": families})
