@@ -1,9 +1,13 @@
 """Translate with a recurrent network and attention (Bahdanau et al. 2015; Luong et al. 2015).
 
-python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
-python recipes/rnn_attention.py --data multi30k --data_dir DIR --source en --target de
-python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
-python recipes/rnn_attention.py --smoke              # a few steps, end to end
+    python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
+    python recipes/rnn_attention.py --data multi30k --data_dir DIR --source en --target de
+    python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
+    python recipes/rnn_attention.py --smoke              # a few steps, end to end
+
+Results on two cores, seed 1: dates 100.00 % of 10,000 in 1.8 minutes, 60,000 target tokens/s; Multi30k 37.78 BLEU A
+(nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0|moses:de-0.2.0) in 53 minutes, 6,000 tokens/s on busy cores.
+Loops are unrolled and time-major, keys projected once; XLA pays from a few hundred units on, for the dates it does not.
 """
 
 import os
@@ -141,11 +145,9 @@ def main(arguments=None):
         keras.config.set_dtype_policy("mixed_bfloat16")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
     data = load_translation_data(**where, train_size=config.train_size, seed=config.seed)
-    if config.smoke:
-        data = data.shortened(SMOKE_PAIRS)
+    data = data.shortened(SMOKE_PAIRS) if config.smoke else data
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
-
     tokenizers = train_tokenizers(data, config.vocabulary_size)
     corpus = ParallelCorpus.encode(*data.train, *tokenizers, config.max_tokens)
     batches = BucketedBatches(corpus, config.tokens_per_batch, config.num_buckets, config.seed)
@@ -155,7 +157,6 @@ def main(arguments=None):
         f"{len(corpus):,} pairs ({corpus.num_cut:,} cut, {corpus.num_dropped:,} with an empty side left out), "
         f"{model.count_params():,} parameters, {total_steps:,} updates"
     )
-
     search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
     translator = Translator(model, *tokenizers, search, target_language=data.target_language)
     unfinished = out.with_name(out.name + "_checkpoints")
@@ -193,7 +194,6 @@ def main(arguments=None):
     for score in scores:
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     try_out(config, data, out)
-    return 0
 
 
 if __name__ == "__main__":
