@@ -35,7 +35,7 @@ def test_example(path, code, tmp_path, monkeypatch):
         "query": generator.normal(size=(2, 3, 11)).astype("float32"),
         "value": generator.normal(size=(2, 5, 7)).astype("float32"),
         "mask": np.ones((2, 1, 5), dtype=bool),
-        "token_embeddings": generator.normal(size=(2, 5, 13)).astype("float32"),
+        "token_embeddings": generator.normal(size=(2, 5, 14)).astype("float32"),
     }
     assert len(code.splitlines()) <= 5
     exec(code, names)
