@@ -5,12 +5,17 @@ B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, 
 """
 
 from keras_attention.layers.additive_attention import AdditiveAttention
+from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.luong_attention import LuongAttention
 from keras_attention.layers.masks import causal_mask, masked_softmax, padding_mask, zero_masked
 from keras_attention.layers.positional_embedding import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell
 
 __all__ = [
     "AdditiveAttention",
+    "Dropout",
+    "GRUCell",
+    "LSTMCell",
     "LearnedPositionalEmbedding",
     "LuongAttention",
     "SinusoidalPositionalEmbedding",

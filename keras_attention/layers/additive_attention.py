@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
 from keras_attention.layers.score_projection import ScoreProjection
 
@@ -62,7 +63,7 @@ class AdditiveAttention(keras.layers.Layer):
         )
         self.key_projection = keras.layers.Dense(units, use_bias=False, dtype=self.dtype_policy, name="key_projection")
         self.score_projection = ScoreProjection(dtype=score_dtype, name="score_projection")
-        self.weight_dropout = keras.layers.Dropout(dropout, dtype=score_dtype, name="weight_dropout")
+        self.weight_dropout = Dropout(dropout, dtype=score_dtype, name="weight_dropout")
 
     def build(self, query_shape, value_shape, key_shape=None):
         self.query_projection.build(query_shape)

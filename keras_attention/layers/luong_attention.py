@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
 from keras_attention.layers.score_projection import ScoreProjection
 
@@ -84,7 +85,7 @@ class LuongAttention(keras.layers.Layer):
         self.units = units
         self.dropout = dropout
         self.score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        self.weight_dropout = keras.layers.Dropout(dropout, dtype=self.score_dtype, name="weight_dropout")
+        self.weight_dropout = Dropout(dropout, dtype=self.score_dtype, name="weight_dropout")
 
     def build(self, query_shape, value_shape, key_shape=None):
         query_dim, key_dim = query_shape[-1], (key_shape or value_shape)[-1]
