@@ -99,8 +99,8 @@ DATES = {
     "jit_compile": False, "beam_size": 2, "length_penalty": 0.0, "ask": True,
 }  # fmt: skip
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
-         "max_tokens": 12, "embedding_dim": 16, "hidden_dim": 16, "tokens_per_batch": 512, "beam_size": 2}  # fmt: skip
-SMOKE_PAIRS = 24
+         "max_tokens": 8, "embedding_dim": 16, "hidden_dim": 16, "tokens_per_batch": 64, "beam_size": 2}  # fmt: skip
+SMOKE_PAIRS = 8
 
 
 def make_model(config, source_tokenizer, target_tokenizer):
@@ -141,8 +141,7 @@ def main(arguments=None):
     )
     facts = run_facts()
     keras.utils.set_random_seed(config.seed)
-    if config.mixed_precision:
-        keras.config.set_dtype_policy("mixed_bfloat16")
+    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
     data = load_translation_data(**where, train_size=config.train_size, seed=config.seed)
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data
@@ -157,7 +156,8 @@ def main(arguments=None):
         f"{len(corpus):,} pairs ({corpus.num_cut:,} cut, {corpus.num_dropped:,} with an empty side left out), "
         f"{model.count_params():,} parameters, {total_steps:,} updates"
     )
-    search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
+    search["max_source_length"] = 2 * config.max_tokens
     translator = Translator(model, *tokenizers, search, target_language=data.target_language)
     unfinished = out.with_name(out.name + "_checkpoints")
     if config.restart:
