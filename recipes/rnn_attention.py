@@ -51,6 +51,7 @@ class Config:
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
     train_size: int = setting(260_000, "pairs of dates generated for training")
     max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")
+    bpe_dropout: float = setting(0.0, "share of the merges of the vocabulary left out, anew each epoch")
     vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
     # Model
     embedding_dim: int = setting(256, "width of the embeddings")
@@ -131,7 +132,7 @@ def try_out(config, data, out):
         attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
         print(f"Where it looked while writing the first: {picture}")
     for text in typed_lines("A date in any of these languages (empty line to end): ") if config.ask else ():
-        (best, *_) = translator.hypotheses(text)[0]
+        best = translator.hypotheses(text)[0][0]
         print(f"{text}  ->  {best.text}{'   (unsure: is this a date?)' * best.low_score}", flush=True)
 
 
@@ -148,14 +149,12 @@ def main(arguments=None):
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
     tokenizers = train_tokenizers(data, config.vocabulary_size)
-    corpus = ParallelCorpus.encode(*data.train, *tokenizers, config.max_tokens)
-    batches = BucketedBatches(corpus, config.tokens_per_batch, config.num_buckets, config.seed)
+    cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
+    corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
+    batches = BucketedBatches(corpora, config.tokens_per_batch, config.num_buckets, config.seed)
     model = make_model(config, *tokenizers)
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
-    print(
-        f"{len(corpus):,} pairs ({corpus.num_cut:,} cut, {corpus.num_dropped:,} with an empty side left out), "
-        f"{model.count_params():,} parameters, {total_steps:,} updates"
-    )
+    print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates")
     search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
     search["max_source_length"] = 2 * config.max_tokens
     translator = Translator(model, *tokenizers, search, target_language=data.target_language)

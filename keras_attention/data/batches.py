@@ -17,7 +17,8 @@ class BucketedBatches:
     Shapes: B rows, S source tokens, T target tokens.
 
     Args:
-        corpus: ParallelCorpus.
+        corpus: ParallelCorpus, or a list of them that hold the same pairs cut into different tokens (BPE-dropout): the
+            epochs take them in turn, with the same shapes.
         tokens_per_batch: int > 0. A bucket's B is the multiple of 8 below `tokens_per_batch / max(S, T)`, at least 8.
         num_buckets: int > 0, the most shapes.
         seed: int >= 0.
@@ -27,7 +28,7 @@ class BucketedBatches:
         shapes: list of (B, S, T), from short to long.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: if an argument is out of range, or the list is empty or of different sizes.
     """
 
     def __init__(self, corpus, tokens_per_batch, num_buckets=6, seed=0, shuffle=True):
@@ -35,35 +36,39 @@ class BucketedBatches:
             raise ValueError(f"`tokens_per_batch` must be positive. Received: tokens_per_batch={tokens_per_batch}")
         if seed < 0:
             raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
-        self.corpus = corpus
+        self.corpora = list(corpus) if isinstance(corpus, (list, tuple)) else [corpus]
+        sizes = {len(one) for one in self.corpora}
+        if len(sizes) != 1:
+            raise ValueError(f"All corpora must have the same number of pairs, one at least. Received: {sorted(sizes)}")
         self.seed = seed
         self.shuffle = shuffle
-        lengths = corpus.source.lengths, corpus.target.lengths
-        buckets = choose_buckets(*lengths, num_buckets)
+        lengths = [(one.source.lengths, one.target.lengths) for one in self.corpora]
+        buckets = choose_buckets(*np.concatenate(lengths, axis=1), num_buckets)
         self.shapes = [(max(8, tokens_per_batch // max(shape) // 8 * 8), *shape) for shape in buckets]
-        self._bucket_of_pair = assign_buckets(*lengths, buckets)
+        self._bucket_of_pair = [assign_buckets(*sides, buckets) for sides in lengths]
 
     def epoch(self, epoch):
         """Returns the EpochBatches of epoch number `epoch` (int >= 0)."""
-        order = np.arange(len(self.corpus))
+        corpus, bucket_of_pair = (of_epoch[epoch % len(of_epoch)] for of_epoch in (self.corpora, self._bucket_of_pair))
+        order = np.arange(len(corpus))
         generator = np.random.PCG64([self.seed, epoch])
         if self.shuffle:
             order = _permutation(generator, len(order))
-        batches = self._fill_batches(order[np.argsort(self._bucket_of_pair[order], kind="stable")])
+        counts = np.bincount(bucket_of_pair, minlength=len(self.shapes))
+        batches = self._fill_batches(order[np.argsort(bucket_of_pair[order], kind="stable")], counts)
         if self.shuffle:
             batches = [batches[i] for i in _permutation(generator, len(batches))]
-        return EpochBatches(self.corpus, self.shapes, batches)
+        return EpochBatches(corpus, self.shapes, batches)
 
     def real_token_share(self):
         """Returns the share of an epoch's tokens that are no padding, a float in (0, 1]."""
-        real = self.corpus.source.offsets[-1] + self.corpus.target.offsets[-1]
         epoch = self.epoch(0)
+        real = epoch.corpus.source.offsets[-1] + epoch.corpus.target.offsets[-1]
         return float(real / sum(rows * (s + t) for rows, s, t in (self.shapes[bucket] for bucket, _ in epoch.batches)))
 
-    def _fill_batches(self, by_bucket):
+    def _fill_batches(self, by_bucket, counts):
         """Cuts the pairs, which come in the order of their buckets, into (bucket, pair numbers (B,))."""
         batches, waiting = [], by_bucket[:0]
-        counts = np.bincount(self._bucket_of_pair, minlength=len(self.shapes))
         for bucket, own in enumerate(np.split(by_bucket, np.cumsum(counts)[:-1])):
             rows, s, t = self.shapes[bucket]
             pairs = np.concatenate([waiting, own])

@@ -51,14 +51,21 @@ class ParallelCorpus:
     def __len__(self):
         return len(self.source)
 
+    def __str__(self):
+        return f"{len(self):,} pairs ({self.num_cut:,} cut, {self.num_dropped:,} with an empty side left out)"
+
     @classmethod
-    def encode(cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens):
+    def encode(
+        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout=0.0, seed=0
+    ):
         """Encodes sentence pairs for training.
 
         Args:
             source_texts, target_texts: lists of str of equal length.
             source_tokenizer, target_tokenizer: objects with `encode(list of str) -> list of integer arrays`.
             max_tokens: int > 1, the most tokens of a side, END included. Longer sides are cut, and counted.
+            bpe_dropout: float in [0, 1). Share of the merges left out; see `SentencePieceTokenizer.encode`.
+            seed: int >= 0, decides on the merges left out.
 
         Returns:
             ParallelCorpus, without the pairs of which a side is empty.
@@ -73,7 +80,12 @@ class ParallelCorpus:
             )
         if max_tokens < 2:
             raise ValueError(f"`max_tokens` must be greater than 1. Received: max_tokens={max_tokens}")
-        pairs = zip(source_tokenizer.encode(source_texts), target_tokenizer.encode(target_texts), strict=True)
+        sides = (source_tokenizer, source_texts), (target_tokenizer, target_texts)
+        if bpe_dropout:
+            encoded = [tokenizer.encode(texts, bpe_dropout, 2 * seed + i) for i, (tokenizer, texts) in enumerate(sides)]
+        else:
+            encoded = [tokenizer.encode(texts) for tokenizer, texts in sides]
+        pairs = zip(*encoded, strict=True)
         kept = [(source, target) for source, target in pairs if len(source) and len(target)]
         if not kept:
             raise UserError(f"None of the {len(source_texts):,} sentence pairs has text on both sides.")
@@ -83,6 +95,21 @@ class ParallelCorpus:
             num_cut=sum(max(len(source), len(target)) >= max_tokens for source, target in kept),
             num_dropped=len(source_texts) - len(kept),
         )
+
+    @classmethod
+    def encode_epochs(
+        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout, seed, epochs
+    ):
+        """Encodes once, or with BPE-dropout anew for each epoch; arguments and errors as in `encode`.
+
+        Returns:
+            List of ParallelCorpus, for `BucketedBatches`.
+
+        Source: Provilkov, Emelianenko & Voita (2020), with merges left out on both sides.
+        """
+        seeds = [seed * 100_003 + epoch for epoch in range(epochs if bpe_dropout else 1)]
+        sides = source_texts, target_texts, source_tokenizer, target_tokenizer
+        return [cls.encode(*sides, max_tokens, bpe_dropout, seed) for seed in seeds]
 
 
 def _end_and_join(sequences, max_tokens):
