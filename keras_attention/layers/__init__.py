@@ -6,19 +6,27 @@ B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, 
 
 from keras_attention.layers.additive_attention import AdditiveAttention
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.feed_forward import FeedForward
 from keras_attention.layers.luong_attention import LuongAttention
 from keras_attention.layers.masks import causal_mask, masked_softmax, padding_mask, zero_masked
+from keras_attention.layers.multi_head_attention import MultiHeadAttention
 from keras_attention.layers.positional_embedding import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell
+from keras_attention.layers.transformer_decoder_layer import TransformerDecoderLayer
+from keras_attention.layers.transformer_encoder_layer import TransformerEncoderLayer
 
 __all__ = [
     "AdditiveAttention",
     "Dropout",
+    "FeedForward",
     "GRUCell",
     "LSTMCell",
     "LearnedPositionalEmbedding",
     "LuongAttention",
+    "MultiHeadAttention",
     "SinusoidalPositionalEmbedding",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
     "causal_mask",
     "masked_softmax",
     "padding_mask",
