@@ -1,0 +1,144 @@
+"""One layer of the Transformer's encoder (Vaswani et al. 2017)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.feed_forward import FeedForward
+from keras_attention.layers.multi_head_attention import MultiHeadAttention
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class TransformerEncoderLayer(keras.layers.Layer):
+    """Every position looks at all others, then passes through a small network of its own.
+
+        x = norm(x + attention(x, x))    x = norm(x + feed_forward(x))        post-norm, as in the paper
+        x = x + attention(norm(x), norm(x))    x = x + feed_forward(norm(x))  pre-norm
+
+    Args:
+        intermediate_dim: int > 0. Inner width of the feed-forward network (d_ff in the paper).
+        num_heads: int > 0, a divisor of the width D of the inputs.
+        dropout: float in [0, 1), on attention weights and on what either part adds.
+        activation: str or callable, of the feed-forward network.
+        layer_norm_epsilon: float > 0, added to the variance.
+        normalize_first: bool. Pre-norm instead of post-norm.
+
+    Call arguments:
+        inputs: float tensor (B, T, D).
+        padding_mask: bool tensor (B, T) or None. True at real tokens.
+        attention_mask: bool tensor that broadcasts to (B, T, T) or None. True means "may be attended to".
+        return_attention_scores: bool. Whether to return the weights too.
+        training: bool. Whether to apply dropout.
+
+    Returns:
+        Tensor (B, T, D), or the pair of it and the weights (B, H, T, T).
+
+    Raises:
+        ValueError: if an argument is out of range, or `num_heads` does not divide D.
+
+    Source: Vaswani et al. (2017), section 3.1, https://arxiv.org/abs/1706.03762; pre-norm: Xiong et al. (2020), figure
+    1, https://arxiv.org/abs/2002.04745. Names and order of weights are those of `keras_hub.layers.TransformerEncoder`.
+
+    Example:
+        layer = TransformerEncoderLayer(intermediate_dim=256, num_heads=4)
+        outputs = layer(inputs, padding_mask=padding_mask(token_ids))
+    """
+
+    def __init__(
+        self,
+        intermediate_dim,
+        num_heads,
+        dropout=0.0,
+        activation="relu",
+        layer_norm_epsilon=1e-5,
+        normalize_first=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_sizes(intermediate_dim=intermediate_dim, num_heads=num_heads)
+        self.intermediate_dim = intermediate_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first = normalize_first
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
+
+    def build(self, input_shape):
+        def norm(name):
+            return keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+
+        self.self_attention = attention_for(input_shape[-1], self.num_heads, self.dropout, self.dtype_policy, "self")
+        self.self_attention.build(input_shape, input_shape)
+        self.self_attention_norm = norm("self_attention_norm")
+        self.feed_forward_norm = norm("feed_forward_norm")
+        self.feed_forward = FeedForward(
+            self.intermediate_dim, self.activation, dtype=self.dtype_policy, name="feed_forward"
+        )
+        for part in (self.self_attention_norm, self.feed_forward_norm, self.feed_forward):
+            part.build(input_shape)
+        self.built = True
+
+    def call(self, inputs, padding_mask=None, attention_mask=None, return_attention_scores=False, training=None):
+        mask = combined_mask(padding_mask, attention_mask)
+        x = self.self_attention_norm(inputs) if self.normalize_first else inputs
+        x = self.self_attention(
+            x, x, attention_mask=mask, return_attention_scores=return_attention_scores, training=training
+        )
+        x, weights = x if return_attention_scores else (x, None)
+        x = inputs + self.dropout_layer(x, training=training)  # (B, T, D)
+        if not self.normalize_first:
+            x = self.self_attention_norm(x)
+        added = self.feed_forward(self.feed_forward_norm(x) if self.normalize_first else x)
+        x = x + self.dropout_layer(added, training=training)
+        if not self.normalize_first:
+            x = self.feed_forward_norm(x)
+        return (x, weights) if return_attention_scores else x
+
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "normalize_first": self.normalize_first,
+        }
+
+
+def check_sizes(**sizes):
+    """Raises ValueError unless every size is a positive integer."""
+    for name, value in sizes.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+
+
+def attention_for(width, num_heads, dropout, dtype, what):
+    """Multi-head attention whose heads share the width D among them.
+
+    Its kernels start as Glorot & Bengio (2010) have it for the (D, D) matrix that they are: Keras, which sees three
+    axes, would make them several times smaller.
+    """
+    if width % num_heads:
+        raise ValueError(f"`num_heads` must divide the width {width} of the inputs. Received: num_heads={num_heads}")
+    limit = (3 / width) ** 0.5
+    return MultiHeadAttention(
+        num_heads,
+        width // num_heads,
+        dropout=dropout,
+        kernel_initializer=keras.initializers.RandomUniform(-limit, limit),
+        dtype=dtype,
+        name=f"{what}_attention",
+    )
+
+
+def combined_mask(padding_mask, attention_mask):
+    """What a padding mask (B, S) and a mask (B, T, S) both allow: bool, broadcasts to (B, T, S), or None."""
+    if padding_mask is None:
+        return attention_mask
+    keys = padding_mask[:, None, :]  # (B, 1, S)
+    return keys if attention_mask is None else ops.logical_and(keys, attention_mask)

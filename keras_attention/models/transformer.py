@@ -1,0 +1,211 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers import (
+    LearnedPositionalEmbedding,
+    SinusoidalPositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    padding_mask,
+)
+from keras_attention.layers.dropout import Dropout
+from keras_attention.models.transformer_settings import SETTINGS, check_settings
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class Transformer(keras.Model):
+    """Reads a sentence with attention to itself, then writes another with attention to both.
+
+        x = sqrt(D) E[token] + position        memory = encoder layers(source x)
+        z = decoder layers(target x, memory)   logits = W_o z
+
+    Args:
+        source_vocabulary_size: int > 0.
+        target_vocabulary_size: int > 0.
+        hidden_dim: int > 0 (d_model in the paper). Width D of the layers, a multiple of `num_heads`.
+        intermediate_dim: int > 0 (d_ff in the paper).
+        num_heads: int > 0 (h in the paper).
+        num_encoder_layers, num_decoder_layers: int > 0 (N in the paper).
+        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
+        activation: str, of the feed-forward networks.
+        normalize_first: bool. Pre-norm, with a last norm behind encoder and decoder, instead of post-norm.
+        positions: "sinusoidal" or "learned".
+        max_length: int > 0, tokens. The longest sequence there are learned positions for.
+        tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
+
+    Call arguments:
+        inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool.
+
+    Returns:
+        Logits (B, T, V) in float32, or the pair of logits and a dict of float32 weights: "encoder" (B, L, H, S, S),
+        "decoder" (B, L, H, T, T) and "cross" (B, L, H, T, S), with L layers and H heads.
+
+    Raises:
+        ValueError: if an argument is out of range or two do not fit together.
+
+    Source: Vaswani et al. (2017), section 3, https://arxiv.org/abs/1706.03762. Differences: dropout on attention
+    weights as in the authors' code; see `TransformerEncoderLayer` for pre-norm.
+
+    Example:
+        model = Transformer(8000, 8000, **PRESETS["tiny"])
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size,
+        target_vocabulary_size,
+        hidden_dim=128,
+        intermediate_dim=256,
+        num_heads=4,
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        dropout=0.1,
+        activation="relu",
+        normalize_first=False,
+        positions="sinusoidal",
+        max_length=512,
+        tie_embeddings="all",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+
+        def layer(kind, *args, name, **options):
+            return kind(*args, dtype=self.dtype_policy, name=name, **options)
+
+        def embedding(size, name):
+            scale = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
+            return layer(keras.layers.Embedding, size, hidden_dim, embeddings_initializer=scale, name=name)
+
+        def position(name):
+            if positions == "sinusoidal":
+                return layer(SinusoidalPositionalEmbedding, name=name)
+            scale = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
+            return layer(LearnedPositionalEmbedding, max_length, embeddings_initializer=scale, name=name)
+
+        self.target_embedding = embedding(target_vocabulary_size, "target_embedding")
+        self.source_embedding = self.target_embedding
+        if tie_embeddings != "all":
+            self.source_embedding = embedding(source_vocabulary_size, "source_embedding")
+        self.source_position = position("source_position")
+        self.target_position = position("target_position")
+        inside = {"dropout": dropout, "activation": activation, "normalize_first": normalize_first}
+        self.encoder_layers = [
+            layer(TransformerEncoderLayer, intermediate_dim, num_heads, **inside, name=f"encoder_{i}")
+            for i in range(num_encoder_layers)
+        ]
+        self.decoder_layers = [
+            layer(TransformerDecoderLayer, intermediate_dim, num_heads, **inside, name=f"decoder_{i}")
+            for i in range(num_decoder_layers)
+        ]
+        self.encoder_norm = self.decoder_norm = None
+        if normalize_first:
+            self.encoder_norm = layer(keras.layers.LayerNormalization, epsilon=1e-5, name="encoder_norm")
+            self.decoder_norm = layer(keras.layers.LayerNormalization, epsilon=1e-5, name="decoder_norm")
+        self.dropout_layer = layer(Dropout, dropout, name="dropout_layer")
+        self.output_projection = None
+        if tie_embeddings == "none":
+            self.output_projection = layer(
+                keras.layers.Dense, target_vocabulary_size, use_bias=False, name="output_projection"
+            )
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        for embedding in {id(e): e for e in (self.target_embedding, self.source_embedding)}.values():
+            embedding.build((None, None))
+        for part in (self.source_position, self.target_position, *self.encoder_layers):
+            part.build(shape)
+        for part in self.decoder_layers:
+            part.build(shape, shape)
+        for part in (self.encoder_norm, self.decoder_norm, self.output_projection):
+            if part is not None:
+                part.build(shape)
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
+        source_mask = padding_mask(source_ids)  # (B, S)
+        source, encoder_weights = self._read(source_ids, source_mask, training, return_attention_scores)
+        x = self._embedded(self.target_embedding, self.target_position, target_ids, training)  # (B, T, D)
+        decoder_weights, cross_weights = [], []
+        for layer in self.decoder_layers:
+            x = layer(
+                x,
+                source,
+                encoder_padding_mask=source_mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+            if return_attention_scores:
+                x, own, cross = x
+                decoder_weights.append(own)
+                cross_weights.append(cross)
+        logits = self._logits(x)  # (B, T, V)
+        if not return_attention_scores:
+            return logits
+        weights = {"encoder": encoder_weights, "decoder": decoder_weights, "cross": cross_weights}
+        return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
+
+    def encode(self, source_ids, training=None):
+        """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
+        mask = padding_mask(source_ids)  # (B, S)
+        source, _ = self._read(source_ids, mask, training)
+        return {"mask": mask, "layers": tuple(layer.project_source(source) for layer in self.decoder_layers)}
+
+    def initial_state(self, memory, max_steps):
+        """The state before the first of at most `max_steps` steps, in tensors with leading axis B."""
+        batch = ops.shape(memory["mask"])[0]
+        caches = tuple(layer.self_attention.empty_cache(batch, max_steps) for layer in self.decoder_layers)
+        return {"caches": caches, "position": ops.zeros((batch,), dtype="int32")}
+
+    def step(self, token_ids, state, memory):
+        """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
+
+        All rows stand at the same position. N may be a multiple of the rows B of `memory`, when beams share a source.
+        """
+        position = state["position"][0]
+        embedded = self.target_embedding(token_ids[:, None]) * self.hidden_dim**0.5  # (N, 1, D)
+        x = self.target_position(embedded, start=position)
+        caches = []
+        for layer, cache, source in zip(self.decoder_layers, state["caches"], memory["layers"], strict=True):
+            x, cache = layer(
+                x,
+                encoder_padding_mask=memory["mask"],
+                self_attention_cache=cache,
+                self_attention_cache_update_index=position,
+                cross_attention_cache=source,
+            )
+            caches.append(cache)
+        return self._logits(x)[:, 0], {"caches": tuple(caches), "position": state["position"] + 1}
+
+    def _read(self, source_ids, mask, training, return_attention_scores=False):
+        """The encoder's output (B, S, D) and the weights of its layers."""
+        x = self._embedded(self.source_embedding, self.source_position, source_ids, training)  # (B, S, D)
+        weights = []
+        for layer in self.encoder_layers:
+            x = layer(x, padding_mask=mask, return_attention_scores=return_attention_scores, training=training)
+            if return_attention_scores:
+                x, of_layer = x
+                weights.append(of_layer)
+        return x if self.encoder_norm is None else self.encoder_norm(x), weights
+
+    def _embedded(self, embedding, position, token_ids, training):
+        x = position(embedding(token_ids) * self.hidden_dim**0.5)  # (B, T, D)
+        return self.dropout_layer(x, training=training)
+
+    def _logits(self, x):
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        if self.output_projection is not None:
+            return ops.cast(self.output_projection(x), "float32")
+        table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
+        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
