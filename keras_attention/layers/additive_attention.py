@@ -3,8 +3,11 @@
 import keras
 from keras import ops
 
+from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
+from keras_attention.layers.chunked_attention import chunked_attention, is_large
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
+from keras_attention.layers.pair_scores import AdditiveScore
 from keras_attention.layers.score_projection import ScoreProjection
 
 
@@ -16,7 +19,8 @@ class AdditiveAttention(keras.layers.Layer):
         context = sum over s of softmax(scores)[s] * value[s]
 
     Shapes: B batch, T queries, S keys. In a decoder loop compute `projected_key = layer.project_keys(key)` once and
-    pass it to every step.
+    pass it to every step. Where T S units exceeds 2^22 and the weights are not asked for, the pairs are computed in
+    chunks, in memory that grows with T + S (see `chunked_attention`).
 
     Args:
         units: int > 0. Width of the scoring network (n' in the paper).
@@ -93,12 +97,26 @@ class AdditiveAttention(keras.layers.Layer):
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)
         queries = self.query_projection(query)  # (B, T, units)
+        if not return_attention_scores and is_large(queries.shape[1], keys.shape[1], self.units):
+            return self._attend_in_chunks(queries, keys, value, attention_mask, training)
         hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
         scores = self.score_projection(hidden)  # (B, T, S)
         weights = masked_softmax(scores, attention_mask)
         dropped = self.weight_dropout(weights, training=training)
         context = ops.matmul(ops.cast(dropped, value.dtype), value)  # (B, T, Dv)
         return (context, weights) if return_attention_scores else context
+
+    def _attend_in_chunks(self, queries, keys, value, attention_mask, training):
+        kernel = ops.convert_to_tensor(self.score_projection.kernel)
+        context, _ = chunked_attention(
+            *(x[:, None] for x in (queries, keys, value)),  # (B, 1, T, units), (B, 1, S, units), (B, 1, S, Dv)
+            score=AdditiveScore(),
+            parameters=(kernel,),
+            pairs=AllowedPairs(four_axes(attention_mask=attention_mask)),
+            dropout=self.weight_dropout.next_draw(training),
+            numbers_per_pair=self.units,
+        )
+        return context[:, 0]  # (B, T, Dv)
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
         context_shape = (*query_shape[:-1], value_shape[-1])

@@ -25,6 +25,33 @@ class AllowedPairs:
         """Returns the mask of all pairs: bool, broadcasts to (B, H, T, S), or None where every pair is allowed."""
         return conjunction([*self.masks, self._by_position(ops.arange(num_queries), ops.arange(num_keys))])
 
+    def used(self, num_queries, num_keys, roughly=False):
+        """Returns the queries (B, T) and the keys (B, S) that belong to an allowed pair: bool, or None where all do.
+
+        With `roughly` it looks at each mask by itself instead of at all pairs, and may count too many as used.
+        """
+        lengths_known = isinstance(num_queries, int) and isinstance(num_keys, int)
+        if not self.masks and (roughly or (lengths_known and num_queries == num_keys)):
+            return None, None
+        masks = self.masks if roughly else [self.all(num_queries, num_keys)]
+        queries = conjunction(None if mask is None else ops.any(mask, axis=(1, 3)) for mask in masks)
+        keys = conjunction(None if mask is None else ops.any(mask, axis=(1, 2)) for mask in masks)
+        return queries, keys
+
+    def block(self, queries, keys):
+        """Returns the mask of the pairs of neighbouring queries (Tc,) and neighbouring keys (Sc,), given by index."""
+        return conjunction([*(cut(mask, queries, keys) for mask in self.masks), self._by_position(queries, keys)])
+
+    def key_range(self, first_query, end_query, num_keys):
+        """Returns first and end (one past the last) of the keys that position lets the queries of such a range see."""
+        first, end = 0, num_keys
+        if self.causal:
+            end = ops.minimum(end, end_query + self.start)
+        if self.window is not None:
+            first = ops.maximum(first, first_query + self.start - self.window + 1)
+            end = ops.minimum(end, end_query + self.start + self.window - 1)
+        return first, end
+
     def _by_position(self, queries, keys):
         """The mask (1, 1, T, S) that positions alone decide, for queries (T,) and keys (S,), or None."""
         if not self.causal and self.window is None:
@@ -34,6 +61,15 @@ class AllowedPairs:
         if self.window is not None:
             rules.append(ops.abs(distance) < self.window)
         return conjunction(rules)[None, None]  # (1, 1, T, S)
+
+
+def cut(mask, queries, keys):
+    """Returns the part of a mask (B, H, T, S), any of which may be 1, for neighbouring queries (Tc,) and keys (Sc,)."""
+    start, shape = [0, 0, 0, 0], list(ops.shape(mask))
+    for axis, indices in ((2, queries), (3, keys)):
+        if mask.shape[axis] != 1:
+            start[axis], shape[axis] = indices[0], indices.shape[0]
+    return ops.slice(mask, start, shape)
 
 
 def conjunction(masks):

@@ -47,6 +47,10 @@ class Dropout(keras.layers.Layer):
         kept = random_bits(self.seed_generator.next(), ops.shape(inputs)) >= ops.cast(int(self.rate * 2**32), "uint32")
         return ops.where(kept, inputs / (1 - self.rate), ops.zeros_like(inputs))
 
+    def next_draw(self, training):
+        """Returns rate and seed of the next call, for who drops by `bits_at` instead; None where nothing is dropped."""
+        return (self.rate, self.seed_generator.next()) if training and self.rate else None
+
     def compute_output_shape(self, input_shape):
         return input_shape
 
@@ -56,13 +60,17 @@ class Dropout(keras.layers.Layer):
 
 def random_bits(seed, shape):
     """Uniform uint32 of the given shape, a pure function of the two integers in `seed`."""
-    seed = ops.cast(seed, "uint32")
     size = 1
     for length in shape:
         size = size * length
+    return ops.reshape(bits_at(seed, ops.cast(ops.arange(size), "uint32")), shape)
+
+
+def bits_at(seed, positions):
+    """The uint32 that `random_bits` has at these positions (uint32) of its flattened result."""
+    seed = ops.cast(seed, "uint32")
     low, high = mix(seed[0]), mix(mix(seed[1]) + ops.cast(0x9E3779B9, "uint32"))
-    positions = ops.cast(ops.arange(size), "uint32")
-    return ops.reshape(mix(mix(positions ^ high) + low), shape)
+    return mix(mix(positions ^ high) + low)
 
 
 def mix(bits):

@@ -4,8 +4,10 @@ import keras
 from keras import ops
 
 from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
+from keras_attention.layers.chunked_attention import is_large
+from keras_attention.layers.dot_product_attention import attend, attend_in_chunks
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import masked_softmax, zero_masked
+from keras_attention.layers.masks import zero_masked
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -17,6 +19,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Takes the place of `keras.layers.MultiHeadAttention`: same names, and `set_weights(keras_layer.get_weights())`.
     Shapes: B batch, T queries, S keys, H heads, K `key_dim`, V `value_dim`, L cache length.
+    Where H T S exceeds 2^22 and the weights are not asked for, the pairs are computed in chunks, in memory that grows
+    with T + S (see `chunked_attention`).
 
     Args:
         num_heads: int > 0 (h in the paper).
@@ -172,11 +176,10 @@ class MultiHeadAttention(keras.layers.Layer):
         num_keys = ops.shape(value)[1] if projected_key_value is None else ops.shape(projected_key_value[0])[1]
         if cache is not None:
             num_keys = ops.shape(cache[0])[1]
-        mask = pairs.all(ops.shape(query)[1], num_keys)
-        if mask is None:
-            queries_used = keys_used = None
-        else:
-            queries_used, keys_used = ops.any(mask, axis=(1, 3)), ops.any(mask, axis=(1, 2))  # (B, T), (B, S)
+        num_queries = ops.shape(query)[1]
+        in_chunks = not return_attention_scores and is_large(num_queries, num_keys, self.num_heads)
+        only_by_position = cache is not None and not masks  # then a query sees at least itself
+        queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
         query = zero_masked(query, queries_used)
         if cache is None and projected_key_value is None:
             key = None if key is None else zero_masked(key, keys_used)
@@ -188,34 +191,24 @@ class MultiHeadAttention(keras.layers.Layer):
             keys, values = projected_key_value if cache is None else cache
             if keys_used is not None:
                 keys, values = zero_masked(keys, keys_used[..., None]), zero_masked(values, keys_used[..., None])
-        context, weights = self._attend(self.query_projection(query), keys, values, mask, training)
+        query = self.query_projection(query)  # (B, T, H, K)
+        if in_chunks:
+            context, queries_used = attend_in_chunks(query, keys, values, pairs, self.weight_dropout, training)
+        else:
+            mask = pairs.all(num_queries, num_keys)
+            context, weights = attend(query, keys, values, mask, self.weight_dropout, training)
         output = zero_masked(self.output_projection(context), queries_used)  # (B, T, D)
         results = [output, *([weights] if return_attention_scores else []), *([] if cache is None else [cache])]
         return output if len(results) == 1 else tuple(results)
 
     def _check_call(self, value, projected_key_value, cache, cache_index):
         if projected_key_value is not None and cache is not None:
-            raise ValueError("`projected_key_value` and `cache` exclude each other. Received: both")
+            raise ValueError("`cache` needs a `value` to add to it. Received: `projected_key_value`")
         if (cache is None) != (cache_index is None):
             raise ValueError(f"`cache` and `cache_index` go together. Received: cache_index={cache_index}")
         if (value is None) != (projected_key_value is not None):
-            raise ValueError("Either `value` or `projected_key_value` must be given.")
-
-    def _attend(self, query, keys, values, mask, training):
-        """Returns context (B, T, H, V) and weights (B, H, T, S) for query (B, T, H, K) and keys (B, S, Hkv, K)."""
-        batch, num_queries, num_heads, _ = ops.shape(query)
-        groups = (batch, self.num_key_value_heads, -1)
-        query = ops.cast(query, self.score_dtype) / self.key_dim**0.5
-        query = ops.reshape(ops.transpose(query, (0, 2, 1, 3)), (*groups, self.key_dim))  # (B, Hkv, H/Hkv T, K)
-        keys = ops.transpose(ops.cast(keys, self.score_dtype), (0, 2, 3, 1))  # (B, Hkv, K, S)
-        scores = ops.reshape(ops.matmul(query, keys), (batch, num_heads, num_queries, -1))  # (B, H, T, S)
-        weights = masked_softmax(scores, mask)
-        dropped = ops.cast(self.weight_dropout(weights, training=training), values.dtype)
-        values = ops.transpose(values, (0, 2, 1, 3))  # (B, Hkv, S, V)
-        dropped = ops.reshape(dropped, (*groups, ops.shape(weights)[-1]))
-        context = ops.matmul(dropped, values)  # (B, Hkv, H/Hkv T, V)
-        context = ops.reshape(context, (batch, num_heads, num_queries, self.value_dim))
-        return ops.transpose(context, (0, 2, 1, 3)), weights
+            received = "neither" if value is None else "both"
+            raise ValueError(f"Either `value` or `projected_key_value` must be given. Received: {received}")
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
         output_shape = (*query_shape[:-1], self._output_width or query_shape[-1])

@@ -1,0 +1,159 @@
+"""Attention in memory that grows with the length, not with its square (Rabe & Staats 2021)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers.blocks import Blocks, add_rows, rows, set_rows
+from keras_attention.layers.pair_scores import matmul_by_head, transposed_matmul_by_head
+
+# Numbers per sequence in the largest tensor (all heads' scores, or the hidden layer of an additive score) up to which
+# attention computes all pairs at once.
+MOST_AT_ONCE = 2**22
+LOWEST = -1e30
+
+
+def is_large(num_queries, num_keys, numbers_per_pair):
+    """Whether attention should go in chunks; lengths unknown when the graph is traced count as short."""
+    static = isinstance(num_queries, int) and isinstance(num_keys, int)
+    return static and num_queries * num_keys * numbers_per_pair > MOST_AT_ONCE
+
+
+def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropout=None, numbers_per_pair=1):
+    """Averages the values, weighted by the softmax of the scores, without ever holding the scores of all pairs.
+
+        for each chunk of queries, for each chunk of keys:
+            m' = max(m, scores), total = total e^(m - m') + sum e^(scores - m')
+            context = context e^(m - m') + e^(scores - m') value
+        context / total
+
+    The gradient computes the scores again, chunk by chunk. Chunks of which no pair is allowed by position are skipped.
+
+    Args:
+        query: float tensor (B, H, T, K), T and S known.
+        key, value: float tensors (B, Hkv, S, K), (B, Hkv, S, V).
+        score: an object from `pair_scores`.
+        parameters: tensors that the score takes; the scores have their dtype, or that of `query` without any.
+        pairs: `AllowedPairs`.
+        dropout: None, or the pair of the share of weights dropped and a seed for it.
+        numbers_per_pair: int. How many numbers the score computes for a pair of one head.
+
+    Returns:
+        Context (B, H, T, V) in the dtype of `value`, and the bool tensor (B, H, T) that is False in rows of only masked
+        keys. There the context is 0.
+
+    Source: Rabe & Staats (2021), https://arxiv.org/abs/2112.05682. The gradient is the one of Dao et al. (2022),
+    appendix B.2, https://arxiv.org/abs/2205.14135, which needs a row's log of the sum only.
+    """
+    score_dtype = parameters[0].dtype if parameters else query.dtype
+    blocks = Blocks(query, key, numbers_per_pair, pairs, dropout)
+
+    @ops.custom_gradient
+    def attend(query, key, value, *parameters):
+        context, log_total, total = forward(blocks, score, score_dtype, query, key, value, parameters)
+
+        def gradient(*upstream_and_rest, upstream=None):
+            # TensorFlow gives the outputs' gradients one by one, JAX as a tuple.
+            upstream = keras.tree.flatten(upstream_and_rest or upstream)[0]
+            delta = ops.sum(ops.cast(upstream, score_dtype) * ops.cast(context, score_dtype), axis=-1)  # (B, H, T)
+            return backward(blocks, score, (query, upstream, log_total, delta), key, value, parameters)
+
+        return (context, total), gradient
+
+    context, total = attend(query, key, value, *parameters)
+    return context, total > 0
+
+
+def forward(blocks, score, dtype, query, key, value, parameters):
+    """Returns the context (B, H, T, V), and for each row (B, H, T) log and value of the sum of exponentials.
+
+    The sum is in units of the row's largest exponential; where every key is masked, it is 0 and the log anything.
+    """
+    batch, heads, num_queries, _ = ops.shape(query)
+    row_of_block = (batch, heads, blocks.query_length)
+
+    def query_step(i, context, log_total, total):
+        query_start = blocks.query_start(i)
+        queries = rows(query, query_start, blocks.query_length)
+
+        def key_step(j, block_context, highest, block_total):
+            keys, values = (rows(x, blocks.key_start(j), blocks.key_length) for x in (key, value))
+            allowed = blocks.allowed(i, j)
+            scores = ops.cast(score(queries, keys, *parameters), dtype)  # (B, H, Tc, Sc)
+            if allowed is not None:
+                scores = ops.where(allowed, scores, ops.cast(LOWEST, dtype))
+            new_highest = ops.maximum(highest, ops.max(scores, axis=-1))
+            exponentials = ops.exp(scores - new_highest[..., None])
+            if allowed is not None:
+                exponentials = ops.where(allowed, exponentials, ops.cast(0, dtype))
+            scale = ops.exp(highest - new_highest)
+            block_total = block_total * scale + ops.sum(exponentials, axis=-1)
+            kept = exponentials if blocks.dropout is None else exponentials * blocks.kept(i, j, dtype)
+            part = ops.cast(matmul_by_head(ops.cast(kept, value.dtype), values), dtype)
+            return j + 1, block_context * scale[..., None] + part, new_highest, block_total
+
+        zeros = ops.zeros(row_of_block, dtype)
+        start = (ops.zeros((*row_of_block, ops.shape(value)[-1]), dtype), zeros + ops.cast(LOWEST, dtype), zeros)
+        block_context, highest, block_total = loop(*blocks.key_chunks(i), key_step, start)
+        divisor = ops.where(block_total > 0, block_total, ops.ones_like(block_total))
+        block_context = ops.cast(block_context / divisor[..., None], value.dtype)
+        return (
+            i + 1,
+            set_rows(context, query_start, block_context),
+            set_rows(log_total, query_start, highest + ops.log(divisor)),
+            set_rows(total, query_start, block_total),
+        )
+
+    zeros = ops.zeros((batch, heads, num_queries), dtype)
+    context = ops.zeros((batch, heads, num_queries, ops.shape(value)[-1]), value.dtype)
+    return loop(0, blocks.num_query_chunks, query_step, (context, zeros, zeros))
+
+
+def backward(blocks, score, by_query, key, value, parameters):
+    """Returns the gradients of query, key, value and each parameter.
+
+    `by_query` has query (B, H, T, K), the context's gradient (B, H, T, V), the log of the sum of exponentials (B, H, T)
+    and the sum over V of gradient times context (B, H, T).
+    """
+    query, log_total = by_query[0], by_query[2]
+    dtype, groups = log_total.dtype, ops.shape(key)[1]
+
+    def query_step(i, query_gradient, *by_key):
+        query_start = blocks.query_start(i)
+        queries, upstream, log_totals, delta = (rows(x, query_start, blocks.query_length) for x in by_query)
+
+        def key_step(j, block_gradient, key_gradient, value_gradient, *parameter_gradients):
+            key_start = blocks.key_start(j)
+            keys, values = (rows(x, key_start, blocks.key_length) for x in (key, value))
+            allowed = blocks.allowed(i, j, each_query_once=True)
+            weights = ops.exp(ops.cast(score(queries, keys, *parameters), dtype) - log_totals[..., None])
+            if allowed is not None:
+                weights = ops.where(allowed, weights, ops.cast(0, dtype))
+            weight_gradient = ops.cast(matmul_by_head(upstream, ops.transpose(values, (0, 1, 3, 2))), dtype)
+            kept = weights
+            if blocks.dropout is not None:
+                factor = blocks.kept(i, j, dtype)
+                kept, weight_gradient = kept * factor, weight_gradient * factor
+            block_value = transposed_matmul_by_head(ops.cast(kept, upstream.dtype), upstream, groups)
+            score_gradient = weights * (weight_gradient - delta[..., None])  # (B, H, Tc, Sc)
+            block_query, block_key, *block_parameters = score.gradient(score_gradient, queries, keys, *parameters)
+            return (
+                j + 1,
+                block_gradient + block_query,
+                add_rows(key_gradient, key_start, block_key),
+                add_rows(value_gradient, key_start, ops.cast(block_value, dtype)),
+                *(total + part for total, part in zip(parameter_gradients, block_parameters, strict=True)),
+            )
+
+        start = (ops.zeros(ops.shape(queries), dtype), *by_key)
+        block_gradient, *by_key = loop(*blocks.key_chunks(i), key_step, start)
+        return (i + 1, add_rows(query_gradient, query_start, block_gradient), *by_key)
+
+    inputs = (query, key, value, *parameters)
+    gradients = loop(0, blocks.num_query_chunks, query_step, tuple(ops.zeros(ops.shape(x), dtype) for x in inputs))
+    return tuple(ops.cast(gradient, x.dtype) for gradient, x in zip(gradients, inputs, strict=True))
+
+
+def loop(first, last, step, variables):
+    """Runs `i, *variables = step(i, *variables)` for i from `first` to `last` - 1; returns the variables."""
+    first, last = ops.cast(first, "int32"), ops.cast(last, "int32")
+    return ops.while_loop(lambda i, *_: i < last, step, (first, *variables))[1:]
