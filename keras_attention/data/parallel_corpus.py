@@ -107,6 +107,9 @@ class ParallelCorpus:
 
         Source: Provilkov, Emelianenko & Voita (2020), with merges left out on both sides.
         """
+        kinds = [tokenizer.kind for tokenizer in (source_tokenizer, target_tokenizer)]
+        if bpe_dropout and kinds != ["sentencepiece"] * 2:
+            raise UserError(f"BPE-dropout needs SentencePiece vocabularies. Found: {kinds[0]} and {kinds[1]}.")
         seeds = [seed * 100_003 + epoch for epoch in range(epochs if bpe_dropout else 1)]
         sides = source_texts, target_texts, source_tokenizer, target_tokenizer
         return [cls.encode(*sides, max_tokens, bpe_dropout, seed) for seed in seeds]

@@ -159,3 +159,24 @@ def test_past_the_end_is_an_index_error():
 def test_wrong_arguments_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name}={value}"):
         BucketedBatches(CORPUS, **{"tokens_per_batch": 1_031, name: value})
+
+
+def test_corpora_take_turns_in_the_same_shapes():
+    corpora = [make_corpus(), make_corpus(seed=4, longest=53)]
+    batches = make_batches(corpus=corpora)
+    assert max(max(shape[1:]) for shape in batches.shapes) >= 52
+    for number in range(4):
+        seen = []
+        for batch in batches.epoch(number):
+            assert (batch["source_ids"].shape, batch["labels"].shape[1]) in [((b, s), t) for b, s, t in batches.shapes]
+            for source in batch["source_ids"]:
+                if source[0] != PAD_ID:
+                    seen.append(source[0] - 10)
+                    np.testing.assert_array_equal(source[source != PAD_ID], corpora[number % 2].source[seen[-1]])
+        assert sorted(seen) == list(range(len(CORPUS)))
+
+
+@pytest.mark.parametrize(("corpora", "sizes"), [([], r"\[\]"), ([CORPUS, make_corpus(count=7)], r"\[7, 1009\]")])
+def test_corpora_of_different_pairs_are_refused(corpora, sizes):
+    with pytest.raises(ValueError, match=f"Received: {sizes}"):
+        make_batches(corpus=corpora)

@@ -5,7 +5,7 @@ import pytest
 
 from keras_attention.data import ParallelCorpus
 from keras_attention.errors import UserError
-from keras_attention.tokenizers import CharacterTokenizer
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
 
 TOKENIZER = CharacterTokenizer("abcdefghijk")
@@ -53,3 +53,35 @@ def test_different_numbers_of_texts_are_refused():
 def test_a_largest_length_without_room_for_a_token_is_refused():
     with pytest.raises(ValueError, match="max_tokens=1"):
         encode(["a"], ["a"], max_tokens=1)
+
+
+WORDS = ["a walk in the wood", "the wood in the walk", "walking there", "the other one is walking here"]
+
+
+def test_bpe_dropout_cuts_the_same_words_anew_each_epoch():
+    tokenizer = SentencePieceTokenizer.train(WORDS, vocabulary_size=47)
+    sides = (WORDS, WORDS[::-1], tokenizer, tokenizer)
+    corpora = ParallelCorpus.encode_epochs(*sides, 97, 0.3, 5, 3)
+    for corpus in corpora:
+        assert tokenizer.decode([corpus.source[n] for n in range(4)]) == WORDS
+        assert tokenizer.decode([corpus.target[n] for n in range(4)]) == WORDS[::-1]
+    lengths = {tuple(side.lengths) for corpus in corpora for side in (corpus.source, corpus.target)}
+    assert len(lengths) > 3
+    again = ParallelCorpus.encode_epochs(*sides, 97, 0.3, 5, 3)
+    other = ParallelCorpus.encode_epochs(*sides, 97, 0.3, 6, 3)
+    for corpus, same in zip(corpora, again, strict=True):
+        np.testing.assert_array_equal(corpus.source.values, same.source.values)
+        np.testing.assert_array_equal(corpus.target.values, same.target.values)
+    assert any(
+        corpus.source.values.tolist() != new.source.values.tolist() for corpus, new in zip(corpora, other, strict=True)
+    )
+
+
+def test_without_bpe_dropout_one_encoding_serves_all_epochs():
+    (corpus,) = ParallelCorpus.encode_epochs(["ab"], ["c"], TOKENIZER, TOKENIZER, 7, 0.0, 5, 3)
+    assert corpus.source[0].tolist() == [A, B, END_ID]
+
+
+def test_bpe_dropout_needs_pieces():
+    with pytest.raises(UserError, match="needs SentencePiece vocabularies. Found: character"):
+        ParallelCorpus.encode_epochs(["ab"], ["c"], TOKENIZER, TOKENIZER, 7, 0.1, 5, 3)
