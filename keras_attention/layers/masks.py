@@ -67,10 +67,12 @@ def masked_softmax(scores, mask=None):
         exactly 0 where every key is masked.
     """
     scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+    # Keras warns of the softmax of a single key, which is 1.
+    softmax = ops.ones_like if scores.shape[-1] == 1 else ops.softmax
     if mask is None:
-        return ops.softmax(scores, axis=-1)
+        return softmax(scores)
     lowest = -1e30 * ops.ones_like(scores)
-    weights = ops.softmax(ops.where(mask, scores, lowest), axis=-1)
+    weights = softmax(ops.where(mask, scores, lowest))
     # A row of only masked keys has equal weights here: the second `where` makes them 0 and their gradient 0.
     return ops.where(mask, weights, ops.zeros_like(weights))
 

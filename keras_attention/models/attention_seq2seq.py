@@ -91,14 +91,8 @@ class AttentionSeq2Seq(keras.Model):
         if attention == "additive":
             self.attention_layer = layer(AdditiveAttention, hidden_dim, name="attention")
         elif attention != "none":
-            self.attention_layer = layer(
-                LuongAttention,
-                score=attention,
-                mode=attention_mode,
-                window=attention_window,
-                units=hidden_dim,
-                name="attention",
-            )
+            options = {"mode": attention_mode, "window": attention_window, "units": hidden_dim}
+            self.attention_layer = layer(LuongAttention, score=attention, **options, name="attention")
         self.feed_projection = None
         if input_feeding:
             gates = recurrent_cell.num_gates * hidden_dim
@@ -111,9 +105,8 @@ class AttentionSeq2Seq(keras.Model):
 
     def build(self, input_shape=None):
         width, hidden = self.embedding_dim, self.hidden_dim
-        self.source_embedding.build((None, None))
-        if not self.target_embedding.built:
-            self.target_embedding.build((None, None))
+        for embedding in {id(table): table for table in (self.source_embedding, self.target_embedding)}.values():
+            embedding.build((None, None))
         for i in range(self.num_layers):
             self.forward_cells[i].build((None, width if i == 0 else hidden))
             self.backward_cells[i].build((None, width if i == 0 else hidden))
@@ -126,9 +119,7 @@ class AttentionSeq2Seq(keras.Model):
         self.combine.build((None, 2 * hidden))
         if self.output_projection is not None:
             self.output_projection.build((None, width))
-        self.output_bias = self.add_weight(
-            shape=(self.target_vocabulary_size,), initializer="zeros", name="output_bias"
-        )
+        self.output_bias = self.add_weight((self.target_vocabulary_size,), "zeros", name="output_bias")
         self.built = True
 
     def call(self, inputs, training=None, return_attention_scores=False):
@@ -149,12 +140,10 @@ class AttentionSeq2Seq(keras.Model):
                 lambda cells, x: self._run_cells(x, cells, dropped)[1], projected, state["cells"], unroll=bool(training)
             )
             outputs, weights = self._attend(time_first(cells[-1][0]), memory)
-        logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
-        if not return_attention_scores:
-            return logits
-        if weights is None:
+        if return_attention_scores and weights is None:
             raise ValueError('A model with attention="none" has no attention scores to return.')
-        return logits, weights
+        logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
+        return (logits, weights) if return_attention_scores else logits
 
     def encode(self, source_ids, training=None):
         """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
@@ -169,24 +158,37 @@ class AttentionSeq2Seq(keras.Model):
             memory["key"] = self.attention_layer.project_keys(value)
         return memory
 
-    def initial_state(self, memory):
-        """The state before the first step, in tensors with leading axis B."""
+    @property
+    def has_attention(self):
+        """bool, whether the model can say where it looked."""
+        return self.attention_layer is not None
+
+    def cross_attention(self, inputs):
+        """The weights (B, 1, 1, T, S) of its one layer and head, for the inputs of `call`."""
+        return self(inputs, training=False, return_attention_scores=True)[1][:, None, None]
+
+    def initial_state(self, memory, max_steps=None, attention=True):
+        """The state before the first step, in tensors with leading axis B.
+
+        It needs no room for `max_steps` and always carries where the last step looked, `attention` (B, S).
+        """
         batch, length = ops.shape(memory["mask"])
         cells = []
         for bridge in self.bridges:
             start = bridge(memory["summary"])
             cells.append((start,) + (ops.zeros_like(start),) * (CELLS[self.cell].num_states - 1))
-        state = {
-            "cells": tuple(cells),
-            "output": ops.zeros((batch, self.embedding_dim), dtype=self.compute_dtype),
-        }
+        output = ops.zeros((batch, self.embedding_dim), dtype=self.compute_dtype)
+        state = {"cells": tuple(cells), "output": output}
         if self.attention_layer is not None:
             state["attention"] = ops.zeros((batch, length), dtype="float32")
             state["position"] = ops.zeros((batch,), dtype="float32")
         return state
 
     def step(self, token_ids, state, memory):
-        """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state."""
+        """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
+
+        N may be a multiple of the rows B of `memory`: the hypotheses of each source, side by side.
+        """
         projected = self.decoder_cells[0].project(self.target_embedding(token_ids))  # (N, gates)
         state = self._advance(projected, state, memory)
         return self._logits(state["output"]), state
@@ -196,11 +198,12 @@ class AttentionSeq2Seq(keras.Model):
         if self.input_feeding:
             projected = projected + self.feed_projection(state["output"])
         hidden, cells = self._run_cells(projected, state["cells"], dropped)
-        position = state["position"][:, None] if self.attention_mode == "local_m" else None
-        output, weights = self._attend(hidden[:, None, :], memory, position)
-        new = {"cells": cells, "output": output[:, 0]}
+        rows, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source ask it together
+        position = ops.reshape(state["position"], (rows, -1)) if self.attention_mode == "local_m" else None
+        output, weights = self._attend(ops.reshape(hidden, (rows, -1, self.hidden_dim)), memory, position)
+        new = {"cells": cells, "output": ops.reshape(output, (-1, self.embedding_dim))}  # (B, k, D) -> (N, D)
         if weights is not None:
-            new["attention"] = weights[:, 0]
+            new["attention"] = ops.reshape(weights, (-1, length))
             new["position"] = state["position"] + 1
         return new
 
@@ -215,10 +218,9 @@ class AttentionSeq2Seq(keras.Model):
 
     def _layer_dropout(self, source_ids, training):
         """One mask a sentence between two decoder layers, kept through time (Gal & Ghahramani, 2016)."""
-        if not training or self.num_layers == 1:
-            return None
-        ones = ops.ones((self.num_layers - 1, ops.shape(source_ids)[0], self.hidden_dim), dtype=self.compute_dtype)
-        return self.dropout_layer(ones, training=training)
+        shape = (self.num_layers - 1, ops.shape(source_ids)[0], self.hidden_dim)
+        kept = training and self.num_layers > 1
+        return self.dropout_layer(ops.ones(shape, dtype=self.compute_dtype), training=True) if kept else None
 
     def _attend(self, hidden, memory, position=None):
         """o = tanh(W_c [c; s]) for queries (B, T, hidden), and the weights (B, T, S) or None."""

@@ -159,11 +159,21 @@ class Transformer(keras.Model):
         source, _ = self._read(source_ids, mask, training)
         return {"mask": mask, "layers": tuple(layer.project_source(source) for layer in self.decoder_layers)}
 
-    def initial_state(self, memory, max_steps):
-        """The state before the first of at most `max_steps` steps, in tensors with leading axis B."""
-        batch = ops.shape(memory["mask"])[0]
+    has_attention = True
+
+    def cross_attention(self, inputs):
+        """The weights (B, L, H, T, S) of its L decoder layers and H heads on the source, for the inputs of `call`."""
+        return self(inputs, training=False, return_attention_scores=True)[1]["cross"]
+
+    def initial_state(self, memory, max_steps, attention=False):
+        """The state before the first of at most `max_steps` steps, in tensors with leading axis B.
+
+        With `attention` it also carries where the last step looked: the mean over layers and heads, (B, S).
+        """
+        batch, length = ops.shape(memory["mask"])
         caches = tuple(layer.self_attention.empty_cache(batch, max_steps) for layer in self.decoder_layers)
-        return {"caches": caches, "position": ops.zeros((batch,), dtype="int32")}
+        state = {"caches": caches, "position": ops.zeros((batch,), dtype="int32")}
+        return state | ({"attention": ops.zeros((batch, length))} if attention else {})
 
     def step(self, token_ids, state, memory):
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
@@ -173,17 +183,22 @@ class Transformer(keras.Model):
         position = state["position"][0]
         embedded = self.target_embedding(token_ids[:, None]) * self.hidden_dim**0.5  # (N, 1, D)
         x = self.target_position(embedded, start=position)
-        caches = []
+        caches, looks = [], []
         for layer, cache, source in zip(self.decoder_layers, state["caches"], memory["layers"], strict=True):
-            x, cache = layer(
+            x, *look, cache = layer(
                 x,
                 encoder_padding_mask=memory["mask"],
                 self_attention_cache=cache,
                 self_attention_cache_update_index=position,
                 cross_attention_cache=source,
+                return_attention_scores="attention" in state,
             )
             caches.append(cache)
-        return self._logits(x)[:, 0], {"caches": tuple(caches), "position": state["position"] + 1}
+            looks += look[1:]  # (N, H, 1, S)
+        new = {"caches": tuple(caches), "position": state["position"] + 1}
+        if looks:
+            new["attention"] = ops.mean(ops.concatenate(looks, axis=1), axis=(1, 2))  # (N, S)
+        return self._logits(x)[:, 0], new
 
     def _read(self, source_ids, mask, training, return_attention_scores=False):
         """The encoder's output (B, S, D) and the weights of its layers."""

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.models.attention_seq2seq import AttentionSeq2Seq
+from keras_attention.models import AttentionSeq2Seq, Transformer
 from keras_attention.tokenizers import load_tokenizer
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
@@ -16,14 +16,14 @@ from keras_attention.zoo.manifest import write_manifest
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
 from keras_attention.zoo.weights import load_weights, save_weights
 
-CLASSES = {"AttentionSeq2Seq": AttentionSeq2Seq}
+CLASSES = {"AttentionSeq2Seq": AttentionSeq2Seq, "Transformer": Transformer}
 
 
 class LoadedEntry(NamedTuple):
     """A model with everything that turns text into its input and its output into text."""
 
     entry: Entry
-    model: AttentionSeq2Seq
+    model: AttentionSeq2Seq | Transformer
     source_tokenizer: object
     target_tokenizer: object
 
@@ -47,7 +47,7 @@ def write_entry(
 
     Args:
         folder: str or Path, the entry's folder; its name is the model's name. Folders above it are made.
-        model: built AttentionSeq2Seq.
+        model: built AttentionSeq2Seq or Transformer.
         source_tokenizer, target_tokenizer: stored once if both are the same object.
         source_language, target_language: str.
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.

@@ -41,7 +41,7 @@ def card_text(name, config, metrics):
     languages = f"{config['source_language']} to {config['target_language']}"
     sections = [
         f"# {name}\n\n{metrics['description']}\n\nFrom {languages}, {metrics['parameters']:,} parameters, "
-        f"`{config['architecture']}` with {config['model']['attention']} attention.",
+        f"`{config['architecture']}`{_attention(config['model'])}.",
         "## Scores\n\n" + _scores(metrics["scores"]),
         *(
             f"## {table['title']}\n\n" + table_text(table["columns"], table["rows"])
@@ -54,6 +54,11 @@ def card_text(name, config, metrics):
         "## Example\n\n" + _example(name, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _attention(settings):
+    """Which attention it is, where there is a choice."""
+    return f" with {settings['attention']} attention" if "attention" in settings else ""
 
 
 def table_text(columns, rows):

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.decoding import Hypotheses, beam_search, repeat_beams
+from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -15,7 +15,7 @@ class CompiledSearch:
     Shapes: B sentences, S source tokens, N hypotheses, L tokens of an answer.
 
     Args:
-        model: AttentionSeq2Seq, built.
+        model: AttentionSeq2Seq or Transformer, built.
     """
 
     def __init__(self, model):
@@ -47,7 +47,7 @@ class CompiledSearch:
             token_ids: int32 array (B, N, L), the answers.
 
         Returns:
-            float32 array (B, N, L, S). Row t belongs to the writing of token t.
+            float32 array (B, N, layers, heads, L, S). Row t belongs to the writing of token t.
         """
         batch, n_best, length = token_ids.shape
         sources = np.repeat(source_ids, n_best, axis=0)  # (B * N, S)
@@ -55,7 +55,8 @@ class CompiledSearch:
         targets = np.concatenate([starts, token_ids.reshape(batch * n_best, length)[:, :-1]], axis=1)  # (B * N, L)
         key = ("attention", sources.shape, targets.shape)
         program = self._program(key, lambda: self._compile_attention(sources.shape, targets.shape))
-        return program(tf.constant(sources), tf.constant(targets)).numpy().reshape(batch, n_best, length, -1)
+        weights = program(tf.constant(sources), tf.constant(targets)).numpy()
+        return weights.reshape(batch, n_best, *weights.shape[1:])
 
     def _program(self, key, compile_it):
         if key not in self._programs:
@@ -70,10 +71,9 @@ class CompiledSearch:
         @tf.function(jit_compile=True, input_signature=signature, autograph=False)
         def program(source_ids, limits):
             memory = self.model.encode(source_ids)
-            beams = repeat_beams(memory, beam_size)
             return beam_search(
-                lambda token_ids, state: self.model.step(token_ids, state, beams),
-                self.model.initial_state(memory),
+                lambda token_ids, state: self.model.step(token_ids, state, memory),
+                self.model.initial_state(memory, max_steps, attention=bool(coverage_penalty)),
                 shape[0],
                 beam_size=beam_size,
                 coverage_penalty=coverage_penalty,
@@ -94,7 +94,6 @@ class CompiledSearch:
 
         @tf.function(jit_compile=True, input_signature=signature, autograph=False)
         def program(source_ids, target_ids):
-            inputs = {"source_ids": source_ids, "target_ids": target_ids}
-            return self.model(inputs, training=False, return_attention_scores=True)[1]
+            return self.model.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
 
         return program.get_concrete_function()

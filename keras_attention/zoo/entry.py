@@ -74,7 +74,7 @@ def read_entry(folder, hashed=None):
 def _check_budget(folder, config, stored_bytes):
     """A small file may not ask for a large model: the memory asked for must fit to the weights that are there."""
     width = 2 if config["weights_dtype"] == "float16" else 4
-    asked = estimated_parameters(config["model"]) * width
+    asked = estimated_parameters(config["architecture"], config["model"]) * width
     if stored_bytes > MAX_ENTRY_BYTES or asked > 2 * stored_bytes + 65536:
         raise EntryError(
             f"{folder}: config.json asks for about {asked} bytes of weights, but {WEIGHTS} has {stored_bytes} bytes."

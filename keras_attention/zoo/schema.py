@@ -44,7 +44,22 @@ ARCHITECTURES = {
         "input_feeding": TRUTH,
         "tie_embeddings": choice("none", "target", "all"),
         "dropout": number(0, 0.99),
-    }
+    },
+    "Transformer": {
+        "source_vocabulary_size": whole(5, 1_000_000),
+        "target_vocabulary_size": whole(5, 1_000_000),
+        "hidden_dim": whole(1, 8192),
+        "intermediate_dim": whole(1, 32768),
+        "num_heads": whole(1, 128),
+        "num_encoder_layers": whole(1, 64),
+        "num_decoder_layers": whole(1, 64),
+        "dropout": number(0, 0.99),
+        "activation": choice("relu", "gelu", "silu"),
+        "normalize_first": TRUTH,
+        "positions": choice("sinusoidal", "learned"),
+        "max_length": whole(1, 65536),
+        "tie_embeddings": choice("none", "target", "all"),
+    },
 }
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
@@ -105,25 +120,42 @@ def check_config(config, where="config.json"):
         _check_value("low_score_threshold", threshold, number(-100, 0), where)
     dtype = config.get("weights_dtype", "float32")
     _check_value("weights_dtype", dtype, choice("float32", "float16"), where)
-    parameters = estimated_parameters(config["model"])
+    parameters = estimated_parameters(config["architecture"], config["model"])
     if parameters > MAX_PARAMETERS:
         raise EntryError(f"{where} asks for about {parameters} parameters. Allowed: {MAX_PARAMETERS}")
     decoding = {**DECODING_DEFAULTS, **config["decoding"]}
     return {**config, "decoding": decoding, "low_score_threshold": threshold, "weights_dtype": dtype}
 
 
-def estimated_parameters(model):
-    """An upper bound, close to the truth, on the weights of an `AttentionSeq2Seq`, from its settings alone."""
-    width, hidden = model["embedding_dim"], model["hidden_dim"]
-    gates = (4 if model["cell"] == "lstm" else 3) * hidden
+def estimated_parameters(architecture, model):
+    """An upper bound, close to the truth, on a model's number of weights, from its settings alone."""
+    return {"AttentionSeq2Seq": _seq2seq_parameters, "Transformer": _transformer_parameters}[architecture](model)
+
+
+def _embedding_rows(model):
+    """How many vectors the tables of both vocabularies and the output projection have together."""
     target = model["target_vocabulary_size"]
     tables = {"all": target, "target": target + model["source_vocabulary_size"]}
-    rows = tables.get(model["tie_embeddings"], 2 * target + model["source_vocabulary_size"])
+    return tables.get(model["tie_embeddings"], 2 * target + model["source_vocabulary_size"])
+
+
+def _seq2seq_parameters(model):
+    width, hidden = model["embedding_dim"], model["hidden_dim"]
+    gates = (4 if model["cell"] == "lstm" else 3) * hidden
     first = 2 * gates * (width + hidden + 2)  # both directions of the encoder and the decoder
     others = (model["num_layers"] - 1) * 2 * gates * (2 * hidden + 2)
     bridges = model["num_layers"] * (hidden + 1) * hidden
-    around = 4 * (hidden + 1) * hidden + width * gates + (2 * hidden + 1) * width + target
-    return rows * width + first + others + bridges + around
+    around = 4 * (hidden + 1) * hidden + width * gates + (2 * hidden + 1) * width + model["target_vocabulary_size"]
+    return _embedding_rows(model) * width + first + others + bridges + around
+
+
+def _transformer_parameters(model):
+    width, inner = model["hidden_dim"], model["intermediate_dim"]
+    attention, feed_forward, norm = 4 * (width + 1) * width, (2 * width + 1) * inner + width, 2 * width
+    encoder = model["num_encoder_layers"] * (attention + feed_forward + 2 * norm)
+    decoder = model["num_decoder_layers"] * (2 * attention + feed_forward + 3 * norm)
+    positions = 2 * model["max_length"] * width if model["positions"] == "learned" else 0
+    return _embedding_rows(model) * width + encoder + decoder + positions + 2 * norm
 
 
 def _check_fields(values, fields, required, where):

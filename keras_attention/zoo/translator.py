@@ -25,7 +25,8 @@ class Translation(NamedTuple):
         score: float, what the search ranks by; 0.0 for an empty sentence.
         tokens: list of T str, the pieces of the answer; the last is "</s>" unless it was cut at its maximum length.
         source_tokens: list of S str, the pieces that the model read, with "</s>".
-        attention: float32 array (T, S), or None if it was not asked for.
+        attention: float32 array (T, S), or None if it was not asked for: the mean over layers and heads.
+        heads: float32 array (L, H, T, S), what each of L layers and H heads looked at, or None.
         log_prob: float, summed natural log probability of the tokens.
         low_score: bool, whether the mean log probability of a token is below the model's threshold, or the answer of a
             model that writes dates is no day of the calendar.
@@ -37,6 +38,7 @@ class Translation(NamedTuple):
     tokens: list
     source_tokens: list
     attention: np.ndarray | None
+    heads: np.ndarray | None
     log_prob: float
     low_score: bool
     truncated: bool
@@ -49,7 +51,7 @@ class Translator:
     depends on the sentence alone, so company in a batch does not change an answer.
 
     Args:
-        model: AttentionSeq2Seq, built.
+        model: AttentionSeq2Seq or Transformer, built.
         source_tokenizer, target_tokenizer: see `keras_attention.tokenizers`.
         decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
         low_score_threshold: float or None. Mean log probability per token under which an answer is marked.
@@ -74,7 +76,7 @@ class Translator:
     @property
     def has_attention(self):
         """bool, whether the model can say where it looked."""
-        return self.model.attention != "none"
+        return self.model.has_attention
 
     def translate(self, texts, *, n_best=1, return_attention=False, **options):
         """Translates one sentence or many.
@@ -121,7 +123,8 @@ class Translator:
         settings = self._settings(n_best, attention or replace_unknowns, **search)
         ids, truncated = self._encode(texts, settings["max_source_length"])
         read = [position for position, row in enumerate(ids) if len(row) > 1]
-        empty = Translation("", 0.0, [], [], np.zeros((0, 0), "float32") if attention else None, 0.0, False, False)
+        nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
+        empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
         answers = [[empty] for _ in texts]
         done = len(texts) - len(read)
         for group, size, padded in batches([len(ids[position]) for position in read], settings["max_source_length"]):
@@ -178,7 +181,7 @@ class Translator:
         )
         weights = None
         if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):
-            weights = self._compiled.attention(source_ids, found.token_ids)  # (B, N, L, S)
+            weights = self._compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
                 self._answer(found, i, j, row, text, weights, attention)
@@ -189,9 +192,10 @@ class Translator:
         ]
 
     def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):
-        """Hypothesis j of row i as a Translation; `weights` (B, N, L, S) or None."""
+        """Hypothesis j of row i as a Translation; `weights` (B, N, layers, heads, L, S) or None."""
         ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
-        weights = None if weights is None else weights[i, j, : len(ids), : len(source_ids)]  # (T, S)
+        heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
+        weights = None if weights is None else heads.mean(axis=(0, 1))  # (T, S)
         written = ids[ids != END_ID]
         tokens, source_tokens = self.target_tokenizer.tokens(ids), self.source_tokenizer.tokens(source_ids)
         if weights is not None and UNKNOWN_ID in written:
@@ -205,8 +209,8 @@ class Translator:
         threshold = self.low_score_threshold
         low_score = threshold is not None and log_prob / len(ids) < threshold
         low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
-        weights = weights if keep_weights else None
-        return Translation(text, float(found.scores[i, j]), tokens, source_tokens, weights, log_prob, low_score, False)
+        kept = (weights, heads) if keep_weights else (None, None)
+        return Translation(text, float(found.scores[i, j]), tokens, source_tokens, *kept, log_prob, low_score, False)
 
     def _settings(
         self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None

@@ -87,7 +87,7 @@ def random_settings(random):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:You are using a softmax")  # one source token is a sentence too
+@pytest.mark.filterwarnings("error")  # one source token is a sentence too
 @pytest.mark.parametrize("start", range(0, NUM_RANDOM, 50))
 def test_random_configurations_equal_the_equations(start):
     for seed in range(start, start + 50):

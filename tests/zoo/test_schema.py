@@ -5,7 +5,7 @@ import copy
 import pytest
 from zoo.tiny_entry import CONFIG
 
-from keras_attention.models.attention_seq2seq import AttentionSeq2Seq
+from keras_attention.models import AttentionSeq2Seq, Transformer
 from keras_attention.zoo import schema
 from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.schema import check_config, estimated_parameters
@@ -98,4 +98,40 @@ def test_estimate_is_a_close_upper_bound(cell, attention, tie_embeddings, num_la
     settings |= {"tie_embeddings": tie_embeddings, "num_layers": num_layers, "source_vocabulary_size": 29}
     model = AttentionSeq2Seq(**settings)
     model.build()
-    assert model.count_params() <= estimated_parameters(settings) <= 1.6 * model.count_params()
+    assert model.count_params() <= estimated_parameters("AttentionSeq2Seq", settings) <= 1.6 * model.count_params()
+
+
+TRANSFORMER = {
+    "source_vocabulary_size": 29,
+    "target_vocabulary_size": 29,
+    "hidden_dim": 12,
+    "intermediate_dim": 19,
+    "num_heads": 3,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 1,
+    "dropout": 0.1,
+    "activation": "relu",
+    "normalize_first": True,
+    "positions": "learned",
+    "max_length": 31,
+    "tie_embeddings": "all",
+}
+
+
+@pytest.mark.parametrize("tie_embeddings", ["none", "target", "all"])
+@pytest.mark.parametrize("normalize_first", [True, False])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_estimate_of_a_transformer(tie_embeddings, normalize_first, positions):
+    settings = {**TRANSFORMER, "tie_embeddings": tie_embeddings, "normalize_first": normalize_first}
+    settings["positions"] = positions
+    model = Transformer(**settings)
+    model.build()
+    assert model.count_params() <= estimated_parameters("Transformer", settings) <= 1.1 * model.count_params()
+
+
+def test_a_transformer_config():
+    check_config({**CONFIG, "architecture": "Transformer", "model": TRANSFORMER})
+    with pytest.raises(EntryError, match="num_heads must be an integer from 1 to 128. Received: num_heads=0"):
+        check_config({**CONFIG, "architecture": "Transformer", "model": {**TRANSFORMER, "num_heads": 0}})
+    with pytest.raises(EntryError, match="parameters. Allowed"):
+        check_config({**CONFIG, "architecture": "Transformer", "model": {**TRANSFORMER, "hidden_dim": 8184}})
