@@ -100,6 +100,7 @@ def _parser():
     _add_translate(commands)
     _add_evaluate(commands)
     _add_zoo(commands)
+    _add_export(commands)
     return parser
 
 
@@ -142,6 +143,20 @@ def _add_zoo(commands):
         actions, "verify", "zoo", "verify", "Check files by their hashes and run the stored examples again."
     )
     verify.add_argument("name", nargs="?", metavar="NAME", help="default: all models")
+
+
+def _add_export(commands):
+    command = _command(commands, "export", "export", "export", "Write a model for use without this package.")
+    command.add_argument("name", metavar="NAME", help="a name out of `zoo list`, or a folder")
+    command.add_argument("folder", metavar="DIR", help="a new folder, written whole or not at all")
+    command.add_argument(
+        "--format",
+        choices=("saved_model", "litert", "onnx"),
+        default="saved_model",
+        help="saved_model (default): TensorFlow, text in and text out; the others: ids in, logits out",
+    )
+    command.add_argument("--beam", type=int, metavar="K", help="beam size; default: the model's, mostly 5")
+    command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger favours long answers")
 
 
 def _add_search(command):

@@ -1,0 +1,55 @@
+"""`keras-attention export`."""
+
+import json
+import shutil
+from pathlib import Path
+
+from keras_attention.commands import translate
+from keras_attention.commands.new_folder import new_folder
+from keras_attention.commands.silence import silent_libraries
+from keras_attention.errors import UserError
+from keras_attention.serving.signatures import listing
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.finding import find_entry
+
+
+def export(arguments):
+    """Checks where the folder goes, loads the model, writes it with its card, and lists its signature."""
+    search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+    if arguments.format != "saved_model" and any(value is not None for value in search.values()):
+        raise UserError(f"--beam and --length-penalty need --format saved_model: {arguments.format} holds no search.")
+    entry = read_entry(find_entry(arguments.name))
+    with new_folder(arguments.folder) as folder:
+        translator = translate.load(entry.folder)
+        if arguments.format == "saved_model":
+            signature = _saved_model(folder, translator, entry, Path(arguments.folder).name, search)
+        else:
+            signature = _keras_format(folder, translator, arguments.format)
+        shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # the terms travel along
+        files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
+    if arguments.json:
+        report |= {side: _as_json(tensors) for side, tensors in signature.items()}
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
+        print(listing(signature))
+
+
+def _saved_model(folder, translator, entry, name, search):
+    with silent_libraries():
+        from keras_attention.serving.saved_model import write_saved_model
+
+        examples = [example["source"] for example in entry.metrics.get("examples", [])]
+        return write_saved_model(folder, translator, name=name, example=(examples or ["A dog runs."])[0], **search)
+
+
+def _keras_format(folder, translator, file_format):
+    with silent_libraries():
+        from keras_attention.serving.keras_formats import write_keras_format
+
+        return write_keras_format(folder, translator, file_format)
+
+
+def _as_json(tensors):
+    return {name: {"type": kind, "meaning": meaning} for name, (kind, meaning) in tensors.items()}
