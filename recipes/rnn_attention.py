@@ -23,7 +23,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli import guarded
-from keras_attention.commands.ask import typed_lines
+from keras_attention.commands.try_out import try_out
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
@@ -33,9 +33,7 @@ from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
 from keras_attention.training.trainer import train
-from keras_attention.visualize.heatmap import attention_heatmap
 from keras_attention.zoo.archive import check_free
-from keras_attention.zoo.loading import load_translator
 from keras_attention.zoo.scoring import quick_score
 from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
@@ -120,22 +118,6 @@ def make_optimizer(config, total_steps):
     return keras.optimizers.Adam(schedules[config.schedule], beta_2=0.98, epsilon=1e-9)
 
 
-def try_out(config, data, out):
-    """Loads the model back, shows what it does, draws where it looked, and answers what is typed."""
-    translator = load_translator(out)
-    texts = data.test[0][:5]
-    answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
-    for text, answer in zip(texts, answers, strict=True):
-        print(f"{text}  ->  {answer.text}")
-    if translator.has_attention:
-        picture = out.with_name(out.name + "_attention.png")
-        attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
-        print(f"Where it looked while writing the first: {picture}")
-    for text in typed_lines("A date in any of these languages (empty line to end): ") if config.ask else ():
-        best = translator.hypotheses(text)[0][0]
-        print(f"{text}  ->  {best.text}{'   (unsure: is this a date?)' * best.low_score}", flush=True)
-
-
 def main(arguments=None):
     config = parse_config(
         Config, __doc__, arguments, lambda c: (DATES if c.data == "dates" else {}) | (SMOKE if c.smoke else {})
@@ -192,7 +174,7 @@ def main(arguments=None):
     shutil.rmtree(unfinished)
     for score in scores:
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
-    try_out(config, data, out)
+    try_out(out, data, config.ask)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Each recipe from end to end, in the small: the dates, files of one's own, and what is wrong with files."""
 
 import gzip
+import importlib.util
 import io
+import json
 import os
 import runpy
 import subprocess
@@ -91,6 +93,31 @@ def test_a_compressed_table(run, tmp_path):
     code, *_ = run(TRANSLATION, "--smoke", "--data=pairs.tsv.gz", "--vocabulary_size=60", "--out=out/mine")
     assert code == 0
     check_entry(tmp_path / "out" / "mine", ENGLISH[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_training_elsewhere_on_jax(run, complains, tmp_path):
+    """Texts become arrays here, a process without TensorFlow trains on them, and the weights are scored here."""
+    path = TRANSLATION.with_name("transformer.py")
+    code, *_ = run(path, "--smoke", "--encode_to=pairs.npz")
+    assert code == 0
+    program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    flags = ["--smoke", "--encoded=pairs.npz", "--out=there/trained"]
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(path.parents[1])}
+    command = [sys.executable, "-c", program, str(path), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    code, out, _ = run(path, "--smoke", "--weights=there/trained", "--out=here")
+    assert code == 0
+    check_entry(tmp_path / "here", "3 March 2021")
+    told = json.loads((tmp_path / "here" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=pairs.npz" in told["command"]
+    code, _, err = run(path, "--smoke", "--weights=there/trained", "--hidden_dim=32")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no weights for this model" in err
+    assert "no encoded pairs" in complains(path, "--smoke", "--encoded=nowhere.npz")
 
 
 @pytest.mark.slow

@@ -1,0 +1,31 @@
+"""Weights from another machine."""
+
+import numpy as np
+import pytest
+from training.tiny_run import TinyBatches, TinyModel
+
+from keras_attention.errors import UserError
+from keras_attention.training.trained_elsewhere import load_trained, save_trained
+from keras_attention.training.trainer import TrainResult
+
+RESULT = TrainResult([{"epoch": 1, "loss": 2.5}], 7, 3.5, None, None, "all 1 epochs are done")
+
+
+def built():
+    model = TinyModel()
+    model(TinyBatches().epoch(0)[0])
+    return model
+
+
+def test_weights_and_story_come_back(tmp_path):
+    model, other = built(), built()
+    save_trained(tmp_path / "a" / "trained", model, RESULT, {"hardware": "elsewhere"})
+    result, facts = load_trained(tmp_path / "a" / "trained", other)
+    assert (result, facts) == (RESULT, {"hardware": "elsewhere"})
+    for before, after in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_missing_weights_are_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"trained: no weights for this model \(.*\)\.$"):
+        load_trained(tmp_path / "trained", built())
