@@ -72,6 +72,7 @@ class Config:
     schedule: str = setting("cosine", "cosine or inverse_square_root", ("cosine", "inverse_square_root"))
     warmup_steps: int = setting(400, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
+    r_drop: float = setting(0.0, "weight of the divergence between two passes under dropout; costs twice the time")
     clip_norm: float = setting(1.0, "largest global norm of the gradients")
     average_last: int | None = setting(None, "average of the weights at the last so many epoch ends")
     ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
@@ -149,6 +150,7 @@ def main(arguments=None):
         batches,
         epochs=config.epochs,
         label_smoothing=config.label_smoothing,
+        r_drop=config.r_drop,
         clip_norm=config.clip_norm,
         validate=lambda _: {"val_score": quick_score(translator, *data.validation, data.target_language)},
         monitor="val_score",

@@ -77,6 +77,7 @@ class Config:
     schedule: str = setting("inverse_square_root", "or cosine", ("inverse_square_root", "cosine"))
     warmup_steps: int = setting(2000, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
+    r_drop: float = setting(0.0, "weight of the divergence between two passes under dropout; costs twice the time")
     clip_norm: float = setting(1.0, "largest global norm of the gradients")
     average_last: int | None = setting(10, "average of the weights at the last so many epoch ends")
     ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
@@ -179,8 +180,8 @@ def main(arguments=None):
     if config.weights:
         result, facts = load_trained(config.weights, model)
     else:
-        kept = {name: getattr(config, name) for name in ("epochs", "label_smoothing", "clip_norm", "validate_every",
-                "patience", "average_last", "ema_decay", "resume", "jit_compile")}  # fmt: skip
+        kept = {name: getattr(config, name) for name in ("epochs", "label_smoothing", "r_drop", "clip_norm",
+                "validate_every", "patience", "average_last", "ema_decay", "resume", "jit_compile")}  # fmt: skip
         watched = {"validate": validate, "monitor": "val_score", "mode": "max"} if data else {}
         folders = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None}
         result = train(model, make_optimizer(config, total_steps), batches, **kept, **watched, **folders)

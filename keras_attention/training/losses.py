@@ -53,6 +53,26 @@ def count_correct(labels, logits, pad_id=0):
     return ops.sum(ops.cast(ops.logical_and(best, real), "float32"))
 
 
+def symmetric_divergence(labels, first, second, pad_id=0):
+    """Sums how far two predictions of every label that is not padding lie apart.
+
+        D = (KL(p || q) + KL(q || p)) / 2 = sum over the vocabulary of (p - q) (log p - log q) / 2
+
+    Args:
+        labels: int tensor (B, T).
+        first, second: float tensors (B, T, V), the logits of p and of q.
+        pad_id: int. Labels with this id count nothing.
+
+    Returns:
+        float32 scalar, nats.
+
+    Source: Liang et al. (2021), R-Drop, equation 2, https://arxiv.org/abs/2106.14448. No differences.
+    """
+    first, second = (ops.log_softmax(ops.cast(logits, "float32"), axis=-1) for logits in (first, second))
+    apart = ops.sum((ops.exp(first) - ops.exp(second)) * (first - second), axis=-1) / 2.0  # (B, T)
+    return ops.sum(ops.where(ops.not_equal(labels, pad_id), apart, 0.0))
+
+
 def _take_labels(labels, logits):
     """The logit of each label: (B, T) from (B, T, V)."""
     return ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]  # (B, T)

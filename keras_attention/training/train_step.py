@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import keras
 
-from keras_attention.training.losses import count_correct, masked_cross_entropy
+from keras_attention.training.losses import count_correct, masked_cross_entropy, symmetric_divergence
 
 
 class StepResult(NamedTuple):
@@ -22,11 +22,13 @@ class StepResult(NamedTuple):
     weight_norm: object
 
 
-def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, jit_compile=True, pad_id=0):
+def make_train_step(model, optimizer, *, label_smoothing=0.0, r_drop=0.0, clip_norm=None, jit_compile=True, pad_id=0):
     """Compiles `step(batch) -> StepResult`, which updates `model` and `optimizer` in place.
 
-    The loss is the label-smoothed cross-entropy divided by the number of real labels in the batch. An update whose
-    loss or gradient norm is not finite is not applied. Each new batch shape is compiled once.
+    The loss is the label-smoothed cross-entropy divided by the number of real labels in the batch. With `r_drop` the
+    batch passes twice under different dropout; the loss is the mean of both, plus `r_drop` / 2 times the divergence
+    between the two predictions (half of Liang et al. 2021, equation 4). An update whose loss or gradient norm is not
+    finite is not applied. Each new batch shape is compiled once.
 
     Args:
         model: built `keras.Model`, called as `model(inputs, training=True)` -> logits (B, T, V), where `inputs` is the
@@ -34,6 +36,7 @@ def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, ji
         optimizer: `keras.Optimizer`. `LossScaleOptimizer` is understood: an overflow of its scaled gradients shows as
             a gradient norm that is not finite, and the scale is halved.
         label_smoothing: float in [0, 1).
+        r_drop: float >= 0 (alpha in the paper). 0 passes each batch once.
         clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
         jit_compile: bool. Compile with XLA; JAX always does.
         pad_id: int, the label that counts nothing.
@@ -42,17 +45,28 @@ def make_train_step(model, optimizer, *, label_smoothing=0.0, clip_norm=None, ji
         A callable with the method `sync()`, which must be called before anything reads the variables.
 
     Raises:
-        ValueError: if `clip_norm` is not positive, or the backend is neither "tensorflow" nor "jax".
+        ValueError: if `clip_norm` or `r_drop` is out of range, or the backend is neither "tensorflow" nor "jax".
     """
     if clip_norm is not None and clip_norm <= 0:
         raise ValueError(f"`clip_norm` must be positive or None. Received: clip_norm={clip_norm}")
 
+    if r_drop < 0:
+        raise ValueError(f"`r_drop` must not be negative. Received: r_drop={r_drop}")
+
     def loss_and_counts(batch, call):
         """`call(inputs)` gives (logits, anything); returns (mean loss, (loss_sum, tokens, correct, anything))."""
-        logits, extra = call({name: value for name, value in batch.items() if name != "labels"})
-        loss_sum, tokens = masked_cross_entropy(batch["labels"], logits, label_smoothing, pad_id)
-        correct = count_correct(batch["labels"], logits, pad_id)
-        return loss_sum / keras.ops.maximum(tokens, 1.0), (loss_sum, tokens, correct, extra)
+        passes = 2 if r_drop else 1
+        batch = {name: keras.ops.concatenate([value] * passes) for name, value in batch.items()}
+        labels = batch.pop("labels")
+        logits, extra = call(batch)
+        loss_sum, tokens = (x / passes for x in masked_cross_entropy(labels, logits, label_smoothing, pad_id))
+        correct = count_correct(labels, logits, pad_id) / passes
+        loss = loss_sum
+        if r_drop:
+            rows = labels.shape[0] // 2
+            apart = symmetric_divergence(labels[:rows], logits[:rows], logits[rows:], pad_id)
+            loss = loss + r_drop / 2 * apart
+        return loss / keras.ops.maximum(tokens, 1.0), (loss_sum, tokens, correct, extra)
 
     if not optimizer.built:
         optimizer.build(model.trainable_variables)

@@ -32,6 +32,7 @@ def train(
     max_steps=None,
     time_limit_s=None,
     label_smoothing=0.0,
+    r_drop=0.0,
     clip_norm=None,
     validate=None,
     validate_every=1,
@@ -67,6 +68,7 @@ def train(
         epochs, max_steps, time_limit_s: int, int and seconds, or None; the training ends at the first one reached.
             The time limit is that of this call, counts validation and is looked at after each step.
         label_smoothing: float in [0, 1).
+        r_drop: float >= 0, see `make_train_step`; each batch passes twice unless it is 0.
         clip_norm: float > 0 or None, the highest global norm of the gradients.
         validate: callable(model) -> dict of floats, or None.
         validate_every: int > 0, epochs.
@@ -104,16 +106,15 @@ def train(
         raise ValueError("`resume` needs `checkpoint_dir`. Received: checkpoint_dir=None")
     if checkpoint_dir is not None:
         checkpoints.check_folder(checkpoint_dir, resume)
-    shared = ("label_smoothing", "clip_norm", "validate_every", "monitor", "mode", "patience", "restore_best")
-    shared = {name: options[name] for name in (*shared, "average_last", "ema_decay", "jit_compile")}
+    shared = ("label_smoothing", "r_drop", "clip_norm", "validate_every", "monitor", "mode", "patience")
+    shared = {name: options[name] for name in (*shared, "restore_best", "average_last", "ema_decay", "jit_compile")}
     stopping = EarlyStopping(monitor, mode, patience)
     last_weights = LastWeights(average_last) if average_last is not None else None
     if ema_decay is not None:
         use_exponential_average(optimizer, ema_decay)
     _build(model, batches)
-    step = make_train_step(
-        model, optimizer, label_smoothing=label_smoothing, clip_norm=clip_norm, jit_compile=jit_compile
-    )
+    losses = {"label_smoothing": label_smoothing, "r_drop": r_drop}
+    step = make_train_step(model, optimizer, **losses, clip_norm=clip_norm, jit_compile=jit_compile)
     settings = settings_of(model, optimizer, batches, {"train": shared, "config": config or {}})
     run = TrainingRun(model, optimizer, step, stopping, last_weights, EpochLog(log_dir), settings, options)
     return _train(run, batches)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.training.losses import count_correct, masked_cross_entropy
+from keras_attention.training.losses import count_correct, masked_cross_entropy, symmetric_divergence
 
 
 def loop_cross_entropy(labels, logits, smoothing, pad_id):
@@ -55,3 +55,16 @@ def test_counts_correct_labels_only():
 def test_smoothing_out_of_range_is_named():
     with pytest.raises(ValueError, match=r"Received: label_smoothing=1\.5"):
         masked_cross_entropy(np.ones((1, 1), "int32"), np.zeros((1, 1, 2), "float32"), 1.5)
+
+
+def test_divergence_equals_the_definition():
+    rng = np.random.default_rng(4)
+    first, second = (rng.normal(size=(5, 7, 11)).astype("float32") * 2 for _ in range(2))
+    labels = rng.integers(0, 3, (5, 7)).astype("int32")
+    expected = 0.0
+    for row, column in zip(*np.nonzero(labels), strict=True):
+        p, q = (np.exp(x[row, column].astype("float64")) for x in (first, second))
+        p, q = p / p.sum(), q / q.sum()
+        expected += ((p * np.log(p / q)).sum() + (q * np.log(q / p)).sum()) / 2
+    assert float(symmetric_divergence(labels, first, second)) == pytest.approx(expected, rel=1e-5)
+    assert float(symmetric_divergence(labels, first, first)) == 0.0

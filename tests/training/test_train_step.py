@@ -46,6 +46,42 @@ def test_one_step_is_gradient_descent_on_the_mean_loss(jit_compile, clip_norm):
     assert float(result.weight_norm) == pytest.approx(weights, rel=1e-5)
 
 
+def test_r_drop_without_dropout_is_the_plain_step():
+    batch, found = TinyBatches().epoch(0)[0], []
+    for r_drop in (0.0, 3.0):
+        model = built()
+        result = make_train_step(model, keras.optimizers.SGD(0.7), r_drop=r_drop, jit_compile=False)(batch)
+        found.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
+    for plain, twice in zip(*found, strict=True):
+        np.testing.assert_allclose(plain, twice, rtol=1e-5, atol=1e-6)
+
+
+def test_r_drop_adds_the_divergence_of_two_passes():
+    batch, alpha = TinyBatches().epoch(0)[0], 3.0
+    model = built(dropout=0.4)
+    before = [v.numpy() for v in model.trainable_variables]
+    states = [v for v in model.non_trainable_variables if "seed" in v.path]
+    start = [v.numpy() for v in states]
+    make_train_step(model, keras.optimizers.SGD(0.7), r_drop=alpha, jit_compile=False)(batch)
+    after = [v.numpy() for v in model.trainable_variables]
+    for variable, value in zip(model.trainable_variables + states, before + start, strict=True):
+        variable.assign(value)
+    labels, real = batch["labels"], batch["labels"] != 0
+    twice = {name: np.concatenate([array] * 2) for name, array in batch.items() if name != "labels"}
+    with tf.GradientTape() as tape:
+        p, q = tf.split(tf.nn.log_softmax(model(twice, training=True)), 2)
+        both = sum(-tf.gather(x, labels, axis=2, batch_dims=2) for x in (p, q)) / 2
+        apart = tf.reduce_sum(tf.exp(p) * (p - q) + tf.exp(q) * (q - p), axis=-1) / 2
+        loss = tf.reduce_sum(tf.where(real, both + alpha / 2 * apart, 0.0)) / real.sum()
+    for old, new, gradient in zip(before, after, tape.gradient(loss, model.trainable_weights), strict=True):
+        np.testing.assert_allclose(new, old - 0.7 * tf.convert_to_tensor(gradient).numpy(), atol=2e-6)
+
+
+def test_negative_r_drop_is_named():
+    with pytest.raises(ValueError, match="Received: r_drop=-1"):
+        make_train_step(built(), keras.optimizers.SGD(), r_drop=-1)
+
+
 def test_padding_rows_change_nothing():
     batch = TinyBatches().epoch(0)[0]
     filled = {name: np.concatenate([array, np.zeros((4, array.shape[1]), "int32")]) for name, array in batch.items()}
