@@ -107,11 +107,12 @@ class AdditiveAttention(keras.layers.Layer):
         return (context, weights) if return_attention_scores else context
 
     def _attend_in_chunks(self, queries, keys, value, attention_mask, training):
-        kernel = ops.convert_to_tensor(self.score_projection.kernel)
+        # v_a by way of the layer: its variable would come in this layer's compute dtype, perhaps half precision.
+        vector = self.score_projection(ops.eye(self.units)[None, None])[0, 0]  # (units,)
         context, _ = chunked_attention(
             *(x[:, None] for x in (queries, keys, value)),  # (B, 1, T, units), (B, 1, S, units), (B, 1, S, Dv)
             score=AdditiveScore(),
-            parameters=(kernel,),
+            parameters=(vector,),
             pairs=AllowedPairs(four_axes(attention_mask=attention_mask)),
             dropout=self.weight_dropout.next_draw(training),
             numbers_per_pair=self.units,

@@ -32,7 +32,8 @@ def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropo
         query: float tensor (B, H, T, K), T and S known.
         key, value: float tensors (B, Hkv, S, K), (B, Hkv, S, V).
         score: an object from `pair_scores`.
-        parameters: tensors that the score takes; the scores have their dtype, or that of `query` without any.
+        parameters: tensors (not variables) that the score takes. The scores have their dtype, or without any that of
+            `query`: float32 or float64.
         pairs: `AllowedPairs`.
         dropout: None, or the pair of the share of weights dropped and a seed for it.
         numbers_per_pair: int. How many numbers the score computes for a pair of one head.
@@ -48,7 +49,9 @@ def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropo
     blocks = Blocks(query, key, numbers_per_pair, pairs, dropout)
 
     @ops.custom_gradient
-    def attend(query, key, value, *parameters):
+    def attend(*inputs):
+        # Else TensorFlow's tape keeps every block of an eager call.
+        query, key, value, *parameters = (ops.stop_gradient(x) for x in inputs)
         context, log_total, total = forward(blocks, score, score_dtype, query, key, value, parameters)
 
         def gradient(*upstream_and_rest, upstream=None):

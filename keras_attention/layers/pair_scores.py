@@ -19,19 +19,19 @@ class DotScore:
 
 
 class AdditiveScore:
-    """score(q, k) = v . tanh(q + k), whose parameter v has the shape (K, 1)."""
+    """score(q, k) = v . tanh(q + k), whose parameter v has the shape (K,)."""
 
-    def __call__(self, query, key, kernel):
-        return ops.sum(self._hidden(query, key, kernel) * kernel[:, 0], axis=-1)  # (B, H, T, S)
+    def __call__(self, query, key, vector):
+        return ops.sum(self._hidden(query, key, vector) * vector, axis=-1)  # (B, H, T, S)
 
-    def gradient(self, upstream, query, key, kernel):
-        hidden = self._hidden(query, key, kernel)  # (B, H, T, S, K)
+    def gradient(self, upstream, query, key, vector):
+        hidden = self._hidden(query, key, vector)  # (B, H, T, S, K)
         upstream = upstream[..., None]
-        inner = upstream * kernel[:, 0] * (1 - ops.square(hidden))  # (B, H, T, S, K)
-        return ops.sum(inner, axis=3), ops.sum(inner, axis=2), ops.sum(upstream * hidden, axis=(0, 1, 2, 3))[:, None]
+        inner = upstream * vector * (1 - ops.square(hidden))  # (B, H, T, S, K)
+        return ops.sum(inner, axis=3), ops.sum(inner, axis=2), ops.sum(upstream * hidden, axis=(0, 1, 2, 3))
 
-    def _hidden(self, query, key, kernel):
-        return ops.cast(ops.tanh(query[:, :, :, None, :] + key[:, :, None, :, :]), kernel.dtype)
+    def _hidden(self, query, key, vector):
+        return ops.cast(ops.tanh(query[:, :, :, None, :] + key[:, :, None, :, :]), vector.dtype)
 
 
 def matmul_by_head(left, right):
