@@ -52,6 +52,40 @@ def attention(query, key, value, mask, score, factor=None):
     return context, weights
 
 
+def multi_head_attention(query, key, value, mask, weights):
+    """Vaswani et al. (2017), section 3.2.2, mask (B, H, T, S): output (B, T, D) and weights (B, H, T, S).
+
+    `weights` are kernel (D, H, K) and bias (H, K) of query, key (with Hkv heads) and value, and kernel (H, V, D) and
+    bias (D,) of the output. Ainslie et al. (2023), section 2.2: neighbouring heads share keys and values.
+    """
+    W_q, b_q, W_k, b_k, W_v, b_v, W_o, b_o = (np.asarray(x, "float64") for x in weights)
+    batch, num_heads, num_queries, _ = mask.shape
+    output = np.zeros((batch, num_queries, len(b_o)))
+    all_weights = np.zeros(mask.shape)
+    for h in range(num_heads):
+        shared = h // (num_heads // W_k.shape[1])
+        queries = query @ W_q[:, h] + b_q[h]
+        keys, values = key @ W_k[:, shared] + b_k[shared], value @ W_v[:, shared] + b_v[shared]
+        head, all_weights[:, h] = attention(
+            queries, keys, values, mask[:, h], lambda q, k: dot_score(q, k) / math.sqrt(len(q))
+        )
+        output += head @ W_o[h]
+    output[mask.any(axis=(1, 3))] += b_o  # without any key to attend to, the output is 0
+    return output, all_weights
+
+
+def positional_mask(num_queries, num_keys, causal=False, window=None):
+    """Which key (T, S) a query may attend to by position: no future one, and none `window` or more away."""
+    mask = np.ones((num_queries, num_keys), bool)
+    for t in range(num_queries):
+        for s in range(num_keys):
+            if causal and s > t:
+                mask[t, s] = False
+            if window is not None and abs(t - s) >= window:
+                mask[t, s] = False
+    return mask
+
+
 def dot_score(q, k):
     """Luong et al. (2015), equation 8, "dot"."""
     return sum(q_i * k_i for q_i, k_i in zip(q, k, strict=True))

@@ -19,6 +19,18 @@ def random_array(*shape, seed, low=-1.0, high=1.0):
     return np.random.default_rng(seed).uniform(low, high, shape).astype("float32")
 
 
+def poisoned(inputs, poison):
+    """The same inputs with `poison` in every query, key and value that no pair uses."""
+    inputs = {**inputs, **{name: inputs[name].copy() for name in ("query", "value", "key")}}
+    used = inputs["attention_mask"]
+    assert not used.any(axis=1).all()
+    assert not used.any(axis=2).all()
+    inputs["query"][~used.any(axis=2)] = poison
+    inputs["key"][~used.any(axis=1)] = poison
+    inputs["value"][~used.any(axis=1)] = poison
+    return inputs
+
+
 def outputs_and_gradients(layer, inputs, execution="eager"):
     """The layer's outputs, and the gradients of their weighted sum by every float input and weight, as NumPy lists."""
     layer(**inputs)

@@ -27,6 +27,7 @@ def make_layers():
     for score in ("dot", "general", "concat"):
         for mode in ("global", "local_m", "local_p"):
             made[f"{score}-{mode}"] = layers.LuongAttention(score, mode, window=2)
+    made["multi-head"] = layers.MultiHeadAttention(6, 5, num_key_value_heads=2, sliding_window=3)
     return made, {
         "learned": layers.LearnedPositionalEmbedding(13),
         "sinusoidal": layers.SinusoidalPositionalEmbedding(),
@@ -65,6 +66,13 @@ def make_layer_model():
     return keras.Model({"source_ids": source_ids, "target_ids": target_ids}, keras.layers.Dense(VOCABULARY)(context))
 
 
+def make_chunked_model():
+    from keras_attention.layers import chunked_attention
+
+    chunked_attention.MOST_AT_ONCE = 0
+    return make_layer_model()
+
+
 def make_seq2seq():
     from keras_attention.models import AttentionSeq2Seq
 
@@ -73,7 +81,7 @@ def make_seq2seq():
     return model
 
 
-MODELS = {"layers": make_layer_model, "seq2seq": make_seq2seq}
+MODELS = {"layers": make_layer_model, "chunks": make_chunked_model, "seq2seq": make_seq2seq}
 
 
 def train_two_steps(model):

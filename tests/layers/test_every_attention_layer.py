@@ -9,6 +9,7 @@ from layer_checks import (
     check_gradients,
     check_saving,
     outputs_and_gradients,
+    poisoned,
     random_array,
 )
 
@@ -35,18 +36,6 @@ def make_inputs():
         "attention_mask": mask,
         "return_attention_scores": True,
     }
-
-
-def poisoned(inputs, poison):
-    """The same inputs with `poison` in every query, key and value that no pair uses."""
-    inputs = {**inputs, **{name: inputs[name].copy() for name in ("query", "value", "key")}}
-    used = inputs["attention_mask"]
-    assert not used.any(axis=1).all()
-    assert not used.any(axis=2).all()
-    inputs["query"][~used.any(axis=2)] = poison
-    inputs["key"][~used.any(axis=1)] = poison
-    inputs["value"][~used.any(axis=1)] = poison
-    return inputs
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30])
