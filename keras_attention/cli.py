@@ -119,8 +119,19 @@ def _add_translate(commands):
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="answers a sentence, with their scores")
     command.add_argument("--attention", metavar="FILE", help="heat map (.png, .svg, .pdf); several: FILE-1.png, ...")
+    chosen = "with --attention: one map for each of these {}, from 1 on, or all; default: their mean"
+    command.add_argument("--layers", type=_numbers, metavar="N,N", help=chosen.format("layers"))
+    command.add_argument("--heads", type=_numbers, metavar="N,N", help=chosen.format("heads"))
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     _add_search(command)
+
+
+def _numbers(text):
+    """The numbers in a text such as "1,3"; none in "all"."""
+    try:
+        return [] if text == "all" else [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or all, found {text!r}") from error
 
 
 def _add_evaluate(commands):

@@ -17,6 +17,8 @@ def translate(arguments):
     if arguments.texts and arguments.input:
         raise UserError("Give sentences either as arguments or by --input, not both.")
     folder = find_entry(arguments.model)
+    if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
+        raise UserError("--layers and --heads choose what --attention FILE draws: give that too.")
     if arguments.attention:
         from keras_attention.visualize.figure_file import check_figure_path
 
@@ -29,7 +31,7 @@ def translate(arguments):
         answers = _answers(arguments, load(folder), texts)
         _write(arguments, output, texts, answers)
         if arguments.attention:
-            _draw(arguments.attention, texts, answers)
+            _draw(arguments, texts, answers)
 
 
 def _texts(arguments):
@@ -66,7 +68,7 @@ def _talk(arguments, folder, output):
         _write(arguments, output, texts, answers, first=number)
         output.flush()
         if arguments.attention:
-            _draw(arguments.attention, texts, answers)
+            _draw(arguments, texts, answers)
 
 
 def _answers(arguments, translator, texts):
@@ -113,12 +115,18 @@ def _as_json(text, translations):
     }
 
 
-def _draw(path, texts, answers):
-    """The heat map of each best answer; numbered if there are several."""
+def _draw(arguments, texts, answers):
+    """The heat map of each best answer, or those of its layers and heads; numbered if there are several answers."""
+    from keras_attention.visualize.heads_heatmap import heads_heatmap
     from keras_attention.visualize.heatmap import attention_heatmap
 
-    path = Path(path)
+    path = Path(arguments.attention)
     for number, (best, *_) in enumerate(answers, start=1):
-        if best.tokens:
-            file = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        if not best.tokens:
+            continue
+        file = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        if arguments.layers is None and arguments.heads is None:
             attention_heatmap(best.attention, best.source_tokens, best.tokens, file)
+        else:
+            chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
+            heads_heatmap(best.heads, best.source_tokens, best.tokens, file, **chosen)

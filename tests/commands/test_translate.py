@@ -75,6 +75,17 @@ def test_heat_maps(run, tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["more-1.svg", "more-3.svg"]
 
 
+def test_maps_of_chosen_heads(run, complains, tmp_path):
+    chosen = ("translate", "--model", "tiny", "--attention", tmp_path / "map.png", "--heads", "all")
+    code, _, err = run(*chosen, ENGLISH[0])
+    assert (code, err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
+    code, _, err = run(*chosen, "--layers=1,2", ENGLISH[0])
+    assert (code, err) == (2, "keras-attention: There is no layer 2: the model has 1, counted from 1.\n")
+    assert "give that too" in complains("translate", "--model", "tiny", "--layers", "1", ENGLISH[0])
+    assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
+
+
 def test_low_score_is_said(run, monkeypatch):
     judge = Translator(*tiny_parts(), DECODING, low_score_threshold=-0.001)
     judge._compiled = translator()._compiled
