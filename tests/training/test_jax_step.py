@@ -45,3 +45,19 @@ def test_jax_trains_as_tensorflow_does(tmp_path):
         np.testing.assert_allclose(found["losses"], [entry["loss"] for entry in result.history], rtol=1e-5)
         for index, variable in enumerate(model.trainable_variables):
             np.testing.assert_allclose(found[f"arr_{index}"], variable.numpy(), atol=1e-5)
+
+
+def test_a_transformer_has_the_same_loss_curve_on_both(tmp_path):
+    """With dropout and R-Drop: the masks are a hash that both backends compute alike."""
+    script = Path(__file__).with_name("transformer_curve.py")
+    curves = []
+    for backend in ("tensorflow", "jax"):
+        path = tmp_path / f"{backend}.npz"
+        environment = {**os.environ, "PYTHONPATH": str(script.parents[2]), "JAX_PLATFORMS": "cpu"}
+        environment["KERAS_BACKEND"] = backend
+        done = subprocess.run([sys.executable, script, path], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        curves.append(np.load(path)["losses"])
+    assert len(curves[0]) == 50
+    assert curves[0][-5:].mean() < curves[0][:5].mean() - 0.2
+    np.testing.assert_allclose(curves[1], curves[0], atol=1e-3)
