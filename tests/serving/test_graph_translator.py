@@ -9,6 +9,7 @@ from varied_texts import varied_texts
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
 from keras_attention.errors import UserError
+from keras_attention.models import Transformer
 from keras_attention.serving import chunks
 from keras_attention.serving.graph_translator import GraphTranslator
 from keras_attention.serving.signatures import TEXT
@@ -104,6 +105,19 @@ def test_model_without_attention(one_chunk_size):
     answers = graph.translate(tf.constant(ENGLISH))
     assert "attention" not in answers
     assert [text.decode() for text in answers["text"].numpy()] == translator.translate(ENGLISH)
+
+
+@pytest.mark.slow
+def test_transformer(one_chunk_size):
+    _, source, target = tiny_parts()
+    sizes = {"hidden_dim": 12, "intermediate_dim": 19, "num_heads": 3, "num_encoder_layers": 1, "num_decoder_layers": 2}
+    model = Transformer(source.vocabulary_size, target.vocabulary_size, **sizes, tie_embeddings="none")
+    model.build()
+    model.output_projection.kernel.assign(model.output_projection.kernel * 3.0)  # answers differ from each other
+    translator = Translator(model, source, target, {**DECODING, "max_source_length": 13})
+    texts = ["", *ENGLISH, "A dog."]
+    answers = GraphTranslator(translator).translate(tf.constant(texts))
+    check_equal(answers, translator.translate(texts, return_attention=True))
 
 
 def test_settings_out_of_range():
