@@ -122,6 +122,13 @@ def _add_translate(commands):
     chosen = "with --attention: one map for each of these {}, from 1 on, or all; default: their mean"
     command.add_argument("--layers", type=_numbers, metavar="N,N", help=chosen.format("layers"))
     command.add_argument("--heads", type=_numbers, metavar="N,N", help=chosen.format("heads"))
+    command.add_argument(
+        "--stream", action="store_true", help="write each piece as soon as it is known; without a beam"
+    )
+    command.add_argument("--temperature", type=float, default=0.0, metavar="X", help="with --stream: draw at random")
+    command.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K most probable tokens")
+    command.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the most probable share P")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     _add_search(command)
 

@@ -17,6 +17,7 @@ def translate(arguments):
     if arguments.texts and arguments.input:
         raise UserError("Give sentences either as arguments or by --input, not both.")
     folder = find_entry(arguments.model)
+    _check_stream(arguments)
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
         raise UserError("--layers and --heads choose what --attention FILE draws: give that too.")
     if arguments.attention:
@@ -28,10 +29,34 @@ def translate(arguments):
             _talk(arguments, folder, output)
             return
         texts = _texts(arguments)
+        if arguments.stream:
+            _stream(arguments, load(folder), texts, output)
+            return
         answers = _answers(arguments, load(folder), texts)
         _write(arguments, output, texts, answers)
         if arguments.attention:
             _draw(arguments, texts, answers)
+
+
+def _check_stream(arguments):
+    """--stream writes one answer a sentence, as text; the rest of its flags need it."""
+    beside = {"--json": arguments.json, "--n-best": arguments.n_best > 1, "--attention": arguments.attention}
+    beside |= {"--beam": arguments.beam, "--replace-unknowns": arguments.replace_unknowns}
+    beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
+    given = [name for name, value in beside.items() if value]
+    if arguments.stream and given:
+        raise UserError(f"--stream writes plain text without a beam: leave out {', '.join(given)}.")
+    if not arguments.stream and (arguments.temperature or arguments.top_k or arguments.top_p != 1.0 or arguments.seed):
+        raise UserError("--temperature, --top-k, --top-p and --seed belong to --stream: give that too.")
+
+
+def _stream(arguments, translator, texts, output):
+    """One line a sentence, each piece written as soon as it is known."""
+    sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
+    for text in texts:
+        for piece in translator.stream(text, **sampling):
+            print(piece, end="", file=output, flush=True)
+        print(file=output, flush=True)
 
 
 def _texts(arguments):
@@ -64,6 +89,9 @@ def _talk(arguments, folder, output):
     print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
     for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         texts = [decode_line(line.removesuffix(b"\n"), number)]
+        if arguments.stream:
+            _stream(arguments, translator, texts, output)
+            continue
         answers = _answers(arguments, translator, texts)
         _write(arguments, output, texts, answers, first=number)
         output.flush()

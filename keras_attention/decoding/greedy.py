@@ -38,10 +38,11 @@ def greedy_search(
 
     Source: none; the usual rule. Log probabilities are the model's own: what is forbidden is not shared out.
     """
-
-    def choose(logits, index):
-        return top_tokens(logits, 1)[1][:, 0]  # (B,)
-
     special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
     lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
-    return grow_one_sequence(step, state, batch_size, choose, **special, **lengths)
+    return grow_one_sequence(step, state, batch_size, most_probable, **special, **lengths)
+
+
+def most_probable(logits, index):
+    """The token of the highest logit (B, V) of each row, int32 (B,)."""
+    return top_tokens(logits, 1)[1][:, 0]

@@ -50,6 +50,14 @@ def sample(
 
     Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020), section 3.1.
     """
+    choose = sampler(seed, batch_size, row_keys, temperature, top_k, top_p)
+    special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
+    lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
+    return grow_one_sequence(step, state, batch_size, choose, **special, **lengths)
+
+
+def sampler(seed, batch_size, row_keys=None, temperature=1.0, top_k=0, top_p=1.0):
+    """The function of allowed logits (B, V) and a step's index that draws tokens, int32 (B,); see `sample`."""
     _check(temperature, top_k, top_p)
     row_keys = ops.arange(batch_size, dtype="int32") if row_keys is None else ops.convert_to_tensor(row_keys, "int32")
 
@@ -65,9 +73,7 @@ def sample(
             drawn = ops.take_along_axis(ids, drawn[:, None], axis=-1)[:, 0]
         return ops.cast(drawn, "int32")
 
-    special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
-    lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
-    return grow_one_sequence(step, state, batch_size, choose, **special, **lengths)
+    return choose
 
 
 def draw(logits, uniforms):

@@ -4,6 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses, beam_search
+from keras_attention.decoding.constraints import forbid
+from keras_attention.decoding.greedy import most_probable
+from keras_attention.decoding.sampling import sampler
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -38,6 +41,30 @@ class CompiledSearch:
         key = ("search", source_ids.shape, max_steps, *sorted(options.items()))
         program = self._program(key, lambda: self._compile_search(source_ids.shape, max_steps, **options))
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
+
+    def stream(self, source_ids, limit, max_steps, sampling=None):
+        """Writes one answer token by token.
+
+        Args:
+            source_ids: int32 array (1, S).
+            limit: int, the largest number of tokens.
+            max_steps: int, at least `limit`.
+            sampling: dict with seed, temperature, top_k and top_p, see `sample`; None takes the most probable tokens.
+
+        Yields:
+            int, each token as soon as it is known; the last is END unless the limit came first.
+        """
+        settings = () if sampling is None else tuple(sorted((k, v) for k, v in sampling.items() if k != "seed"))
+        key = ("stream", source_ids.shape, max_steps, settings)
+        begin, go_on = self._program(key, lambda: self._compile_stream(source_ids.shape, max_steps, sampling))
+        seed = tf.constant(0 if sampling is None else sampling["seed"])
+        memory, state = begin(tf.constant(source_ids))
+        token = tf.constant([START_ID])
+        for index in range(limit):
+            token, state = go_on(token, state, memory, tf.constant(index), seed)
+            yield int(token[0])
+            if token[0] == END_ID:
+                return
 
     def attention(self, source_ids, token_ids):
         """The weights with which the model attends when it writes the given answers.
@@ -88,6 +115,23 @@ class CompiledSearch:
             )
 
         return program.get_concrete_function()
+
+    def _compile_stream(self, shape, max_steps, sampling):
+        @tf.function(jit_compile=True, autograph=False, input_signature=[tf.TensorSpec(shape, tf.int32)])
+        def begin(source_ids):
+            memory = self.model.encode(source_ids)
+            return memory, self.model.initial_state(memory, max_steps)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def go_on(token_ids, state, memory, index, seed):
+            choose = most_probable
+            if sampling is not None:
+                choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
+            logits, new = self.model.step(token_ids, state, memory)
+            allowed = forbid(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
+            return choose(allowed, index), {name: new[name] for name in state}
+
+        return begin, go_on
 
     def _compile_attention(self, source_shape, target_shape):
         signature = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]

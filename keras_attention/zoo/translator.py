@@ -10,6 +10,7 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.zoo.compiled_search import CompiledSearch
 from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
+from keras_attention.zoo.streaming import stream
 from keras_attention.zoo.texts import check_texts, is_calendar_day
 from keras_attention.zoo.unknowns import copy_unknowns
 
@@ -71,7 +72,7 @@ class Translator:
         self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
         self.low_score_threshold = low_score_threshold
         self.target_language = target_language
-        self._compiled = CompiledSearch(model)
+        self.compiled = CompiledSearch(model)
 
     @property
     def has_attention(self):
@@ -120,8 +121,8 @@ class Translator:
         """
         texts = [texts] if isinstance(texts, str) else texts
         check_texts(texts)
-        settings = self._settings(n_best, attention or replace_unknowns, **search)
-        ids, truncated = self._encode(texts, settings["max_source_length"])
+        settings = self.settings(n_best, attention or replace_unknowns, **search)
+        ids, truncated = self.encode(texts, settings["max_source_length"])
         read = [position for position, row in enumerate(ids) if len(row) > 1]
         nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
@@ -146,7 +147,11 @@ class Translator:
                 progress(done, len(texts))
         return answers
 
-    def _encode(self, texts, longest):
+    def stream(self, text, **sampling):
+        """Translates one sentence piece by piece, without a beam: yields str, see `streaming.stream`."""
+        return stream(self, text, **sampling)
+
+    def encode(self, texts, longest):
         """Ids of each text with END, cut to `longest` ids, and whether something was cut."""
         texts = [text.strip() for text in texts]
         cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
@@ -171,7 +176,7 @@ class Translator:
             source_ids[i, : len(row)] = row
             limits[i] = answer_limit(len(row), settings)
         names = ("beam_size", "length_penalty", "coverage_penalty")
-        found = self._compiled.search(
+        found = self.compiled.search(
             source_ids,
             limits,
             answer_limit(padded, settings),
@@ -181,7 +186,7 @@ class Translator:
         )
         weights = None
         if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):
-            weights = self._compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
+            weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
                 self._answer(found, i, j, row, text, weights, attention)
@@ -212,7 +217,7 @@ class Translator:
         kept = (weights, heads) if keep_weights else (None, None)
         return Translation(text, float(found.scores[i, j]), tokens, source_tokens, *kept, log_prob, low_score, False)
 
-    def _settings(
+    def settings(
         self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
     ):
         """The checked settings of a search: what was given, and the model's defaults for the rest."""

@@ -86,9 +86,22 @@ def test_maps_of_chosen_heads(run, complains, tmp_path):
     assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
 
 
+def test_streaming(run, complains):
+    code, out, err = run("translate", "--model", "tiny", "--stream", ENGLISH[0], "", ENGLISH[3])
+    assert (code, err) == (0, "")
+    assert out.splitlines() == translator().translate([ENGLISH[0], "", ENGLISH[3]], beam_size=1)
+    drawn = ("translate", "--model", "tiny", "--stream", "--temperature", "2", "--seed", "5", ENGLISH[0])
+    assert run(*drawn) == run(*drawn)
+    assert "leave out --json, --beam" in complains(
+        "translate", "--model", "tiny", "--stream", "--json", "--beam=3", "x"
+    )
+    assert "give that too" in complains("translate", "--model", "tiny", "--temperature=2", "x")
+    assert "top_p=2.0" in complains("translate", "--model", "tiny", "--stream", "--top-p=2", "x").replace("-p", "_p")
+
+
 def test_low_score_is_said(run, monkeypatch):
     judge = Translator(*tiny_parts(), DECODING, low_score_threshold=-0.001)
-    judge._compiled = translator()._compiled
+    judge.compiled = translator().compiled
     monkeypatch.setattr(translate, "load", lambda folder: judge)
     code, out, err = run("translate", "--model", "tiny", "", ENGLISH[0])
     assert (code, out) == (0, "\n" + translator().translate(ENGLISH[0]) + "\n")

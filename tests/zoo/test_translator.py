@@ -166,7 +166,7 @@ def test_low_score():
     mean = plain.log_prob / len(plain.tokens)
     for threshold, low in ((mean + 0.1, True), (mean - 0.1, False)):
         judge = Translator(*parts, DECODING, low_score_threshold=threshold)
-        judge._compiled = translator()._compiled
+        judge.compiled = translator().compiled
         assert judge.hypotheses([ENGLISH[0]])[0][0].low_score is low
 
 
