@@ -33,7 +33,9 @@ from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.archive import check_free, load_entry
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.finding import find_entry
 from keras_attention.zoo.scoring import quick_score
 from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
@@ -65,6 +67,7 @@ class Config:
     )
     dropout: float = setting(0.4, "share of units dropped")
     # Training
+    start_from: str = setting("", "begin with this trained model, its settings and its vocabularies")
     epochs: int = setting(32, "passes over the training pairs")
     tokens_per_batch: int = setting(2048, "tokens of a batch, padding included, on the longer side")
     num_buckets: int = setting(5, "shapes of batches; each is compiled once")
@@ -103,6 +106,13 @@ SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1,
 SMOKE_PAIRS = 8
 
 
+def presets(config):
+    """The defaults that depend on other flags."""
+    started = read_entry(find_entry(config.start_from)).config["model"] if config.start_from else {}
+    started = {name: value for name, value in started.items() if not name.endswith("vocabulary_size")}
+    return (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {}) | started
+
+
 def make_model(config, source_tokenizer, target_tokenizer):
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = AttentionSeq2Seq(source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size, **settings)
@@ -120,9 +130,7 @@ def make_optimizer(config, total_steps):
 
 
 def main(arguments=None):
-    config = parse_config(
-        Config, __doc__, arguments, lambda c: (DATES if c.data == "dates" else {}) | (SMOKE if c.smoke else {})
-    )
+    config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
@@ -131,11 +139,14 @@ def main(arguments=None):
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
-    tokenizers = train_tokenizers(data, config.vocabulary_size)
+    start = load_entry(find_entry(config.start_from)) if config.start_from else None
+    tokenizers = start[2:] if start else train_tokenizers(data, config.vocabulary_size)
     cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
     corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
     batches = BucketedBatches(corpora, config.tokens_per_batch, config.num_buckets, config.seed)
     model = make_model(config, *tokenizers)
+    if start:
+        model.set_weights(start.model.get_weights())
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates")
     search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
@@ -172,6 +183,7 @@ def main(arguments=None):
         seed=config.seed,
         result=result,
         facts=facts,
+        start=start.entry if start else None,
     )
     shutil.rmtree(unfinished)
     for score in scores:

@@ -6,7 +6,7 @@ from keras_attention.zoo.scoring import low_score_threshold, scores_on
 EXAMPLES = 20
 
 
-def write_trained(folder, translator, data, *, description, settings, seed, result, facts):
+def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None):
     """Scores a trained translator on the test pairs and writes it as an entry, in place of one that stands there.
 
     Args:
@@ -18,6 +18,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         seed: int.
         result: TrainResult.
         facts: dict, see `training.run_facts`.
+        start: Entry that the training began with, or None. Its command and minutes come before those of `facts`.
 
     Returns:
         The list of scores, see `scoring.scores_on`.
@@ -27,11 +28,13 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test")
     sources = data.test[0][:EXAMPLES]
     outputs = translator.translate(sources)
+    before = start.metrics if start else {"command": "", "minutes": 0.0}
     metrics = {
         "description": description,
         "data": [data.origin],
         **facts,
-        "minutes": result.seconds / 60,
+        "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "minutes": before["minutes"] + result.seconds / 60,
         "seeds": [seed],
         "parameters": translator.model.count_params(),
         "scores": scores,
