@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow  # noqa: F401  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
@@ -84,6 +85,24 @@ def test_two_files(run, tmp_path):
     code, *_ = run(TRANSLATION, "--smoke", "--data=files", "--source=a.en", "--target=a.de", "--vocabulary_size=60")
     assert code == 0
     check_entry(tmp_path / "runs" / "rnn_attention_a_smoke", ENGLISH[0])
+
+
+@pytest.mark.slow
+def test_starting_from_a_trained_model(run, tmp_path):
+    Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")
+    Path("a.de").write_text("\n".join(GERMAN), encoding="utf-8")
+    files = ("--smoke", "--data=files", "--source=a.en", "--target=a.de")
+    run(TRANSLATION, *files, "--vocabulary_size=60", "--hidden_dim=18", "--out=first")
+    code, *_ = run(TRANSLATION, *files, "--start_from=first", "--learning_rate=1e-9", "--out=second")
+    assert code == 0
+    first, second = (ka.load(tmp_path / name) for name in ("first", "second"))
+    assert second.model.hidden_dim == 18
+    for before, after in zip(first.model.trainable_weights, second.model.trainable_weights, strict=True):
+        np.testing.assert_allclose(after, before, atol=1e-6)
+    told = json.loads((tmp_path / "second" / "metrics.json").read_text(encoding="utf-8"))
+    assert [line.split()[-1] for line in told["command"].splitlines()] == ["--out=first", "--out=second"]
+    code, _, err = run(TRANSLATION, *files, "--start_from=first", "--hidden_dim=20", "--out=third")
+    assert (code, "not compatible" in err) == (2, True)
 
 
 @pytest.mark.slow
