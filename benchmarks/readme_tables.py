@@ -42,9 +42,9 @@ def recipe_table(entries):
     for entry in entries:
         metrics = entry.metrics
         seeds = ", ".join(map(str, metrics["seeds"]))
+        lines = ", then ".join(f"`{line}`" for line in metrics["command"].splitlines())
         commands.append(
-            f"- {_link(entry)}: `{metrics['command']}`, seed {seeds}, "
-            f"{metrics['minutes']:.1f} minutes on {metrics['hardware']}."
+            f"- {_link(entry)}: {lines}, seed {seeds}, {metrics['minutes']:.1f} minutes on {metrics['hardware']}."
         )
         for score in metrics["scores"]:
             rows.append([_link(entry), score["set"], score["metric"], score["value"], f"`{score['signature']}`"])

@@ -11,6 +11,8 @@ import pytest
 import keras_attention
 
 PACKAGE = Path(__file__).parents[1] / "keras_attention"
+WIDE = ("token_embeddings", "inputs", "sources", "targets")
+IDS = ("token_ids", "source_ids", "target_ids")
 
 
 def examples():
@@ -32,10 +34,12 @@ def test_example(path, code, tmp_path, monkeypatch):
     names = {
         **vars(importlib.import_module(module.removesuffix(".__init__"))),
         "keras_attention": keras_attention,
+        "Path": Path,
         "query": generator.normal(size=(2, 3, 11)).astype("float32"),
         "value": generator.normal(size=(2, 5, 7)).astype("float32"),
         "mask": np.ones((2, 1, 5), dtype=bool),
-        "token_embeddings": generator.normal(size=(2, 5, 14)).astype("float32"),
+        **{name: generator.normal(size=(2, 5, 16)).astype("float32") for name in WIDE},
+        **{name: generator.integers(0, 7, (2, 5)).astype("int32") for name in IDS},
     }
     assert len(code.splitlines()) <= 5
     exec(code, names)

@@ -101,6 +101,7 @@ def test_starting_from_a_trained_model(run, tmp_path):
         np.testing.assert_allclose(after, before, atol=1e-6)
     told = json.loads((tmp_path / "second" / "metrics.json").read_text(encoding="utf-8"))
     assert [line.split()[-1] for line in told["command"].splitlines()] == ["--out=first", "--out=second"]
+    assert ", then " in told["commit"]
     code, _, err = run(TRANSLATION, *files, "--start_from=first", "--hidden_dim=20", "--out=third")
     assert (code, "not compatible" in err) == (2, True)
 

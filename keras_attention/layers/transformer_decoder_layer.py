@@ -52,7 +52,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
 
     Example:
         layer = TransformerDecoderLayer(intermediate_dim=256, num_heads=4)
-        outputs = layer(targets, sources, encoder_padding_mask=padding_mask(source_ids))
+        outputs = layer(targets, sources, encoder_padding_mask=source_ids != 0)
     """
 
     def __init__(

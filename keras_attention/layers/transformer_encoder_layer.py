@@ -41,7 +41,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
 
     Example:
         layer = TransformerEncoderLayer(intermediate_dim=256, num_heads=4)
-        outputs = layer(inputs, padding_mask=padding_mask(token_ids))
+        outputs = layer(inputs, padding_mask=token_ids != 0)
     """
 
     def __init__(

@@ -51,7 +51,8 @@ class Transformer(keras.Model):
     weights as in the authors' code; see `TransformerEncoderLayer` for pre-norm.
 
     Example:
-        model = Transformer(8000, 8000, **PRESETS["tiny"])
+        model = Transformer(8000, 8000, hidden_dim=128, intermediate_dim=256, num_heads=4)
+        logits = model({"source_ids": source_ids, "target_ids": target_ids})
     """
 
     def __init__(

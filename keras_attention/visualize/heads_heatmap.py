@@ -35,7 +35,7 @@ def heads_heatmap(weights, source_tokens, target_tokens, path, layers=None, head
     Source: Vaswani et al. (2017), figures 3 to 5, which draw single heads as lines.
 
     Example:
-        heads_heatmap(answer.heads, answer.source_tokens, answer.tokens, "heads.png", layers=[4])
+        heads_heatmap(np.full((4, 2, 2, 2), 0.5), ["A", "dog"], ["Ein", "Hund"], "heads.png", layers=[4])
     """
     weights = np.asarray(weights, dtype="float32")
     if weights.ndim != 4 or weights.shape[2:] != (len(target_tokens), len(source_tokens)):

@@ -18,7 +18,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         seed: int.
         result: TrainResult.
         facts: dict, see `training.run_facts`.
-        start: Entry that the training began with, or None. Its command and minutes come before those of `facts`.
+        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
+            `facts`.
 
     Returns:
         The list of scores, see `scoring.scores_on`.
@@ -28,12 +29,13 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test")
     sources = data.test[0][:EXAMPLES]
     outputs = translator.translate(sources)
-    before = start.metrics if start else {"command": "", "minutes": 0.0}
+    before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0}
     metrics = {
         "description": description,
         "data": [data.origin],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "commit": ", then ".join(filter(None, [before["commit"], facts["commit"]])),
         "minutes": before["minutes"] + result.seconds / 60,
         "seeds": [seed],
         "parameters": translator.model.count_params(),

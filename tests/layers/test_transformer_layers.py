@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from layer_checks import (
     assert_all_close,
-    check_example,
     check_executions_agree,
     check_gradients,
     check_saving,
@@ -18,7 +17,6 @@ from keras_attention.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
     causal_mask,
-    padding_mask,
 )
 
 B, T, S, D, H, INNER = 2, 5, 7, 12, 3, 11
@@ -202,15 +200,6 @@ def test_saving(name, tmp_path):
     layer_class, inputs = LAYERS[name]
     settings = {**SETTINGS, "dropout": 0.2, "layer_norm_epsilon": 1e-4, "normalize_first": True}
     check_saving(layer_class, settings, inputs, tmp_path)
-
-
-def test_examples_run():
-    ids = np.where(PADDING, 5, 0)
-    names = {"padding_mask": padding_mask, "inputs": random_array(B, S, 8, seed=5), "token_ids": ids}
-    check_example(TransformerEncoderLayer, **names)
-    check_example(FeedForward, **names)
-    sides = {"targets": random_array(B, T, 8, seed=6), "sources": random_array(B, S, 8, seed=7), "source_ids": ids}
-    check_example(TransformerDecoderLayer, padding_mask=padding_mask, **sides)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,212 @@
+"""Our decoding beside CTranslate2 with the same weights, and beside ourselves without a cache.
+
+    python benchmarks/decode_speed.py --model NAME --input FILE           # real sentences, one a line
+    python benchmarks/decode_speed.py --untrained --input FILE            # tiny, random weights: speed without a model
+
+Each engine is a process of its own; they take turns on the same cores, round by round, so that both see the same
+machine. Printed for greedy search and beam 4, one sentence at a time and 64 together: the median of the rounds in
+sentences and tokens per second, the median time of an answer, peak memory, the ratio to CTranslate2, and the share of
+equal texts. Needs `pip install .[benchmarks]`.
+"""
+
+import argparse
+import json
+import multiprocessing
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from keras_attention.cli import guarded
+from keras_attention.data.parallel_text import read_lines
+
+SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
+ENGINES = ("ours", "ctranslate2", "uncached")
+LENGTH_PENALTY = 0.0
+
+
+class Ours:
+    """The translator of an entry."""
+
+    def __init__(self, folder):
+        from keras_attention.zoo.loading import load_translator
+
+        self.translator = load_translator(folder)
+
+    def translate(self, texts, beam):
+        answers = self.translator.hypotheses(texts, beam_size=beam, length_penalty=LENGTH_PENALTY)
+        return [best.text for best, *_ in answers], sum(len(best.tokens) for best, *_ in answers)
+
+
+class Uncached(Ours):
+    """The same, reading the whole answer again at every step."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        from uncached import without_cache
+
+        without_cache(self.translator.model)
+
+
+class CTranslate2:
+    """CTranslate2 in float32 with the weights and the tokenizer of an entry."""
+
+    def __init__(self, folder):
+        import ctranslate2
+
+        self.engine = ctranslate2.Translator(str(Path(folder) / "ctranslate2"), compute_type="float32", inter_threads=1)
+        from keras_attention.tokenizers import load_tokenizer
+        from keras_attention.zoo.entry import read_entry
+
+        entry = read_entry((Path(folder) / "entry").resolve())
+        self.decoding = entry.config["decoding"]
+        self.tokenizer = load_tokenizer(entry.folder / entry.config["tokenizer"]["source"])
+        pieces = self.tokenizer.tokens(range(self.tokenizer.vocabulary_size))
+        self.ids = {piece: number for number, piece in enumerate(pieces)}
+
+    def translate(self, texts, beam):
+        rows = [[*self.tokenizer.tokens(ids), "</s>"] for ids in self.tokenizer.encode(texts)]
+        found = self.engine.translate_batch(
+            rows,
+            beam_size=beam,
+            length_penalty=LENGTH_PENALTY,
+            max_decoding_length=self.decoding["max_length"],
+            max_batch_size=64,
+            disable_unk=True,
+        )
+        pieces = [result.hypotheses[0] for result in found]
+        ids = [[self.ids[piece] for piece in row] for row in pieces]
+        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in pieces)
+
+
+KINDS = {"ours": Ours, "uncached": Uncached, "ctranslate2": CTranslate2}
+
+
+def serve(kind, folder, texts, pipe):
+    """The process of one engine: answers "beam, batch" with what a round took, and None with its peak memory."""
+    engine = KINDS[kind](folder)
+    for beam, batch in iter(pipe.recv, None):
+        answers, tokens, seconds = [], 0, []
+        for start in range(0, len(texts), batch):
+            begun = time.perf_counter()
+            found, count = engine.translate(texts[start : start + batch], beam)
+            seconds.append(time.perf_counter() - begun)
+            answers += found
+            tokens += count
+        pipe.send({"answers": answers, "tokens": tokens, "seconds": seconds})
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a Transformer out of `zoo list`, or a folder")
+    parser.add_argument("--untrained", action="store_true", help="a Transformer of 4 + 4 layers with random weights")
+    parser.add_argument("--input", required=True, help="sentences, one a line")
+    parser.add_argument("--sentences", type=int, default=256, help="how many of them")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--json", help="write the results to this file as well")
+    arguments = parser.parse_args()
+    texts = read_lines(arguments.input)[: arguments.sentences]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = prepared(arguments, texts, Path(temporary))
+        rows = measure(arguments, folder, texts)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def prepared(arguments, texts, temporary):
+    """Writes what the engines load, in a process of its own: this one stays small."""
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=prepare, args=(arguments.model, arguments.untrained, texts, temporary))
+    process.start()
+    process.join()
+    if process.exitcode:
+        sys.exit(process.exitcode)
+    return temporary
+
+
+def prepare(name, untrained, texts, temporary):
+    from ctranslate2_model import write_ctranslate2
+
+    from keras_attention.zoo.archive import load_entry
+    from keras_attention.zoo.finding import find_entry
+
+    if untrained:
+        write_untrained(temporary / "entry", texts)
+    else:
+        (temporary / "entry").symlink_to(Path(find_entry(name)).resolve())
+    _, model, tokenizer, _ = load_entry((temporary / "entry").resolve())
+    write_ctranslate2(model, tokenizer, temporary / "ctranslate2")
+
+
+def write_untrained(folder, texts):
+    import keras
+
+    from keras_attention.models import PRESETS, Transformer
+    from keras_attention.tokenizers import SentencePieceTokenizer
+    from keras_attention.zoo.archive import write_entry
+    from keras_attention.zoo.card import REQUIRED
+
+    keras.utils.set_random_seed(1)
+    tokenizer = SentencePieceTokenizer.train(texts, 8000)
+    model = Transformer(tokenizer.vocabulary_size, tokenizer.vocabulary_size, **PRESETS["tiny"])
+    model.build()
+    metrics = dict.fromkeys(REQUIRED, "none") | dict.fromkeys(("data", "seeds", "scores", "limits", "examples"), [])
+    metrics |= {"minutes": 0.0, "parameters": model.count_params()}
+    languages = {"source_language": "en", "target_language": "none"}
+    # As long as the source, since random weights end nowhere.
+    decoding = {"length_ratio": 1.0, "length_offset": 0}
+    write_entry(folder, model, tokenizer, tokenizer, metrics=metrics, decoding=decoding, **languages)
+
+
+def measure(arguments, folder, texts):
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = {}, []
+    for kind in arguments.engines:
+        pipes[kind], theirs = context.Pipe()
+        place = folder if kind == "ctranslate2" else (folder / "entry").resolve()
+        processes.append(context.Process(target=serve, args=(kind, place, texts, theirs), daemon=True))
+        processes[-1].start()
+    rows = []
+    for beam, batch in SETTINGS:
+        rounds = {kind: [] for kind in pipes}
+        for number in range(arguments.rounds + 1):
+            for kind, pipe in pipes.items():
+                if kind == "uncached" and number > 1:
+                    continue
+                pipe.send((beam, batch))
+                result = pipe.recv()
+                if number:  # the first round compiles
+                    rounds[kind].append(result)
+        rows += compared(beam, batch, rounds)
+    for kind, pipe in pipes.items():
+        pipe.send(None)
+        print(f"{kind}: peak memory {pipe.recv():,.0f} MB")
+    return rows
+
+
+def compared(beam, batch, rounds):
+    """Prints and returns one row for each engine."""
+    rows, totals = [], {}
+    for kind, results in rounds.items():
+        totals[kind] = statistics.median(sum(result["seconds"]) for result in results)
+    for kind, results in rounds.items():
+        answers = results[-1]["answers"]
+        row = {"beam": beam, "batch": batch, "engine": kind, "sentences/s": len(answers) / totals[kind]}
+        row["tokens/s"] = results[-1]["tokens"] / totals[kind]
+        row["p50 ms"] = 1000 * statistics.median(s for result in results for s in result["seconds"])
+        if "ctranslate2" in totals:
+            row["ratio"] = totals["ctranslate2"] / totals[kind]
+            expected = rounds["ctranslate2"][-1]["answers"]
+            row["same texts %"] = 100 * sum(a == b for a, b in zip(answers, expected, strict=True)) / len(answers)
+        rows.append(row)
+        shown = (f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items())
+        print("  ".join(shown), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "decode_speed.py", debug="--debug" in sys.argv))
