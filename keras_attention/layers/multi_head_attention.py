@@ -7,6 +7,7 @@ from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
 from keras_attention.layers.chunked_attention import is_large
 from keras_attention.layers.dot_product_attention import attend, attend_in_chunks
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.head_projection import HeadProjection
 from keras_attention.layers.masks import zero_masked
 
 
@@ -114,7 +115,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.weight_dropout = Dropout(dropout, dtype=self.score_dtype, name="weight_dropout")
 
     def _projection(self, equation, output_shape, name):
-        return keras.layers.EinsumDense(
+        return HeadProjection(
             equation,
             output_shape=(None, *output_shape),
             bias_axes=equation[-len(output_shape) :] if self.use_bias else None,

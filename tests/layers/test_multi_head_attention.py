@@ -63,6 +63,38 @@ def test_it_equals_the_equation(settings, call, dtype):
     assert_all_close([layer(**inputs)], [output], 0)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_random_configurations_equal_the_equation(start):
+    """With 100 whole models of tests/models/test_transformer.py these are 500 configurations."""
+    for seed in range(start, start + 100):
+        random = np.random.default_rng(seed)
+        groups, shared = (int(random.integers(1, 4)) for _ in range(2))
+        layer = MultiHeadAttention(
+            groups * shared,
+            int(random.integers(1, 6)),
+            value_dim=int(random.integers(1, 6)),
+            output_shape=int(random.integers(1, 9)),
+            num_key_value_heads=groups,
+            sliding_window=(None, 1, 2, 3)[random.integers(4)],
+        )
+        batch, queries, keys = (int(random.integers(1, 5)) for _ in range(3))
+        inputs = {
+            name: random.normal(size=(batch, length, int(random.integers(1, 8)))).astype("float32")
+            for name, length in (("query", queries), ("value", keys), ("key", keys))
+        }
+        inputs["attention_mask"] = random.random((batch, queries, keys)) < 0.8
+        causal = bool(random.integers(2))
+        layer(**inputs)
+        layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
+        found = layer(**inputs, use_causal_mask=causal, return_attention_scores=True)
+        seen = equations.positional_mask(queries, keys, causal, layer.sliding_window) & inputs.pop("attention_mask")
+        mask = np.broadcast_to(seen[:, None], (batch, layer.num_heads, queries, keys))
+        expected = equations.multi_head_attention(**inputs, mask=mask, weights=layer.get_weights())
+        assert_all_close(found, expected, 2e-5)
+
+
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("causal", [False, True])
 def test_it_takes_the_place_of_keras(window, causal):

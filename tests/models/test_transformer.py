@@ -25,7 +25,7 @@ FORMS = {
     "two vocabularies": {"source_vocabulary_size": 13, "tie_embeddings": "target", "activation": "silu"},
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
-NUM_RANDOM = 500
+NUM_RANDOM = 100
 
 
 def make_model(dropout=0.0, seed=0, **settings):
