@@ -2,8 +2,8 @@
 
 import json
 
+from keras_attention.commands import translate
 from keras_attention.commands.progress import ProgressLine
-from keras_attention.commands.translate import load, search_options
 from keras_attention.data.parallel_text import read_parallel
 from keras_attention.training import translation_metrics as metrics
 from keras_attention.zoo.entry import read_entry
@@ -18,7 +18,7 @@ def evaluate(arguments):
     sources, references = read_parallel(arguments.source, arguments.target)
     config = read_entry(folder).config
     progress = ProgressLine()
-    answers = load(folder).hypotheses(sources, progress=progress, **search_options(arguments))
+    answers = translate.load(folder).hypotheses(sources, progress=progress, **translate.search_options(arguments))
     outputs = [best.text for best, *_ in answers]
     report = {
         "model": arguments.model,
