@@ -111,7 +111,7 @@ def main():
         found[CARD] = measure(Path(arguments.card), data)
     figure = RUNS / "bleu_by_length.png"
     shown = {name: found[name]["by_length"] for name in (*PAIR, CARD) if name in found}
-    bleu_by_length_plot(shown, figure, "BLEU A on the test set; the first two trained briefly and equally long")
+    bleu_by_length_plot(shown, figure, "BLEU A on the test set by source length")
     if arguments.card:
         add_to_card(arguments.card, *card_parts(found, columns, rows, figure))
 
@@ -123,9 +123,11 @@ def card_parts(found, columns, rows, figure):
     labels = [label for label, _ in with_attention["by_length"]]
     lengths = [[name, *(bleu for _, bleu in found[name]["by_length"])] for name in (*PAIR, CARD)]
     ratio = with_attention["bleu_a"] / without["bleu_a"]
+    lost = [name for name, system in found.items() if system["bleu_a"] < without["bleu_a"]]
+    lost = f"; below no attention, for in this time it did not learn where to look: {', '.join(lost)}" if lost else ""
     kept = [100 * system["by_length"][-1][1] / system["by_length"][0][1] for system in (with_attention, shipped)]
     tables = [
-        {"title": f"Attentions compared, each trained equally long ({budget})", "columns": columns, "rows": rows},
+        {"title": f"Attentions compared, each trained equally long ({budget}){lost}", "columns": columns, "rows": rows},
         {
             "title": f"BLEU A by words of the source: attention {ratio:.2f} times none; of the BLEU of its shortest "
             f"sentences it keeps {kept[0]:.0f} % in its longest, the model of this card {kept[1]:.0f} %",

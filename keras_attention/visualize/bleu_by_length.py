@@ -41,7 +41,8 @@ def bleu_by_length_plot(series, path, title=None):
     axes.set_xlabel("source length (words)")
     axes.set_ylabel("BLEU")
     axes.grid(alpha=0.3)
-    axes.legend(prop={"family": families})
+    # Below the axes, where no line runs through it.
+    axes.legend(prop={"family": families}, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False)
     if title:
         axes.set_title(title, family=families, parse_math=False)
     save_figure(figure, path)
