@@ -5,8 +5,9 @@
     python recipes/transformer.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
     python recipes/transformer.py --smoke              # a few steps, end to end
 
-The settings for sentences are those of Wu et al. (2021) for Multi30k. To train where there is a GPU with JAX and no
-TensorFlow, give the same flags three times:
+Results on two cores, seed 1: dates 99.97 % of 10,000 in 3.0 minutes, 41,000 target tokens/s beside another training.
+The settings for sentences are those of Wu et al. (2021) for Multi30k; nothing is trained with them yet. Where there is
+a GPU with JAX and no TensorFlow, give the same flags three times:
 
     python recipes/transformer.py ... --encode_to pairs.npz                          # here: texts become arrays
     KERAS_BACKEND=jax python recipes/transformer.py ... --encoded pairs.npz --out trained      # there
