@@ -5,7 +5,8 @@ from keras import ops
 
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
-from keras_attention.layers.transformer_encoder_layer import attention_for, check_sizes, combined_mask
+from keras_attention.layers.multi_head_attention import positive
+from keras_attention.layers.transformer_encoder_layer import attention_for, combined_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -66,9 +67,8 @@ class TransformerDecoderLayer(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(intermediate_dim=intermediate_dim, num_heads=num_heads)
-        self.intermediate_dim = intermediate_dim
-        self.num_heads = num_heads
+        self.intermediate_dim = positive(intermediate_dim, "intermediate_dim")
+        self.num_heads = positive(num_heads, "num_heads")
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon

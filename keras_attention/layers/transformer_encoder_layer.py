@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
-from keras_attention.layers.multi_head_attention import MultiHeadAttention
+from keras_attention.layers.multi_head_attention import MultiHeadAttention, positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -55,9 +55,8 @@ class TransformerEncoderLayer(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(intermediate_dim=intermediate_dim, num_heads=num_heads)
-        self.intermediate_dim = intermediate_dim
-        self.num_heads = num_heads
+        self.intermediate_dim = positive(intermediate_dim, "intermediate_dim")
+        self.num_heads = positive(num_heads, "num_heads")
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -108,13 +107,6 @@ class TransformerEncoderLayer(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
         }
-
-
-def check_sizes(**sizes):
-    """Raises ValueError unless every size is a positive integer."""
-    for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
 
 
 def attention_for(width, num_heads, dropout, dtype, what):
