@@ -12,6 +12,7 @@ class FeedForward(keras.layers.Layer):
     Args:
         intermediate_dim: int > 0. Width of the inner layer (d_ff in the paper).
         activation: str or callable, between the two.
+        kernel_initializer: how W_1 and W_2 start.
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -28,7 +29,7 @@ class FeedForward(keras.layers.Layer):
         outputs = FeedForward(intermediate_dim=256)(inputs)
     """
 
-    def __init__(self, intermediate_dim, activation="relu", **kwargs):
+    def __init__(self, intermediate_dim, activation="relu", kernel_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if not isinstance(intermediate_dim, int) or isinstance(intermediate_dim, bool) or intermediate_dim < 1:
             raise ValueError(
@@ -36,12 +37,16 @@ class FeedForward(keras.layers.Layer):
             )
         self.intermediate_dim = intermediate_dim
         self.activation = keras.activations.get(activation)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, input_shape):
-        self.intermediate_dense = keras.layers.Dense(
-            self.intermediate_dim, activation=self.activation, dtype=self.dtype_policy, name="intermediate_dense"
-        )
-        self.output_dense = keras.layers.Dense(input_shape[-1], dtype=self.dtype_policy, name="output_dense")
+        def dense(width, activation, name):
+            start = self.kernel_initializer.clone()  # one initializer gives every kernel of a shape the same numbers
+            options = {"kernel_initializer": start, "dtype": self.dtype_policy, "name": name}
+            return keras.layers.Dense(width, activation=activation, **options)
+
+        self.intermediate_dense = dense(self.intermediate_dim, self.activation, "intermediate_dense")
+        self.output_dense = dense(input_shape[-1], None, "output_dense")
         self.intermediate_dense.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
@@ -53,5 +58,9 @@ class FeedForward(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
-        activation = keras.activations.serialize(self.activation)
-        return {**super().get_config(), "intermediate_dim": self.intermediate_dim, "activation": activation}
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

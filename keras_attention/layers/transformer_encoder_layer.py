@@ -22,6 +22,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         activation: str or callable, of the feed-forward network.
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
+        kernel_initializer: how the kernels start, or None for Glorot & Bengio (2010).
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -52,6 +53,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         activation="relu",
         layer_norm_epsilon=1e-5,
         normalize_first=False,
+        kernel_initializer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -61,18 +63,26 @@ class TransformerEncoderLayer(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
+        self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
     def build(self, input_shape):
         def norm(name):
             return keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-        self.self_attention = attention_for(input_shape[-1], self.num_heads, self.dropout, self.dtype_policy, "self")
+        start = self.kernel_initializer
+        self.self_attention = attention_for(
+            input_shape[-1], self.num_heads, self.dropout, self.dtype_policy, "self", start
+        )
         self.self_attention.build(input_shape, input_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.feed_forward_norm = norm("feed_forward_norm")
         self.feed_forward = FeedForward(
-            self.intermediate_dim, self.activation, dtype=self.dtype_policy, name="feed_forward"
+            self.intermediate_dim,
+            self.activation,
+            kernel_initializer=start or "glorot_uniform",
+            dtype=self.dtype_policy,
+            name="feed_forward",
         )
         for part in (self.self_attention_norm, self.feed_forward_norm, self.feed_forward):
             part.build(input_shape)
@@ -98,6 +108,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
+        start = self.kernel_initializer
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
@@ -106,14 +117,15 @@ class TransformerEncoderLayer(keras.layers.Layer):
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
+            "kernel_initializer": start and keras.initializers.serialize(start),
         }
 
 
-def attention_for(width, num_heads, dropout, dtype, what):
+def attention_for(width, num_heads, dropout, dtype, what, kernel_initializer=None):
     """Multi-head attention whose heads share the width D among them.
 
-    Its kernels start as Glorot & Bengio (2010) have it for the (D, D) matrix that they are: Keras, which sees three
-    axes, would make them several times smaller.
+    By default its kernels start as Glorot & Bengio (2010) have it for the (D, D) matrix that they are: Keras, which
+    sees three axes, would make them several times smaller.
     """
     if width % num_heads:
         raise ValueError(f"`num_heads` must divide the width {width} of the inputs. Received: num_heads={num_heads}")
@@ -122,7 +134,7 @@ def attention_for(width, num_heads, dropout, dtype, what):
         num_heads,
         width // num_heads,
         dropout=dropout,
-        kernel_initializer=keras.initializers.RandomUniform(-limit, limit),
+        kernel_initializer=kernel_initializer or keras.initializers.RandomUniform(-limit, limit),
         dtype=dtype,
         name=f"{what}_attention",
     )

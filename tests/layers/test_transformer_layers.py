@@ -64,6 +64,16 @@ def test_encoder_equals_keras_hub(normalize_first, activation):
     assert_all_close([layer(SOURCE, padding_mask=PADDING, attention_mask=mask)], [expected], 1e-5)
 
 
+def test_kernels_start_as_told():
+    layer = TransformerEncoderLayer(**SETTINGS, kernel_initializer=keras.initializers.RandomNormal(stddev=0.03))
+    layer = TransformerEncoderLayer.from_config(layer.get_config())
+    layer.build((None, None, 96))
+    kernels = [np.ravel(weight) for weight in layer.weights if weight.name == "kernel"]
+    assert len(kernels) == 6
+    assert len({kernel[0] for kernel in kernels}) == 6  # no two alike
+    assert np.std(np.concatenate(kernels)) == pytest.approx(0.03, rel=0.02)
+
+
 @ORDERS
 @pytest.mark.parametrize("cross", [True, False], ids=["cross", "alone"])
 def test_decoder_equals_keras_hub(normalize_first, cross):
