@@ -81,18 +81,44 @@ def make_seq2seq():
     return model
 
 
-MODELS = {"layers": make_layer_model, "chunks": make_chunked_model, "seq2seq": make_seq2seq}
+def make_masked_lm():
+    from keras_attention.models import BertMaskedLM
+
+    model = BertMaskedLM(VOCABULARY, D, 5, num_heads=2, num_layers=2, max_length=S, num_segments=0)
+    model.build()
+    return model
 
 
-def train_two_steps(model):
-    import keras
+MODELS = {
+    "layers": make_layer_model,
+    "chunks": make_chunked_model,
+    "seq2seq": make_seq2seq,
+    "masked_lm": make_masked_lm,
+}
 
-    random = np.random.default_rng(0)
+
+def make_pairs(random):
     inputs = {
         "source_ids": random.integers(1, VOCABULARY, (2 * B, S)),
         "target_ids": random.integers(1, VOCABULARY, (2 * B, T)),
     }
     inputs["source_ids"][1, 3:] = 0
+    return inputs
+
+
+def make_packed_texts(random):
+    """Rows of two texts: blocks 1 and 2, the positions of each from 0, and T places to guess."""
+    row = {"block_ids": [1, 1, 1, 2, 2, 2, 0], "position_ids": [0, 1, 2, 0, 1, 2, 0]}
+    inputs = {name: np.tile(ids, (2 * B, 1)) for name, ids in row.items()}
+    inputs["token_ids"] = random.integers(1, VOCABULARY, (2 * B, S))
+    return {**inputs, "masked_positions": random.integers(0, S - 1, (2 * B, T))}
+
+
+def train_two_steps(model, make_inputs):
+    import keras
+
+    random = np.random.default_rng(0)
+    inputs = make_inputs(random)
     labels = random.integers(1, VOCABULARY, (2 * B, T))
     before = [np.array(weight) for weight in model.trainable_weights]
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -112,7 +138,7 @@ def main(task, argument):
     if task == "equal":
         np.savez(argument, **compute_outputs())
     else:
-        train_two_steps(MODELS[argument]())
+        train_two_steps(MODELS[argument](), make_packed_texts if argument == "masked_lm" else make_pairs)
     assert "tensorflow" not in sys.modules
 
 

@@ -1,0 +1,158 @@
+"""The encoder of BERT (Devlin et al. 2019)."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
+from keras_attention.layers.dropout import Dropout
+from keras_attention.models.bert_settings import (
+    ACTIVATIONS,
+    SETTINGS,
+    check_inputs,
+    check_settings,
+    published_initializer,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BertEncoder(keras.Model):
+    """Reads a text in both directions at once: every token becomes a vector that knows its neighbours.
+
+        x = norm(E[token] + P[position] + S[segment])        output = encoder layers(x)
+
+    Args:
+        vocabulary_size: int > 0.
+        hidden_dim: int > 0 (H in the paper). Width D of the layers, a multiple of `num_heads`.
+        intermediate_dim: int > 0, inner width of the feed-forward networks (4 H in the paper).
+        num_heads: int > 0 (A in the paper).
+        num_layers: int > 0 (L in the paper).
+        max_length: int > 0, tokens. How many positions have a vector.
+        num_segments: int >= 0. 0 for none, as in DistilBERT.
+        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
+        activation: "gelu" (exact, by erf), "gelu_approximate" (by tanh), "relu" or "silu".
+        normalize_first: bool. Pre-norm with a last norm behind the layers, instead of post-norm.
+        layer_norm_epsilon: float in (0, 1), added to variances.
+
+    Call arguments:
+        inputs: dict of int tensors (B, T). `token_ids`, where 0 is padding. Optional: `segment_ids`, below
+            `num_segments`, by default 0; `position_ids`, below `max_length`, by default 0 to T - 1; `block_ids` for
+            texts packed into one row, where a token attends only to tokens of its block and 0 is padding, by default
+            one block. For a packed text to come out as it would alone, its positions must begin at 0.
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool.
+
+    Returns:
+        Vectors (B, T, D), or the pair of vectors and float32 weights (B, L, H, T, T). Vectors at padding are finite and
+        mean nothing.
+
+    Raises:
+        ValueError: if an argument is out of range, an input is unknown, or a text is longer than `max_length`.
+
+    Source: Devlin et al. (2019), section 3, https://arxiv.org/abs/1810.04805. Kernels and embeddings start as in the
+    authors' code, also with pre-norm: normal with deviation 0.02, cut off at two deviations; biases at 0. Differences:
+    that code computes "gelu_approximate" where the paper names GELU, which is exact here; blocks and pre-norm are not
+    in the paper; the pooler is a part of `BertClassifier`.
+
+    Example:
+        encoder = BertEncoder(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2)
+        vectors = encoder({"token_ids": token_ids})
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim,
+        intermediate_dim,
+        num_heads,
+        num_layers,
+        max_length=512,
+        num_segments=2,
+        dropout=0.1,
+        activation="gelu",
+        normalize_first=False,
+        layer_norm_epsilon=1e-12,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+
+        def layer(kind, *args, name, **options):
+            return kind(*args, dtype=self.dtype_policy, name=name, **options)
+
+        def embedding(*sizes, name, kind=keras.layers.Embedding):
+            return layer(kind, *sizes, embeddings_initializer=published_initializer(), name=name)
+
+        def norm(name):
+            return layer(keras.layers.LayerNormalization, epsilon=layer_norm_epsilon, name=name)
+
+        self.token_embedding = embedding(vocabulary_size, hidden_dim, name="token_embedding")
+        self.position_embedding = embedding(max_length, name="position_embedding", kind=LearnedPositionalEmbedding)
+        self.segment_embedding = None
+        if num_segments:
+            self.segment_embedding = embedding(num_segments, hidden_dim, name="segment_embedding")
+        self.embedding_norm = norm("embedding_norm")
+        self.dropout_layer = layer(Dropout, dropout, name="dropout_layer")
+        self.encoder_layers = [
+            layer(
+                TransformerEncoderLayer,
+                intermediate_dim,
+                num_heads,
+                dropout=dropout,
+                activation=ACTIVATIONS[activation],
+                layer_norm_epsilon=layer_norm_epsilon,
+                normalize_first=normalize_first,
+                kernel_initializer=published_initializer(),
+                name=f"layer_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        self.final_norm = norm("final_norm") if normalize_first else None
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        for embedding in (self.token_embedding, self.segment_embedding):
+            if embedding is not None:
+                embedding.build((None, None))
+        for part in (self.position_embedding, self.embedding_norm, *self.encoder_layers, self.final_norm):
+            if part is not None:
+                part.build(shape)
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        check_inputs(inputs, self.num_segments)
+        masks = self._masks(inputs["token_ids"], inputs.get("block_ids"))
+        x = self._embedded(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))  # (B, T, D)
+        x = self.dropout_layer(x, training=training)
+        weights = []
+        for layer in self.encoder_layers:
+            x = layer(x, **masks, return_attention_scores=return_attention_scores, training=training)
+            if return_attention_scores:
+                x, of_layer = x
+                weights.append(of_layer)
+        x = x if self.final_norm is None else self.final_norm(x)
+        return (x, ops.stack(weights, axis=1)) if return_attention_scores else x
+
+    def _masks(self, token_ids, block_ids):
+        """Who may attend to whom, as arguments of a layer."""
+        is_token = padding_mask(token_ids)  # (B, T)
+        if block_ids is None:
+            return {"padding_mask": is_token}
+        is_token = ops.logical_and(is_token, padding_mask(block_ids))
+        same_block = ops.equal(block_ids[:, :, None], block_ids[:, None, :])  # (B, T, T)
+        return {"padding_mask": is_token, "attention_mask": same_block}
+
+    def _embedded(self, token_ids, segment_ids, position_ids):
+        x = self.token_embedding(token_ids)  # (B, T, D)
+        if position_ids is None:
+            x = self.position_embedding(x)
+        else:
+            x = x + ops.take(self.position_embedding.embeddings, position_ids, axis=0)
+        if self.segment_embedding is not None:
+            x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
+        return self.embedding_norm(x)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
