@@ -34,20 +34,32 @@ def parse_config(config_class, description, arguments=None, presets=None):
     parser = OneLineParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    add_settings(parser, config_class)
+    config = config_class(**vars(parser.parse_args(arguments)))
+    if presets is None:
+        return config
+    parser.set_defaults(**presets(config))
+    return config_class(**vars(parser.parse_args(arguments)))
+
+
+def add_settings(parser, config_class, separator="_"):
+    """Makes a flag of each field of a dataclass.
+
+    Args:
+        parser: argparse parser.
+        config_class: see `parse_config`.
+        separator: str, between the words of a flag: "_" as in Python or "-" as usual on the command line.
+    """
     for field in dataclasses.fields(config_class):
-        options = {"default": field.default, "help": f"{field.metadata['help']} (default: {field.default})"}
+        known = "" if field.default is None else f" (default: {field.default})"
+        options = {"default": field.default, "help": field.metadata["help"] + known, "dest": field.name}
         if field.type is bool:
             options["action"] = argparse.BooleanOptionalAction
         else:
             options["type"] = value_type(field.type)
             options["metavar"] = options["type"].__name__.upper()
             options["choices"] = field.metadata["choices"]
-        parser.add_argument(f"--{field.name}", **options)
-    config = config_class(**vars(parser.parse_args(arguments)))
-    if presets is None:
-        return config
-    parser.set_defaults(**presets(config))
-    return config_class(**vars(parser.parse_args(arguments)))
+        parser.add_argument(f"--{field.name.replace('_', separator)}", **options)
 
 
 def value_type(annotation):

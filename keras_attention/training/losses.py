@@ -36,6 +36,16 @@ def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=0):
     return ops.sum(ops.where(real, loss, 0.0)), ops.sum(ops.cast(real, "float32"))
 
 
+def token_loss(label_smoothing=0.0, pad_id=0):
+    """The loss of `make_train_step` for token labels (B, T): `masked_cross_entropy` and `count_correct` together."""
+
+    def loss(labels, logits):
+        summed, tokens = masked_cross_entropy(labels, logits, label_smoothing, pad_id)
+        return summed, tokens, count_correct(labels, logits, pad_id)
+
+    return loss
+
+
 def count_correct(labels, logits, pad_id=0):
     """Counts the labels that have the highest logit; padding counts nothing.
 

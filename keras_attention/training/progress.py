@@ -9,7 +9,7 @@ from keras_attention.errors import UserError
 
 
 class EpochBar:
-    """Keras's progress bar over the steps of one epoch, with loss, accuracy, tokens/s, learning rate and time left.
+    """Keras's progress bar over the steps of one epoch, with loss, accuracy, speed, learning rate and time left.
 
     It is drawn at most five times a second on a terminal, and every ten seconds elsewhere.
 
@@ -19,19 +19,21 @@ class EpochBar:
         progress: `Progress`, which the bar reads.
         rate: callable giving the learning rate; only called when something is drawn.
         verbose: 0 draws nothing, 1 a bar, 2 one line at the end.
+        unit: str, what is counted, such as "tokens".
     """
 
-    def __init__(self, epochs, steps, progress, rate, verbose):
+    def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens"):
         self.progress = progress
         self.rate = rate
         self.verbose = verbose
+        self.speed = f"{unit}/s"
         self._interval = 0.2 if sys.stdout.isatty() else 10.0
         self._started = self._drawn = time.perf_counter()
         self._tokens_before = progress.tokens  # which a resumed epoch has already, and which say nothing about speed
         if verbose:
             print(f"Epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else ""), flush=True)
         self._bar = keras.utils.Progbar(
-            steps, verbose=verbose, unit_name="step", stateful_metrics=["loss", "accuracy", "tokens/s", "rate"]
+            steps, verbose=verbose, unit_name="step", stateful_metrics=["loss", "accuracy", self.speed, "rate"]
         )
 
     def update(self, last=False):
@@ -45,7 +47,7 @@ class EpochBar:
         values = [
             ("loss", self.progress.loss_sum / tokens),
             ("accuracy", self.progress.correct / tokens),
-            ("tokens/s", round(speed)),
+            (self.speed, round(speed)),
             ("rate", self.rate()),
         ]
         self._bar.update(self.progress.epoch_step, values, finalize=last)

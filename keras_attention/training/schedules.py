@@ -60,13 +60,7 @@ class CosineDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, peak, warmup_steps, total_steps, floor=0.0):
         _check_positive("peak", peak)
-        if warmup_steps < 0:
-            raise ValueError(f"`warmup_steps` must not be negative. Received: warmup_steps={warmup_steps}")
-        if total_steps <= warmup_steps:
-            raise ValueError(
-                "`total_steps` must be greater than `warmup_steps`. "
-                f"Received: total_steps={total_steps}, warmup_steps={warmup_steps}"
-            )
+        _check_steps(warmup_steps, total_steps)
         if not 0.0 <= floor <= peak:
             raise ValueError(f"`floor` must be in [0, peak]. Received: floor={floor}, peak={peak}")
         self.peak = peak
@@ -89,6 +83,49 @@ class CosineDecay(keras.optimizers.schedules.LearningRateSchedule):
             "total_steps": self.total_steps,
             "floor": self.floor,
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Warms up linearly to `peak`, then falls linearly to 0.
+
+        rate(s) = peak * min(n / warmup_steps, (total_steps - n) / (total_steps - warmup_steps)),  n = s + 1
+
+    Args:
+        peak: float > 0, the highest rate.
+        warmup_steps: int >= 0, updates until the peak is reached.
+        total_steps: int > warmup_steps, updates until the rate is 0.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Source: Devlin et al. (2019), appendix A.2; Keras counts updates from 0, hence n.
+    """
+
+    def __init__(self, peak, warmup_steps, total_steps):
+        _check_positive("peak", peak)
+        _check_steps(warmup_steps, total_steps)
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+
+    def __call__(self, step):
+        number = ops.cast(step, "float32") + 1.0
+        left = (self.total_steps - number) / (self.total_steps - self.warmup_steps)
+        return self.peak * ops.maximum(ops.minimum(number / max(self.warmup_steps, 1), left), 0.0)
+
+    def get_config(self):
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+def _check_steps(warmup_steps, total_steps):
+    if warmup_steps < 0:
+        raise ValueError(f"`warmup_steps` must not be negative. Received: warmup_steps={warmup_steps}")
+    if total_steps <= warmup_steps:
+        raise ValueError(
+            "`total_steps` must be greater than `warmup_steps`. "
+            f"Received: total_steps={total_steps}, warmup_steps={warmup_steps}"
+        )
 
 
 def _check_positive(name, value):

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import keras
 
-from keras_attention.training.losses import count_correct, masked_cross_entropy, symmetric_divergence
+from keras_attention.training.losses import symmetric_divergence, token_loss
 
 
 class StepResult(NamedTuple):
     """What one update tells; scalar tensors of the backend.
 
-    `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch; `gradient_norm` is the global
+    `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch, whatever is labelled; `gradient_norm` is the global
     norm before clipping. Where loss or norm is not finite, nothing was updated. `weight_norm` is the global norm of the
     weights after the update: a NaN weight can hide from the loss behind a ReLU, but not from this.
     """
@@ -22,10 +22,12 @@ class StepResult(NamedTuple):
     weight_norm: object
 
 
-def make_train_step(model, optimizer, *, label_smoothing=0.0, r_drop=0.0, clip_norm=None, jit_compile=True, pad_id=0):
+def make_train_step(
+    model, optimizer, *, loss=None, label_smoothing=0.0, r_drop=0.0, clip_norm=None, jit_compile=True, pad_id=0
+):
     """Compiles `step(batch) -> StepResult`, which updates `model` and `optimizer` in place.
 
-    The loss is the label-smoothed cross-entropy divided by the number of real labels in the batch. With `r_drop` the
+    The loss is divided by the number of real labels in the batch. With `r_drop` the
     batch passes twice under different dropout; the loss is the mean of both, plus `r_drop` / 2 times the divergence
     between the two predictions (half of Liang et al. 2021, equation 4). An update whose loss or gradient norm is not
     finite is not applied. Each new batch shape is compiled once.
@@ -35,11 +37,13 @@ def make_train_step(model, optimizer, *, label_smoothing=0.0, r_drop=0.0, clip_n
             batch without its "labels".
         optimizer: `keras.Optimizer`. `LossScaleOptimizer` is understood: an overflow of its scaled gradients shows as
             a gradient norm that is not finite, and the scale is halved.
-        label_smoothing: float in [0, 1).
+        loss: callable(labels, logits) -> (summed loss, number of real labels, how many of them are right), float32
+            scalars; None is the label-smoothed cross-entropy of tokens, see `losses.token_loss`.
+        label_smoothing: float in [0, 1), of the tokens' loss.
         r_drop: float >= 0 (alpha in the paper). 0 passes each batch once.
         clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
         jit_compile: bool. Compile with XLA; JAX always does.
-        pad_id: int, the label that counts nothing.
+        pad_id: int, the label that counts nothing in the tokens' loss.
 
     Returns:
         A callable with the method `sync()`, which must be called before anything reads the variables.
@@ -53,14 +57,15 @@ def make_train_step(model, optimizer, *, label_smoothing=0.0, r_drop=0.0, clip_n
     if r_drop < 0:
         raise ValueError(f"`r_drop` must not be negative. Received: r_drop={r_drop}")
 
+    loss_of = loss or token_loss(label_smoothing, pad_id)
+
     def loss_and_counts(batch, call):
         """`call(inputs)` gives (logits, anything); returns (mean loss, (loss_sum, tokens, correct, anything))."""
         passes = 2 if r_drop else 1
         batch = {name: keras.ops.concatenate([value] * passes) for name, value in batch.items()}
         labels = batch.pop("labels")
         logits, extra = call(batch)
-        loss_sum, tokens = (x / passes for x in masked_cross_entropy(labels, logits, label_smoothing, pad_id))
-        correct = count_correct(labels, logits, pad_id) / passes
+        loss_sum, tokens, correct = (x / passes for x in loss_of(labels, logits))
         loss = loss_sum
         if r_drop:
             rows = labels.shape[0] // 2

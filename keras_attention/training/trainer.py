@@ -31,6 +31,7 @@ def train(
     epochs=None,
     max_steps=None,
     time_limit_s=None,
+    loss=None,
     label_smoothing=0.0,
     r_drop=0.0,
     clip_norm=None,
@@ -50,6 +51,7 @@ def train(
     log_dir=None,
     jit_compile=True,
     verbose=1,
+    unit="tokens",
 ):
     """Trains `model` and leaves the asked weights in it: the best, else the average, else the last.
 
@@ -64,10 +66,11 @@ def train(
         model: `keras.Model`, called as `model(inputs, training=True)` -> logits (B, T, V).
         optimizer: `keras.Optimizer`.
         batches: object whose `epoch(e)`, e = 0, 1, ..., has `len()` and `[i]` -> dict of int32 arrays; "labels" (B, T)
-            are the targets (0 is padding) and the other entries are the inputs.
+            are the targets (0 is padding; another `loss` has labels of its own) and the other entries are the inputs.
         epochs, max_steps, time_limit_s: int, int and seconds, or None; the training ends at the first one reached.
             The time limit is that of this call, counts validation and is looked at after each step.
-        label_smoothing: float in [0, 1).
+        loss: callable, see `make_train_step`; None is the cross-entropy of tokens.
+        label_smoothing: float in [0, 1), of that cross-entropy.
         r_drop: float >= 0, see `make_train_step`; each batch passes twice unless it is 0.
         clip_norm: float > 0 or None, the highest global norm of the gradients.
         validate: callable(model) -> dict of floats, or None.
@@ -84,6 +87,7 @@ def train(
         log_dir: path for TensorBoard, or None.
         jit_compile: bool, compile with XLA.
         verbose: 0, 1 (bar) or 2 (a line an epoch).
+        unit: str, what the labels are labels of; the bar shows how many pass in a second.
 
     Returns:
         `TrainResult`.
@@ -114,7 +118,7 @@ def train(
         use_exponential_average(optimizer, ema_decay)
     _build(model, batches)
     losses = {"label_smoothing": label_smoothing, "r_drop": r_drop}
-    step = make_train_step(model, optimizer, **losses, clip_norm=clip_norm, jit_compile=jit_compile)
+    step = make_train_step(model, optimizer, loss=loss, **losses, clip_norm=clip_norm, jit_compile=jit_compile)
     settings = settings_of(model, optimizer, batches, {"train": shared, "config": config or {}})
     run = TrainingRun(model, optimizer, step, stopping, last_weights, EpochLog(log_dir), settings, options)
     return _train(run, batches)

@@ -109,7 +109,8 @@ class TrainingRun:
         if not len(sequence):
             raise ValueError(f"`batches` must not be empty. Received: epoch {self.progress.epoch} with no batches")
         progress = self.progress
-        bar = EpochBar(self.options["epochs"], len(sequence), progress, self._rate, self.options["verbose"])
+        shown = self.options["verbose"], self.options["unit"]
+        bar = EpochBar(self.options["epochs"], len(sequence), progress, self._rate, *shown)
         reason = None
         while progress.epoch_step < len(sequence) and reason is None:
             if interrupts.received:
