@@ -53,11 +53,11 @@ class BucketedBatches:
         order = np.arange(len(corpus))
         generator = np.random.PCG64([self.seed, epoch])
         if self.shuffle:
-            order = _permutation(generator, len(order))
+            order = random_order(generator, len(order))
         counts = np.bincount(bucket_of_pair, minlength=len(self.shapes))
         batches = self._fill_batches(order[np.argsort(bucket_of_pair[order], kind="stable")], counts)
         if self.shuffle:
-            batches = [batches[i] for i in _permutation(generator, len(batches))]
+            batches = [batches[i] for i in random_order(generator, len(batches))]
         return EpochBatches(corpus, self.shapes, batches)
 
     def real_token_share(self):
@@ -129,6 +129,6 @@ def _padded_rows(sequences, numbers, width):
     return np.where(real, sequences.values[places], np.int32(PAD_ID))
 
 
-def _permutation(generator, size):
+def random_order(generator, size):
     """Returns a random order of 0..size-1 from raw bits alone, which NumPy promises never to change."""
     return np.argsort(generator.random_raw(size), kind="stable")
