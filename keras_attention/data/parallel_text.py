@@ -1,13 +1,7 @@
 """Reads sentence pairs from files; every complaint names the file and the line."""
 
-import gzip
-import lzma
-import zlib
-from pathlib import Path
-
+from keras_attention.data.file_bytes import read_bytes
 from keras_attention.errors import UserError
-
-OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def read_parallel(source_path, target_path):
@@ -78,7 +72,7 @@ def read_lines(path):
     Raises:
         UserError: if the file is missing, a folder, empty, wrongly compressed or not UTF-8.
     """
-    content = _read_bytes(Path(path))
+    content = read_bytes(path)
     if not content:
         raise UserError(f"{path}: the file is empty. Expected: one sentence on each line.")
     try:
@@ -91,17 +85,3 @@ def read_lines(path):
         ) from error
     lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
-
-
-def _read_bytes(path):
-    if path.is_dir():
-        raise UserError(f"{path}: this is a folder. Expected: a text file.")
-    try:
-        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: there is no such file. Check the name.") from error
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be decompressed ({error}). It is damaged, or its ending is wrong.") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error}).") from error
