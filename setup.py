@@ -36,7 +36,14 @@ setup(
         "sentencepiece>=0.2.3",
     ],
     extras_require={
-        "test": ["jax>=0.10", "pytest>=9.2", "pytest-xdist>=3.8", "ruff>=0.17.5", "setuptools>=77"],
+        "test": [
+            "jax>=0.10",
+            "pytest>=9.2",
+            "pytest-xdist>=3.8",
+            "ruff>=0.17.5",
+            "setuptools>=77",
+            "tokenizers>=0.23",
+        ],
         "benchmarks": ["ctranslate2>=4.8"],
     },
     entry_points={"console_scripts": ["keras-attention=keras_attention.cli:main"]},

@@ -1,7 +1,8 @@
-"""Text <-> ids. Importing this needs no TensorFlow; only `tokenize_in_graph` does."""
+"""Text <-> ids. Importing this needs no TensorFlow; `tokenize_in_graph` does, and WordPieceTokenizer's work."""
 
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.load_tokenizer import load_tokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
-__all__ = ["CharacterTokenizer", "SentencePieceTokenizer", "load_tokenizer"]
+__all__ = ["CharacterTokenizer", "SentencePieceTokenizer", "WordPieceTokenizer", "load_tokenizer"]

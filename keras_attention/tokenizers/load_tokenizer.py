@@ -6,8 +6,9 @@ from pathlib import Path
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
-KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer)}
+KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer)}
 
 
 def load_tokenizer(folder):
@@ -17,7 +18,7 @@ def load_tokenizer(folder):
         folder: str or Path with tokenizer.json and the files of that kind.
 
     Returns:
-        SentencePieceTokenizer or CharacterTokenizer.
+        CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
 
     Raises:
         UserError: if a file is missing or damaged, or its kind is unknown.

@@ -1,4 +1,4 @@
-"""One door for both kinds, and no TensorFlow behind it."""
+"""One door for all kinds, and no TensorFlow behind it."""
 
 import subprocess
 import sys
@@ -6,11 +6,16 @@ import sys
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 
 
 @pytest.mark.parametrize(
-    "tokenizer", [CharacterTokenizer("abc"), SentencePieceTokenizer.train(["a dog runs", "a cat runs"], 31)]
+    "tokenizer",
+    [
+        CharacterTokenizer("abc"),
+        SentencePieceTokenizer.train(["a dog runs", "a cat runs"], 31),
+        WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ab", "##c"]),
+    ],
 )
 def test_the_kind_is_found_in_the_folder(tmp_path, tokenizer):
     tokenizer.save(tmp_path)

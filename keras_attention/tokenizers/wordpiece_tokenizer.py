@@ -1,0 +1,240 @@
+"""Words cut into the longest pieces of a vocabulary, as BERT does."""
+
+import json
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.bert_characters import part_words, part_words_in_graph
+from keras_attention.tokenizers.english_spacing import english_spacing
+from keras_attention.tokenizers.special_tokens import PAD_ID
+from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS, learn_pieces
+
+PAD, UNKNOWN, START, END, MASK = SPECIALS
+UNKNOWN_TEXT = "⁇"
+MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
+MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
+MAX_PIECES = 1_000_000
+BATCH_CHARACTERS = 1 << 22  # encoded at once; bounds the memory
+
+
+class WordPieceTokenizer:
+    """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
+
+    The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary. "[SEP]" in a text
+    is mere text; "[MASK]" is the mask where `encode` is asked for it.
+
+    Args:
+        vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and
+            [MASK] stand anywhere, as in the vocabularies of published models.
+        lowercase: bool. Small letters, without accents ("uncased").
+
+    Attributes:
+        vocabulary: list of str.
+        pad_id, unknown_id, start_id, end_id, mask_id: int. START is [CLS] and END is [SEP].
+        is_continuation: bool array (vocabulary size,), whether a piece continues a word.
+
+    Raises:
+        UserError: if a special piece is missing, [PAD] is not the first, or a piece is there twice, is empty or has
+            a control character.
+
+    Source: Wu et al. (2016), section 4.1; Devlin et al. (2019); Song et al. (2021) for the algorithm, which is
+    tensorflow-text's.
+    """
+
+    kind = "wordpiece"
+
+    def __init__(self, vocabulary, lowercase=True):
+        self.vocabulary = list(vocabulary)
+        self.lowercase = lowercase
+        _check(self.vocabulary)
+        ids = [self.vocabulary.index(piece) for piece in SPECIALS]
+        self.pad_id, self.unknown_id, self.start_id, self.end_id, self.mask_id = ids
+        self.is_continuation = np.array([piece.startswith(CONTINUATION) for piece in self.vocabulary])
+        self._library = None
+
+    @classmethod
+    def train(cls, texts, vocabulary_size, lowercase=True):
+        """Learns the pieces of a vocabulary; the same texts give the same pieces.
+
+        Args:
+            texts: iterable of str.
+            vocabulary_size: int, the largest number of ids, special ones included. Small texts give fewer.
+            lowercase: bool, see the class.
+
+        Raises:
+            ValueError: if `vocabulary_size` is too small for the special pieces and one character.
+            UserError: if there is no text.
+        """
+        return cls(learn_pieces(texts, vocabulary_size, lowercase), lowercase)
+
+    @property
+    def vocabulary_size(self):
+        """int, the number of ids, special ones included."""
+        return len(self.vocabulary)
+
+    def encode(self, texts, masks=False):
+        """Encodes texts, without START and END.
+
+        Args:
+            texts: list of str.
+            masks: bool. "[MASK]" in a text is `mask_id`, as to fill in a blank; no other special piece ever is.
+
+        Returns:
+            List of int32 arrays, one for each text.
+
+        Raises:
+            UserError: if a text cannot be written as UTF-8.
+        """
+        texts = list(texts)
+        parts = [text.split(MASK) if masks else [text] for text in texts]
+        encoded = iter(self._encode_parts([part for of_text in parts for part in of_text]))
+        if not masks:
+            return list(encoded)
+        mask = np.array([self.mask_id], np.int32)
+        with_masks = [[array for _ in of_text for array in (mask, next(encoded))][1:] for of_text in parts]
+        return [np.concatenate(arrays) for arrays in with_masks]
+
+    def _encode_parts(self, texts):
+        import tensorflow as tf
+
+        library = self._library_tokenizer()
+        sizes = np.cumsum([len(text) for text in texts]) // BATCH_CHARACTERS
+        encoded = []
+        for batch in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(sizes)) + 1):
+            parted = part_words([texts[i] for i in batch], self.lowercase)
+            pieces = _cut(library, tf.constant(parted, tf.string))
+            encoded += np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1]) if parted else []
+        return encoded
+
+    def decode(self, sequences):
+        """Returns a list of str that read as English does; this is no inverse of `encode`.
+
+        Pieces are joined and blanks around punctuation are guessed; case and accents that went away stay away. PAD,
+        START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
+        """
+        dropped = (self.pad_id, self.start_id, self.end_id)
+        texts = []
+        for ids in sequences:
+            pieces = self.tokens([i for i in _integers(ids) if i not in dropped])
+            shown = [UNKNOWN_TEXT if piece == UNKNOWN else piece for piece in pieces]
+            joined = "".join(
+                piece.removeprefix(CONTINUATION) if piece.startswith(CONTINUATION) else f" {piece}" for piece in shown
+            )
+            texts.append(english_spacing(joined.strip()))
+        return texts
+
+    def tokens(self, ids):
+        """Returns one readable str for each id; "##" marks what continues a word."""
+        ids = _integers(ids)
+        for token_id in ids:
+            if not 0 <= token_id < self.vocabulary_size:
+                raise ValueError(f"A token id must be in [0, {self.vocabulary_size}). Received: {token_id}")
+        return [self.vocabulary[i] for i in ids]
+
+    def tokenize_in_graph(self, texts):
+        """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
+        return _cut(self._library_tokenizer(), part_words_in_graph(texts, self.lowercase))
+
+    def _library_tokenizer(self):
+        import tensorflow as tf
+        import tensorflow_text
+
+        if self._library is None:
+            with tf.init_scope():
+                self._library = tensorflow_text.FastWordpieceTokenizer(
+                    self.vocabulary,
+                    suffix_indicator=CONTINUATION,
+                    unknown_token=UNKNOWN,
+                    max_bytes_per_word=MAX_WORD_BYTES,
+                    no_pretokenization=True,
+                    token_out_type=tf.int32,
+                )
+        return self._library
+
+    def save(self, folder):
+        """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{piece}\n" for piece in self.vocabulary)
+        (folder / "vocab.txt").write_text(text, encoding="utf-8", newline="\n")
+        settings = json.dumps({"kind": self.kind, "lowercase": self.lowercase})
+        (folder / "tokenizer.json").write_text(settings + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder):
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: if a file is missing or damaged.
+        """
+        settings_path, vocabulary_path = Path(folder) / "tokenizer.json", Path(folder) / "vocab.txt"
+        try:
+            lowercase = json.loads(settings_path.read_text(encoding="utf-8"))["lowercase"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{settings_path}: is no saved WordPieceTokenizer ({error}).") from error
+        if not isinstance(lowercase, bool):
+            raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {lowercase!r}")
+        return cls(read_vocabulary(vocabulary_path), lowercase)
+
+
+def read_vocabulary(path):
+    """Reads vocab.txt, one piece on each line, as published models have it.
+
+    Args:
+        path: str or Path.
+
+    Returns:
+        List of str.
+
+    Raises:
+        UserError: if the file cannot be read, is not UTF-8, or is no vocabulary for a WordPieceTokenizer.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: one piece on each line.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 ({error}).") from error
+    vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    try:
+        _check(vocabulary)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return vocabulary
+
+
+def _check(vocabulary):
+    if len(vocabulary) > MAX_PIECES:
+        raise UserError(f"A vocabulary has at most {MAX_PIECES:,} pieces. Found: {len(vocabulary):,}")
+    seen = set()
+    for number, piece in enumerate(vocabulary, start=1):
+        if not isinstance(piece, str) or not piece or any(unicodedata.category(c) in ("Cc", "Cs") for c in piece):
+            raise UserError(f"Piece {number} must be a text without control characters. Found: {piece!r:.60}")
+        if piece in seen:
+            raise UserError(f"Piece {number} is there for the second time. Found: {piece!r:.60}")
+        seen.add(piece)
+    missing = [piece for piece in SPECIALS if piece not in seen]
+    if missing or vocabulary[PAD_ID] != PAD:
+        raise UserError(
+            f"A vocabulary begins with {PAD} and has {', '.join(SPECIALS[1:])}. "
+            f"Found: {vocabulary[:1]} at the beginning, {', '.join(missing) or 'nothing'} missing"
+        )
+
+
+def _cut(library, texts):
+    """Cuts the words of each text (B,), which blanks part, into pieces: tf.RaggedTensor int32 (B, None)."""
+    import tensorflow as tf
+
+    words = tf.strings.split(texts)  # (B, words)
+    too_long = tf.strings.length(words.values, "UTF8_CHAR") > MAX_WORD_CHARACTERS
+    unknown = "?" * (MAX_WORD_BYTES + 1)  # longer than the library accepts
+    words = words.with_values(tf.where(too_long, unknown, words.values))
+    return library.tokenize(words).merge_dims(1, 2)
+
+
+def _integers(ids):
+    """Returns a list of int, from any sequence, array or tensor of ids."""
+    return np.asarray(ids, dtype=np.int64).tolist()

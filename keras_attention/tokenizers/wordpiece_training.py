@@ -1,0 +1,89 @@
+"""Learns the pieces of words from the counts of words."""
+
+from collections import Counter
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.bert_characters import part_words
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # with the ids of `special_tokens.py`, then the mask
+CONTINUATION = "##"
+MAX_CHARACTERS = 1_000  # different ones; each takes two ids, at the start and inside a word
+MAX_WORDS = 200_000  # different ones, the most frequent; rarer words change few pieces
+MAX_PIECE_CHARACTERS = 50
+SLACK = 0.05  # the library may learn so much more than is asked for; the rarest pieces go
+CHUNK_TEXTS = 10_000
+
+
+def learn_pieces(texts, vocabulary_size, lowercase):
+    """Learns a vocabulary of WordPiece.
+
+    The most frequent characters are kept: 1,000 of them, or as many as fill half of a small vocabulary.
+
+    Args:
+        texts: iterable of str.
+        vocabulary_size: int, the most pieces, special ones included.
+        lowercase: bool, see `WordPieceTokenizer`.
+
+    Returns:
+        List of str: the special pieces, the characters, then the pieces from frequent to rare.
+
+    Raises:
+        ValueError: if `vocabulary_size` is too small for the special pieces and one character.
+        UserError: if there is no text.
+
+    Source: the learner of tensorflow-text, which goes from the top down: whole words first, then their parts.
+    """
+    room = vocabulary_size - len(SPECIALS)
+    if room < 2:
+        raise ValueError(f"`vocabulary_size` must be at least 7. Received: vocabulary_size={vocabulary_size}")
+    counts = count_words(texts, lowercase)
+    if not counts:
+        raise UserError("There is no text to learn a vocabulary from: every line is empty.")
+    characters = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    by_count = sorted(characters, key=lambda character: (-characters[character], character))
+    kept = sorted(by_count[: min(MAX_CHARACTERS, max(1, room // 4))])
+    known = set(kept)
+    words = sorted((item for item in counts.items() if known.issuperset(item[0])), key=lambda item: (-item[1], item[0]))
+    alphabet = [*kept, *(CONTINUATION + character for character in kept)]
+    learnt = _learn(words[:MAX_WORDS], vocabulary_size) if words else []
+    return list(dict.fromkeys([*SPECIALS, *alphabet, *learnt]))[:vocabulary_size]
+
+
+def count_words(texts, lowercase):
+    """Returns a Counter of the words of `texts` (iterable of str), as WordPieceTokenizer parts them."""
+    counts, chunk = Counter(), []
+
+    def count_chunk():
+        counts.update(" ".join(part_words(chunk, lowercase)).split(" "))
+        chunk.clear()
+
+    for text in texts:
+        chunk.append(text)
+        if len(chunk) == CHUNK_TEXTS:
+            count_chunk()
+    count_chunk()
+    del counts[""]
+    return counts
+
+
+def _learn(words, vocabulary_size):
+    """The library's pieces, about as many as asked for, from (word, count) in the order of counts."""
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
+
+    def count_at(rank):
+        return words[min(rank, len(words) - 1)][1]
+
+    return library.learn(
+        words,
+        vocab_size=int(vocabulary_size * (1 + SLACK)),
+        reserved_tokens=list(SPECIALS),
+        # The threshold between kept and left out lies near the count of the last word that is kept.
+        upper_thresh=count_at(vocabulary_size // 8),
+        lower_thresh=count_at(vocabulary_size * 4),
+        max_token_length=MAX_PIECE_CHARACTERS,
+        max_unique_chars=MAX_CHARACTERS,
+        slack_ratio=SLACK / (1 + SLACK),
+    )
