@@ -9,7 +9,7 @@ stands there is what this script makes.
 import re
 from pathlib import Path
 
-from keras_attention.zoo.card import table_text
+from keras_attention.zoo.card import table_text, use_of
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.manifest import MANIFEST
 
@@ -31,9 +31,8 @@ def zoo_table(entries):
         config, metrics = entry.config, entry.metrics
         example = metrics["examples"][0]
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
-        languages = f"{config['source_language']} to {config['target_language']}"
-        rows.append([_link(entry), languages, *size, f"{example['source']} → {example['output']}"])
-    return table_text(["model", "languages", "parameters", "size", "from its test set"], rows)
+        rows.append([_link(entry), use_of(config), *size, f"{example['source']} → {example['output']}"])
+    return table_text(["model", "for", "parameters", "size", "from its test set"], rows)
 
 
 def recipe_table(entries):

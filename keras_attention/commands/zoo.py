@@ -5,6 +5,7 @@ import sys
 
 from keras_attention.commands.silence import silent_libraries
 from keras_attention.errors import UserError
+from keras_attention.zoo.card import use_of
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.finding import find_entry, list_models, zoo_folders
 
@@ -72,14 +73,13 @@ def _summary(name):
         "name": name,
         "folder": str(folder),
         "architecture": entry.config["architecture"],
-        "source_language": entry.config["source_language"],
-        "target_language": entry.config["target_language"],
+        "use": use_of(entry.config),
         "bytes": entry.bytes,
         **{key: entry.metrics[key] for key in keys if key in entry.metrics},
     }
 
 
 def _facts(summary):
-    facts = [f"{summary['source_language']} to {summary['target_language']}", f"{summary['bytes'] / 1e6:.1f} MB"]
+    facts = [summary["use"], f"{summary['bytes'] / 1e6:.1f} MB"]
     scores = summary.get("scores") or ()
     return ", ".join([*facts, *(f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores)])

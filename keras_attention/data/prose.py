@@ -36,7 +36,9 @@ def read_documents(paths):
         documents += [" ".join(part.split("\n")).strip() for part in parts]
     documents = [document for document in documents if document]
     if not documents:
-        raise UserError(f"{', '.join(map(str, paths))}: found no text. Expected: prose, a document between blank lines.")
+        raise UserError(
+            f"{', '.join(map(str, paths))}: found no text. Expected: prose, a document between blank lines."
+        )
     return documents
 
 

@@ -10,9 +10,10 @@ from keras_attention.training.losses import symmetric_divergence, token_loss
 class StepResult(NamedTuple):
     """What one update tells; scalar tensors of the backend.
 
-    `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch, whatever is labelled; `gradient_norm` is the global
-    norm before clipping. Where loss or norm is not finite, nothing was updated. `weight_norm` is the global norm of the
-    weights after the update: a NaN weight can hide from the loss behind a ReLU, but not from this.
+    `loss_sum` (nats) and `correct` are sums over the `tokens` real labels of the batch, whatever they label;
+    `gradient_norm` is the global norm before clipping. Where loss or norm is not finite, nothing was updated.
+    `weight_norm` is the global norm of the weights after the update: a NaN weight can hide from the loss behind a ReLU,
+    but not from this.
     """
 
     loss_sum: object

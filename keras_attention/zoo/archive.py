@@ -6,53 +6,45 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.models import AttentionSeq2Seq, Transformer
+import keras
+
+from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 from keras_attention.tokenizers import load_tokenizer
+from keras_attention.zoo.architectures import ARCHITECTURES
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
 from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.json_file import write_json
 from keras_attention.zoo.manifest import write_manifest
-from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
+from keras_attention.zoo.schema import FORMAT_VERSION, check_config
 from keras_attention.zoo.weights import load_weights, save_weights
 
-CLASSES = {"AttentionSeq2Seq": AttentionSeq2Seq, "Transformer": Transformer}
+CLASSES = {
+    network.__name__: network for network in (AttentionSeq2Seq, Transformer, BertEncoder, BertMaskedLM, BertClassifier)
+}
 
 
 class LoadedEntry(NamedTuple):
-    """A model with everything that turns text into its input and its output into text."""
+    """A model with everything that turns text into its input and its output into text.
+
+    `tokenizers` is a dict by role: "source" and "target" of a translator, "text" of a BERT.
+    """
 
     entry: Entry
-    model: AttentionSeq2Seq | Transformer
-    source_tokenizer: object
-    target_tokenizer: object
+    model: keras.Model
+    tokenizers: dict
 
 
-def write_entry(
-    folder,
-    model,
-    source_tokenizer,
-    target_tokenizer,
-    *,
-    source_language,
-    target_language,
-    metrics,
-    decoding=None,
-    low_score_threshold=None,
-    weights_dtype="float32",
-    extra_files=(),
-    overwrite=False,
-):
+def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="float32", extra_files=(), overwrite=False):
     """Writes an entry into a temporary folder beside `folder`, reads it back, then renames it.
 
     Args:
         folder: str or Path, the entry's folder; its name is the model's name. Folders above it are made.
-        model: built AttentionSeq2Seq or Transformer.
-        source_tokenizer, target_tokenizer: stored once if both are the same object.
-        source_language, target_language: str.
+        model: built model of one of `CLASSES`.
+        tokenizers: dict from role to tokenizer, see `LoadedEntry`; one for both roles is stored once.
+        about: dict, what config.json says beside the network: for a translator its languages and "decoding", for a
+            BERT its "language", "max_tokens" and "task"; see `schema`.
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
-        decoding: dict, defaults of the search; keys of `schema.DECODING`.
-        low_score_threshold: float <= 0 or None. Answers of a lower mean log probability a token get a notice.
         weights_dtype: "float32" or "float16".
         extra_files: paths of files to be stored as well, for example pictures of the card.
         overwrite: bool. Whether an entry that stands at `folder` is replaced.
@@ -63,16 +55,16 @@ def write_entry(
     """
     folder = Path(folder).absolute()
     check_free(folder, overwrite)
-    names = ("source_tokenizer", "target_tokenizer")
-    if source_tokenizer is target_tokenizer:
-        names = ("tokenizer", "tokenizer")
+    shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
+    names = {role: "tokenizer" if shared else f"{role}_tokenizer" for role in tokenizers}
+    settings, architecture = model.get_config(), type(model).__name__
     config = {
-        **_described(model, names),
-        "decoding": dict(decoding or {}),
-        "source_language": source_language,
-        "target_language": target_language,
+        "format_version": FORMAT_VERSION,
+        "architecture": architecture,
+        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
+        "tokenizer": names,
         "weights_dtype": weights_dtype,
-        "low_score_threshold": low_score_threshold,
+        **about,
     }
     check_config(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -82,8 +74,8 @@ def write_entry(
         write_json(temporary / "metrics.json", metrics)
         (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8")
         save_weights(model, temporary / WEIGHTS, weights_dtype)
-        for name, tokenizer in zip(names, (source_tokenizer, target_tokenizer), strict=True):
-            tokenizer.save(temporary / name)
+        for role, tokenizer in tokenizers.items():
+            tokenizer.save(temporary / names[role])
         _copy(extra_files, temporary)
         write_manifest(temporary)
         load_entry(temporary)
@@ -91,17 +83,6 @@ def write_entry(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return read_entry(folder)
-
-
-def _described(model, tokenizer_names):
-    """The part of config.json that says how the model is built again."""
-    settings, architecture = model.get_config(), type(model).__name__
-    return {
-        "format_version": FORMAT_VERSION,
-        "architecture": architecture,
-        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
-        "tokenizer": dict(zip(("source", "target"), tokenizer_names, strict=True)),
-    }
 
 
 def _copy(paths, folder):
@@ -126,22 +107,22 @@ def load_entry(folder):
     """
     entry = read_entry(folder)
     settings = entry.config["model"]
-    tokenizers = []
-    for side in ("source", "target"):
-        tokenizer = load_tokenizer(entry.folder / entry.config["tokenizer"][side])
-        size = settings[f"{side}_vocabulary_size"]
+    tokenizers = {}
+    for role, name in entry.config["tokenizer"].items():
+        tokenizer = load_tokenizer(entry.folder / name)
+        size = settings["vocabulary_size" if role == "text" else f"{role}_vocabulary_size"]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
-                f"{entry.folder}: the {side} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
+                f"{entry.folder}: the {role} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
             )
-        tokenizers.append(tokenizer)
+        tokenizers[role] = tokenizer
     try:
         model = CLASSES[entry.config["architecture"]](**settings, dtype="float32")
     except ValueError as error:
         raise EntryError(f"{entry.folder / 'config.json'}: {error}") from error
     model.build()
     load_weights(model, entry.folder / WEIGHTS, entry.config["weights_dtype"])
-    return LoadedEntry(entry, model, *tokenizers)
+    return LoadedEntry(entry, model, tokenizers)
 
 
 def check_free(folder, overwrite=False):

@@ -5,7 +5,7 @@ from keras_attention.zoo.entry_error import EntryError
 # The keys of metrics.json that a card needs, with what they mean.
 REQUIRED = {
     "description": "str, one or two sentences",
-    "data": 'list of {"name": str, "terms": str, "link": str}',
+    "data": 'list of {"name": str, "terms": str, "link": str or ""}',
     "command": "str, the command that trained the model",
     "commit": "str, the commit it ran at",
     "hardware": "str",
@@ -38,9 +38,8 @@ def card_text(name, config, metrics):
     for key, meaning in REQUIRED.items():
         if key not in metrics:
             raise EntryError(f"metrics.json of {name} lacks {key!r}: {meaning}.")
-    languages = f"{config['source_language']} to {config['target_language']}"
     sections = [
-        f"# {name}\n\n{metrics['description']}\n\nFrom {languages}, {metrics['parameters']:,} parameters, "
+        f"# {name}\n\n{metrics['description']}\n\n{_reads(config)}, {metrics['parameters']:,} parameters, "
         f"`{config['architecture']}`{_attention(config['model'])}.",
         "## Scores\n\n" + _scores(metrics["scores"]),
         *(
@@ -48,12 +47,36 @@ def card_text(name, config, metrics):
             for table in metrics.get("tables", ())
         ),
         *(f"![{picture['caption']}]({picture['file']})" for picture in metrics.get("pictures", ())),
-        "## Data\n\n" + "\n".join(f"- {data['name']}: {data['terms']} <{data['link']}>" for data in metrics["data"]),
+        "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
-        "## Example\n\n" + _example(name, metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(name, config["architecture"], metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def use_of(config):
+    """What a model is for, in a few words: "en to de", or "en, binary task"."""
+    if "source_language" in config:
+        return f"{config['source_language']} to {config['target_language']}"
+    tasks = {"BertEncoder": "vectors", "BertMaskedLM": "hidden words"}
+    task = tasks.get(config["architecture"]) or f"{config['task']['kind']} task"
+    return f"{config['language']}, {task}"
+
+
+def _reads(config):
+    """From which language to which, or which language and what is decided."""
+    if "source_language" in config:
+        return f"From {use_of(config)}"
+    task = config.get("task")
+    if task is None:
+        return f"Reads {config['language']}"
+    labels = f" with the labels {', '.join(task['label_names'][:10])}{', ...' * (len(task['label_names']) > 10)}"
+    return f"Reads {config['language']}, a {task['kind']} task{labels * bool(task['label_names'])}"
+
+
+def _data(data):
+    return f"- {data['name']}: {data['terms']}" + (f" <{data['link']}>" if data["link"] else "")
 
 
 def _attention(settings):
@@ -85,6 +108,10 @@ def _training(metrics):
     )
 
 
-def _example(name, examples):
-    call = f"keras_attention.load({name!r}).translate({[example['source'] for example in examples]!r})"
+def _example(name, architecture, examples):
+    use = {"BertEncoder": "encode", "BertMaskedLM": "fill_mask", "BertClassifier": "classify"}.get(architecture)
+    sides = [
+        [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
+    ]
+    call = f"keras_attention.load({name!r}).{use or 'translate'}({', '.join(map(repr, sides))})"
     return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_attention.zoo.architectures import estimated_parameters
 from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.json_file import read_json
 from keras_attention.zoo.manifest import MAX_ENTRY_BYTES, verify_files
-from keras_attention.zoo.schema import check_config, estimated_parameters
+from keras_attention.zoo.schema import check_config
 
 WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")
@@ -20,7 +21,8 @@ class Entry(NamedTuple):
     Attributes:
         folder: Path.
         config: dict, see `schema.check_config`; with the defaults filled in.
-        metrics: dict, see `card.write_card`; "examples" is a list of {"source": str, "output": str}.
+        metrics: dict, see `card.write_card`; "examples" is a list of {"source": str, "output": str}; those of a
+            classifier of pairs have a "source_b" too.
         files: list of str, the names of its files without the manifest.
         bytes: int, their sizes together.
     """
@@ -61,9 +63,9 @@ def read_entry(folder, hashed=None):
         if name not in files:
             raise EntryError(f"{folder} lacks {name!r}.")
     config = check_config(read_json(folder / "config.json"), where=str(folder / "config.json"))
-    for side, tokenizer in config["tokenizer"].items():
+    for role, tokenizer in config["tokenizer"].items():
         if f"{tokenizer}/tokenizer.json" not in files:
-            raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {side} tokenizer of config.json.")
+            raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {role} tokenizer of config.json.")
     sizes = {name: (folder / name).stat().st_size for name in files}
     _check_budget(folder, config, sizes[WEIGHTS])
     metrics = read_json(folder / "metrics.json")
@@ -84,7 +86,7 @@ def _check_budget(folder, config, stored_bytes):
 def _check_examples(folder, examples):
     sound = isinstance(examples, list) and len(examples) <= MAX_EXAMPLES
     for example in examples if sound else ():
-        sound = sound and isinstance(example, dict) and set(example) == {"source", "output"}
+        sound = sound and isinstance(example, dict) and set(example) - {"source_b"} == {"source", "output"}
         sound = sound and all(isinstance(text, str) for text in example.values())
     if not sound:
         raise EntryError(f"{folder / 'metrics.json'}: examples must be a list of source and output texts.")

@@ -18,19 +18,15 @@ def add_to_card(folder, tables, pictures, files):
     Raises:
         EntryError: if the entry is damaged.
     """
-    entry, model, source_tokenizer, target_tokenizer = load_entry(folder)
-    config = entry.config
+    entry, model, tokenizers = load_entry(folder)
+    described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
     return write_entry(
         folder,
         model,
-        source_tokenizer,
-        target_tokenizer,
-        source_language=config["source_language"],
-        target_language=config["target_language"],
+        tokenizers,
+        about={name: value for name, value in entry.config.items() if name not in described},
         metrics={**entry.metrics, "tables": tables, "pictures": pictures},
-        decoding=config["decoding"],
-        low_score_threshold=config["low_score_threshold"],
-        weights_dtype=config["weights_dtype"],
+        weights_dtype=entry.config["weights_dtype"],
         extra_files=files,
         overwrite=True,
     )

@@ -44,16 +44,12 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         "examples": [{"source": s, "output": o} for s, o in zip(sources, outputs, strict=True)],
         "training": {**settings, "history": result.history},
     }
-    write_entry(
-        folder,
-        translator.model,
-        translator.source_tokenizer,
-        translator.target_tokenizer,
-        source_language=data.source_language,
-        target_language=data.target_language,
-        metrics=metrics,
-        decoding=translator.decoding,
-        low_score_threshold=translator.low_score_threshold,
-        overwrite=True,
-    )
+    about = {
+        "source_language": data.source_language,
+        "target_language": data.target_language,
+        "decoding": translator.decoding,
+        "low_score_threshold": translator.low_score_threshold,
+    }
+    tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
+    write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=True)
     return scores

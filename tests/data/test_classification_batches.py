@@ -26,7 +26,8 @@ def test_every_row_comes_once_with_its_label(count):
     for i in range(len(batches.epoch(0))):
         batch = batches.epoch(0)[i]
         assert batch["token_ids"].shape == batch["segment_ids"].shape
-        assert batch["token_ids"].shape[0] == 11 and batch["token_ids"].shape[1] in batches.lengths
+        assert batch["token_ids"].shape[0] == 11
+        assert batch["token_ids"].shape[1] in batches.lengths
         for ids, segments, label in zip(batch["token_ids"], batch["segment_ids"], batch["labels"], strict=True):
             if label == -1:
                 assert not ids.any()

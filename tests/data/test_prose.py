@@ -16,7 +16,7 @@ def test_blank_lines_divide_documents(tmp_path):
 
 def test_without_blank_lines_each_line_is_a_document(tmp_path):
     path = tmp_path / "reviews.txt.gz"
-    path.write_bytes(gzip.compress("Good.\n Bad.\n".encode()))
+    path.write_bytes(gzip.compress(b"Good.\n Bad.\n"))
     other = tmp_path / "other.txt"
     other.write_text("Hm.", encoding="utf-8")
     assert read_documents([path, other]) == ["Good.", "Bad.", "Hm."]
@@ -30,9 +30,10 @@ def test_a_file_without_text(tmp_path):
 
 
 def test_docstrings_of_modules_classes_and_functions(tmp_path):
+    more = " and its text" * 5
     (tmp_path / "a.py").write_text(
-        f'"""A module that says what it is for, in a line."""\nclass A:\n    """A class{" and its text" * 5}.\n\n    More.\n'
-        f'    """\n    async def f(self):\n        """A function{" and its text" * 5}."""\n\ndef g():\n    """Short."""\n'
+        f'"""A module that says what it is for, in a line."""\nclass A:\n    """A class{more}.\n\n    More.\n'
+        f'    """\n    async def f(self):\n        """A function{more}."""\n\ndef g():\n    """Short."""\n'
     )
     (tmp_path / "broken.py").write_text("def (")
     (tmp_path / "test").mkdir()
@@ -50,4 +51,5 @@ def test_docstrings_of_modules_classes_and_functions(tmp_path):
 
 def test_this_python_has_some():
     texts = docstrings(most_files=40)
-    assert len(texts) > 50 and len(set(texts)) == len(texts)
+    assert len(texts) > 50
+    assert len(set(texts)) == len(texts)

@@ -74,8 +74,8 @@ def test_the_model_comes_back(sound):
     for a, b in zip(model.get_weights(), loaded.model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert loaded.model.settings == model.settings
-    assert loaded.source_tokenizer.encode(ENGLISH)[2].tolist() == source.encode(ENGLISH)[2].tolist()
-    assert loaded.target_tokenizer.characters == target.characters
+    assert loaded.tokenizers["source"].encode(ENGLISH)[2].tolist() == source.encode(ENGLISH)[2].tolist()
+    assert loaded.tokenizers["target"].characters == target.characters
 
 
 def test_reading_and_listing_import_nothing_heavy(sound):
@@ -204,23 +204,27 @@ def test_never_writes_what_it_could_not_read(tmp_path):
     model, source, target = tiny_parts()
     with pytest.raises(EntryError, match="source tokenizer has"):
         write_tiny_entry(tmp_path / "entry", (model, CharacterTokenizer("abc"), target))
-    options = {"source_language": "en", "target_language": "de", "metrics": METRICS}
+    about = {"source_language": "en", "target_language": "de", "decoding": DECODING}
+    options = {"tokenizers": {"source": source, "target": target}, "about": about, "metrics": METRICS}
     with pytest.raises(EntryError, match="beam_size=0"):
-        write_entry(tmp_path / "entry", model, source, target, decoding={"beam_size": 0}, **options)
+        write_entry(tmp_path / "entry", model, **{**options, "about": {**about, "decoding": {"beam_size": 0}}})
     metrics = {key: value for key, value in METRICS.items() if key != "limits"}
     with pytest.raises(EntryError, match="lacks 'limits'"):
-        write_entry(tmp_path / "entry", model, source, target, **{**options, "metrics": metrics})
+        write_entry(tmp_path / "entry", model, **{**options, "metrics": metrics})
     picture = tmp_path / "config.json"
     picture.touch()
     with pytest.raises(EntryError, match=r"may not be called 'config\.json'"):
-        write_entry(tmp_path / "entry", model, source, target, extra_files=[picture], **options)
+        write_entry(tmp_path / "entry", model, extra_files=[picture], **options)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 def test_extra_files_and_half_precision(tmp_path):
     (tmp_path / "plot.png").write_bytes(b"picture")
     entry = write_tiny_entry(
-        tmp_path / "entry", extra_files=[tmp_path / "plot.png"], weights_dtype="float16", low_score_threshold=-0.5
+        tmp_path / "entry",
+        about={"low_score_threshold": -0.5},
+        extra_files=[tmp_path / "plot.png"],
+        weights_dtype="float16",
     )
     assert "plot.png" in entry.files
     loaded = load_entry(entry.folder)

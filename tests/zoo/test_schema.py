@@ -7,8 +7,9 @@ from zoo.tiny_entry import CONFIG
 
 from keras_attention.models import AttentionSeq2Seq, Transformer
 from keras_attention.zoo import schema
+from keras_attention.zoo.architectures import ARCHITECTURES, estimated_parameters
 from keras_attention.zoo.entry_error import EntryError
-from keras_attention.zoo.schema import check_config, estimated_parameters
+from keras_attention.zoo.schema import check_config
 
 
 def changed(*path, to):
@@ -31,7 +32,7 @@ def test_fills_in_the_defaults():
 
 def test_knows_every_setting_of_the_model():
     model = AttentionSeq2Seq(**CONFIG["model"])
-    assert set(schema.ARCHITECTURES["AttentionSeq2Seq"]) == set(model.settings)
+    assert set(ARCHITECTURES["AttentionSeq2Seq"]) == set(model.settings)
 
 
 @pytest.mark.parametrize(

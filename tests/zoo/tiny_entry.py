@@ -83,10 +83,10 @@ def examples():
     return [{"source": text, "output": output} for text, output in zip(texts, outputs, strict=True)]
 
 
-def write_tiny_entry(folder, parts=None, **options):
+def write_tiny_entry(folder, parts=None, about=None, **options):
     """Writes the given parts, or `tiny_parts` with examples that it reproduces."""
     model, source, target = parts or tiny_parts()
     stored = [] if parts else examples()
     metrics = {**METRICS, "examples": stored, "parameters": model.count_params(), "pictures": []}
-    options = {"source_language": "en", "target_language": "ISO 8601", "metrics": metrics, **options}
-    return write_entry(folder, model, source, target, decoding=DECODING, **options)
+    about = {"source_language": "en", "target_language": "ISO 8601", "decoding": DECODING, **(about or {})}
+    return write_entry(folder, model, {"source": source, "target": target}, about=about, metrics=metrics, **options)

@@ -1,0 +1,103 @@
+"""Texts in, labels out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.compiled_bert import CompiledBert
+from keras_attention.zoo.text_encoder import TextEncoder
+from keras_attention.zoo.text_rows import text_rows
+
+
+class Classification(NamedTuple):
+    """One answer.
+
+    Attributes:
+        label: str; None if the best label is less probable than the threshold. Of a multilabel task the list of str of
+            the labels that reach it, the most probable first; of a regression the float.
+        probabilities: dict from label to float in [0, 1], the most probable first. They sum to 1, except those of a
+            multilabel task, where each label is a question of its own. Empty for a regression.
+        truncated: bool, whether the text was longer than the model reads, and was cut.
+    """
+
+    label: object
+    probabilities: dict
+    truncated: bool
+
+
+class Classifier:
+    """Says which label a text has, with a fine-tuned BERT.
+
+    Args:
+        model: BertClassifier, built.
+        tokenizer: WordPieceTokenizer.
+        max_tokens: int, of a text or pair with [CLS] and [SEP]; the rest is left out, with a warning.
+        task: dict, see `schema.TASK`.
+
+    Example:
+        keras_attention.load("runs/bert_finetune").classify(["A joy from start to end."])
+    """
+
+    def __init__(self, model, tokenizer, max_tokens, task):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.task = task
+        self.compiled = CompiledBert(
+            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
+        )
+        self.encode = TextEncoder(model, tokenizer, max_tokens).encode
+
+    def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
+        """Classifies one text or many.
+
+        Args:
+            texts: str or list of str.
+            texts_b: second texts, likewise, for a model of pairs; else None.
+            threshold: float in [0, 1] or None. The probability that a label needs; default: the model's own for a
+                multilabel task, none for the others.
+            return_scores: bool.
+            progress: callable (texts done, texts in all) or None.
+
+        Returns:
+            For each text its label, see `Classification`, or with `return_scores` the Classification; in a list, or
+            alone if `texts` is a str.
+
+        Raises:
+            UserError: if a text is no text, a second text is missing or in vain, or `threshold` is out of range.
+        """
+        if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
+            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
+        if self.task["pair"] != (texts_b is not None):
+            needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
+            raise UserError(f"This model classifies {needed}.")
+        alone = isinstance(texts, str)
+        texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
+        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens)
+        answers = [
+            self.answer(logits, threshold)._replace(truncated=row.truncated)
+            for row, (logits,) in zip(rows, self.compiled.run(rows, progress), strict=True)
+        ]
+        answers = answers if return_scores else [answer.label for answer in answers]
+        return answers[0] if alone else answers
+
+    def answer(self, logits, threshold=None):
+        """The Classification that logits (K,) mean."""
+        kind = self.task["kind"]
+        if kind == "regression":
+            return Classification(float(logits[0]), {}, False)
+        logits = np.asarray(logits, "float64")
+        if kind == "multilabel":
+            values = np.exp(-np.logaddexp(0.0, -logits))  # the sigmoid
+        else:
+            values = np.exp(logits - np.logaddexp.reduce(logits))
+        order = np.argsort(-values, kind="stable")
+        probabilities = {self.task["label_names"][i]: float(values[i]) for i in order}
+        if kind == "multilabel":
+            needed = self.task["threshold"] if threshold is None else threshold
+            label = [name for name, value in probabilities.items() if value >= needed]
+        else:
+            best, value = next(iter(probabilities.items()))
+            label = best if threshold is None or value >= threshold else None
+        return Classification(label, probabilities, False)

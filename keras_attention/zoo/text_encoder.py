@@ -1,0 +1,73 @@
+"""Texts in, vectors out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.compiled_bert import CompiledBert
+from keras_attention.zoo.text_rows import text_rows
+
+
+class Embeddings(NamedTuple):
+    """The vectors of N texts of width D.
+
+    Attributes:
+        pooled: float32 array (N, D).
+        tokens: list of N lists of str, the pieces that the model read, with [CLS] and [SEP].
+        vectors: list of N float32 arrays (T, D), one vector for each piece.
+    """
+
+    pooled: np.ndarray
+    tokens: list
+    vectors: list
+
+
+class TextEncoder:
+    """Turns texts into vectors with a BERT, of which only the encoder is used.
+
+    Args:
+        model: BertEncoder, or a model with one as `encoder`; built.
+        tokenizer: WordPieceTokenizer.
+        max_tokens: int, of a text with [CLS] and [SEP]; the rest is left out, with a warning.
+
+    Example:
+        keras_attention.load("runs/bert_pretrain").encode(["A dog runs.", "A cat sleeps."]).pooled
+    """
+
+    def __init__(self, model, tokenizer, max_tokens):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        encoder = getattr(model, "encoder", model)
+        self.compiled = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
+
+    def encode(self, texts, texts_b=None, *, pooling="mean", progress=None):
+        """The vectors of one text or many.
+
+        Args:
+            texts: str or list of str.
+            texts_b: second texts of pairs, likewise, or None.
+            pooling: "mean" over the pieces without [CLS] and [SEP], or "cls", the vector of [CLS].
+            progress: callable (texts done, texts in all) or None.
+
+        Returns:
+            Embeddings.
+
+        Raises:
+            UserError: if a text is no text, or `pooling` is unknown.
+        """
+        if pooling not in ("mean", "cls"):
+            raise UserError(f"`pooling` must be mean or cls. Received: pooling={pooling!r}")
+        texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
+        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens)
+        outputs = self.compiled.run(rows, progress)
+        vectors = [output[: len(row.token_ids)] for row, (output,) in zip(rows, outputs, strict=True)]
+        ends = self.tokenizer.start_id, self.tokenizer.end_id
+        inner = [
+            vector[0] if pooling == "cls" or len(row.token_ids) <= 2 else vector[~np.isin(row.token_ids, ends)].mean(0)
+            for row, vector in zip(rows, vectors, strict=True)
+        ]
+        width = getattr(self.model, "encoder", self.model).hidden_dim
+        pooled = np.stack(inner) if inner else np.zeros((0, width), "float32")
+        return Embeddings(pooled, [self.tokenizer.tokens(row.token_ids) for row in rows], vectors)

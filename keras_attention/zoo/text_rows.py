@@ -1,0 +1,73 @@
+"""Texts as the rows of ids that a BERT reads: [CLS] text [SEP], or [CLS] text [SEP] second text [SEP]."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.texts import check_texts
+
+# Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
+CHARACTERS_PER_TOKEN = 64
+
+
+class Row(NamedTuple):
+    """`token_ids` and `segment_ids` are int32 arrays (T,); `truncated` says whether something was cut."""
+
+    token_ids: np.ndarray
+    segment_ids: np.ndarray
+    truncated: bool
+
+
+def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=True):
+    """Makes the row of each text, or of each pair.
+
+    Args:
+        tokenizer: WordPieceTokenizer.
+        texts: list of str.
+        texts_b: list of str of the same length, or None. The second text has segment 1.
+        max_tokens: int > 2, of a row. Longer texts lose their end, of a pair the longer text does first.
+        masks: bool, whether "[MASK]" in a text is the mask.
+        warn: bool, whether to warn where something is cut.
+
+    Returns:
+        List of Row.
+
+    Raises:
+        UserError: if a text is no text, or there are not as many second texts as texts.
+    """
+    sides = [texts] if texts_b is None else [texts, texts_b]
+    for side in sides:
+        check_texts(side)
+    if len({len(side) for side in sides}) > 1:
+        raise UserError(f"There must be as many second texts as texts. Received: {len(texts)} and {len(texts_b)}")
+    longest = max_tokens * CHARACTERS_PER_TOKEN
+    encoded = [tokenizer.encode([text[:longest] for text in side], masks=masks) for side in sides]
+    rows = [_row(tokenizer, parts, max_tokens) for parts in zip(*encoded, strict=True)]
+    cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
+    if cut and warn:
+        warnings.warn(
+            f"{len(cut)} of {len(rows)} texts (the first is number {cut[0]}) have more than the {max_tokens} tokens "
+            "that this model reads: their end was left out.",
+            stacklevel=4,
+        )
+    return rows
+
+
+def _row(tokenizer, parts, max_tokens):
+    room = max_tokens - 1 - len(parts)
+    kept = [min(len(part), room) for part in parts]
+    if sum(kept) > room:  # a pair: the longer one loses what is too much, until both are equal
+        first, second = kept
+        half = room // 2
+        if min(first, second) > half:
+            kept = [room - half, half]
+        else:
+            kept = [room - second, second] if second < first else [first, room - first]
+    ids, segments = [tokenizer.start_id], [0]
+    for segment, (part, length) in enumerate(zip(parts, kept, strict=True)):
+        ids += [*part[:length], tokenizer.end_id]
+        segments += [segment] * (length + 1)
+    truncated = any(length < len(part) for part, length in zip(parts, kept, strict=True))
+    return Row(np.array(ids, "int32"), np.array(segments, "int32"), truncated)

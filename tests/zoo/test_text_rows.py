@@ -1,0 +1,57 @@
+"""Texts and pairs as rows of ids, cut where they are too long."""
+
+import numpy as np
+import pytest
+from zoo.tiny_bert import TEXTS, tokenizer
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.text_rows import text_rows
+
+
+def test_a_text_stands_between_start_and_end():
+    (row,) = text_rows(tokenizer(), TEXTS[:1], max_tokens=97)
+    assert tokenizer().tokens(row.token_ids)[0] == "[CLS]"
+    assert tokenizer().tokens(row.token_ids)[-1] == "[SEP]"
+    np.testing.assert_array_equal(row.token_ids[1:-1], tokenizer().encode(TEXTS[:1])[0])
+    assert not row.segment_ids.any()
+    assert not row.truncated
+
+
+def test_a_pair_has_two_segments():
+    (row,) = text_rows(tokenizer(), TEXTS[3:], TEXTS[:1], max_tokens=97)
+    first, second = (len(ids) for ids in tokenizer().encode([TEXTS[3], TEXTS[0]]))
+    assert row.segment_ids.tolist() == [0] * (first + 2) + [1] * (second + 1)
+    assert tokenizer().tokens(row.token_ids).count("[SEP]") == 2
+
+
+@pytest.mark.parametrize(("first", "second", "kept"), [(3, 50, (3, 14)), (50, 3, (14, 3)), (50, 40, (9, 8))])
+def test_of_a_pair_the_longer_text_loses_its_end_first(first, second, kept):
+    (a, b) = tokenizer().encode(["a", "b"])
+    assert len(a) == len(b) == 1
+    with pytest.warns(UserWarning, match="1 of 1 texts"):
+        (row,) = text_rows(tokenizer(), ["a " * first], ["b " * second], max_tokens=20)
+    assert (int((row.token_ids == a[0]).sum()), int((row.token_ids == b[0]).sum())) == kept
+    assert len(row.token_ids) == 20
+    assert row.truncated
+
+
+def test_a_long_text_is_cut_with_a_warning():
+    with pytest.warns(UserWarning, match="1 of 2 texts .the first is number 2."):
+        rows = text_rows(tokenizer(), ["a", "a " * 31], max_tokens=7)
+    assert [len(row.token_ids) for row in rows] == [3, 7]
+    assert rows[1].token_ids[-1] == tokenizer().end_id
+
+
+def test_the_mask_only_where_asked_for():
+    plain, masked = (text_rows(tokenizer(), ["a [MASK]"], max_tokens=31, masks=m)[0].token_ids for m in (False, True))
+    assert tokenizer().mask_id not in plain
+    assert list(masked).count(tokenizer().mask_id) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "texts_b", "message"),
+    [(["a"], ["b", "c"], "1 and 2"), ([3], None, "Received: int 3"), ("abc", None, "Received: str")],
+)
+def test_what_is_no_text_is_refused(texts, texts_b, message):
+    with pytest.raises(UserError, match=message):
+        text_rows(tokenizer(), texts, texts_b, max_tokens=7)
