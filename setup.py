@@ -33,6 +33,7 @@ setup(
         "noto-cjk-sans-jp-regular>=0.0.1",
         "sacrebleu>=2.6",
         "sacremoses>=0.2",
+        "scikit-learn>=1.9",
         "sentencepiece>=0.2.3",
     ],
     extras_require={

@@ -19,9 +19,11 @@ MAY_IMPORT = {
     "models": {"layers"},
     "data": {"tokenizers"},
     "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers"},
+    "finetuning": {"zoo", "models", "training", "data", "tokenizers", "visualize"},
     "serving": {"zoo", "decoding", "tokenizers"},
     "commands": {
         "serving",
+        "finetuning",
         "zoo",
         "visualize",
         "training",
@@ -34,7 +36,7 @@ MAY_IMPORT = {
     },
     "cli": {"commands"},
     "__main__": {"cli"},
-    "__init__": {"zoo"},
+    "__init__": {"zoo", "finetuning"},
 }
 WITHOUT_TENSORFLOW = ("layers", "models", "decoding", "training/losses.py", "training/schedules.py")
 MAX_LINES, MAX_FUNCTION_LINES, MAX_RECIPE_LINES = 250, 60, 200

@@ -56,7 +56,9 @@ def add_settings(parser, config_class, separator="_"):
         if field.type is bool:
             options["action"] = argparse.BooleanOptionalAction
         else:
-            options["type"] = value_type(field.type)
+            several = typing.get_origin(field.type) is tuple
+            options["nargs"] = "+" if several else None
+            options["type"] = typing.get_args(field.type)[0] if several else value_type(field.type)
             options["metavar"] = options["type"].__name__.upper()
             options["choices"] = field.metadata["choices"]
         parser.add_argument(f"--{field.name.replace('_', separator)}", **options)

@@ -1,0 +1,102 @@
+"""`keras-attention finetune`."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+from keras_attention.commands.silence import silent_libraries
+from keras_attention.errors import UserError
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.card import table_text
+
+
+def finetune(arguments):
+    """Reads the tables, trains, reports, writes the entry."""
+    out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
+    settings = settings_of(arguments)
+    with silent_libraries():
+        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.finetune import finetune_classifier
+        from keras_attention.finetuning.report import make_report
+        from keras_attention.finetuning.writing import write_classifier
+        from keras_attention.zoo.archive import check_free
+
+    check_free(out, overwrite=True)
+    facts = run_facts()
+    say = _silent if arguments.json else print
+    tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
+    read = {}
+    for role, path in tables.items():
+        if path:
+            columns = arguments.text, arguments.label, arguments.text_b
+            options = {"skip_bad_rows": arguments.skip_bad_rows, "empty_labels": arguments.separator is not None}
+            read[role], said = read_examples(path, *columns, **options)
+            say(said)
+    unfinished = out.with_name(out.name + "_checkpoints")
+    if arguments.restart:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    finetuned = finetune_classifier(
+        read["train"],
+        read.get("validation"),
+        arguments.start,
+        settings,
+        task=arguments.task,
+        separator=arguments.separator,
+        validation_share=arguments.validation_split,
+        say=say,
+        checkpoint_dir=unfinished,
+        resume=arguments.resume,
+        verbose=0 if arguments.json else 1,
+    )
+    report = make_report(finetuned, read.get("test"))
+    names = ", ".join(Path(path).name for path in tables.values() if path)
+    data = [{"name": names, "terms": "as its owner says", "link": ""}]
+    given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
+    entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    print(json.dumps(_as_json(entry, report), indent=1, ensure_ascii=False) if arguments.json else as_text(report))
+    say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
+
+
+def settings_of(arguments):
+    """The FinetuneSettings that the flags give.
+
+    Raises:
+        UserError: if a share is out of range.
+    """
+    names = [field.name for field in dataclasses.fields(FinetuneSettings)]
+    settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})
+    shares = {name: getattr(settings, name) for name in ("warmup_share", "dropout", "label_smoothing")}
+    shares["validation_split"] = arguments.validation_split
+    for name, value in shares.items():
+        if not 0 <= value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")
+    for name in ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay"):
+        value = getattr(settings, name)
+        if value is not None and value <= 0:
+            raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")
+    return settings
+
+
+def as_text(report):
+    """The report as lines for a terminal."""
+    lines = [f"\nOn {report.where}:"]
+    for name, value in report.scores.items():
+        lines.append(f"  {name:14} {value:7.2f}   TF-IDF + linear: {report.baseline[name]:7.2f}")
+    if report.per_class:
+        lines += ["", table_text(["label", "precision", "recall", "F1", "rows"], report.per_class)]
+    if report.mistakes:
+        columns = ["line", "true", "given", "how wrong", "text"]
+        lines += ["", "Worst mistakes:", table_text(columns, report.mistakes[:10])]
+    return "\n".join(lines)
+
+
+def _as_json(entry, report):
+    confusion = None if report.confusion is None else report.confusion.tolist()
+    return {"folder": str(entry.folder), **report._asdict(), "confusion": confusion}
+
+
+def _silent(_):
+    pass

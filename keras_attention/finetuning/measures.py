@@ -1,0 +1,103 @@
+"""How good a classifier is: one score to choose by, and all that a report tells."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Predictions(NamedTuple):
+    """What a classifier says of N rows.
+
+    `values` are probabilities (N, K), or numbers (N,) of a regression; `chosen` int (N,), bool (N, K) or the numbers.
+    """
+
+    values: np.ndarray
+    chosen: np.ndarray
+
+
+def predictions(logits, task, threshold=0.5):
+    """Predictions out of logits (N, K); a label of a multilabel task needs the threshold."""
+    logits = np.asarray(logits, "float64")
+    if task.kind == "regression":
+        return Predictions(logits[:, 0], logits[:, 0])
+    if task.kind == "multilabel":
+        values = np.exp(-np.logaddexp(0.0, -logits))
+        return Predictions(values, values >= threshold)
+    values = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    return Predictions(values, values.argmax(axis=1))
+
+
+def scores(targets, found, task):
+    """The scores of Predictions, by name; the first is the one that a training is judged by.
+
+    Accuracy, macro-F1 and Matthews correlation; of a multilabel task macro-F1, micro-F1 and the share of rows without
+    any mistake; of a regression Pearson and Spearman correlation and mean squared error. Shares and correlations are
+    in per cent.
+    """
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+    if task.kind == "regression":
+        return _regression_scores(np.asarray(targets, "float64"), found.chosen)
+    exact = 100 * float(accuracy_score(targets, found.chosen))
+    macro = 100 * float(f1_score(targets, found.chosen, average="macro", zero_division=0))
+    if task.kind == "multilabel":
+        micro = 100 * float(f1_score(targets, found.chosen, average="micro", zero_division=0))
+        return {"macro-F1": macro, "micro-F1": micro, "exact match": exact}
+    return {"accuracy": exact, "macro-F1": macro, "Matthews": 100 * float(matthews_corrcoef(targets, found.chosen))}
+
+
+def _regression_scores(targets, chosen):
+    from scipy.stats import spearmanr
+
+    error = float(np.square(targets - chosen).mean())
+    if len(targets) < 2 or targets.std() == 0 or chosen.std() == 0:  # no correlation is defined
+        return {"Pearson": 0.0, "Spearman": 0.0, "squared error": error}
+    pearson = 100 * float(np.corrcoef(targets, chosen)[0, 1])
+    return {"Pearson": pearson, "Spearman": 100 * float(spearmanr(targets, chosen).statistic), "squared error": error}
+
+
+def per_class(targets, found, task):
+    """Precision, recall and F1 of each label, in per cent, with the number of rows that have it.
+
+    Returns:
+        List of [label, precision, recall, F1, rows]; empty for a regression.
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    if task.kind == "regression":
+        return []
+    labels = np.arange(len(task.label_names))
+    columns = precision_recall_fscore_support(targets, found.chosen, labels=labels, zero_division=0)
+    return [
+        [name, *(100 * float(value) for value in row[:3]), int(row[3])]
+        for name, *row in zip(task.label_names, *columns, strict=True)
+    ]
+
+
+def best_threshold(targets, logits, task):
+    """The threshold of a multilabel task with the best macro-F1, out of 0.05, 0.10, ... 0.60; 0.5 for other tasks."""
+    if task.kind != "multilabel":
+        return 0.5
+    candidates = np.arange(1, 13) / 20
+    found = [scores(targets, predictions(logits, task, threshold), task)["macro-F1"] for threshold in candidates]
+    return float(candidates[int(np.argmax(found))])
+
+
+def worst_mistakes(targets, found, task, count=20):
+    """The rows of which the classifier was surest and wrong.
+
+    Returns:
+        List of (row, how wrong: the probability missing at the truth, or the distance of a regression), worst first;
+        rows without a mistake are left out.
+    """
+    if task.kind == "regression":
+        distance = np.abs(targets - found.values)
+        wrong = distance > 0
+    elif task.kind == "multilabel":
+        distance = np.abs(targets - found.values).max(axis=1)
+        wrong = (found.chosen != (targets > 0.5)).any(axis=1)
+    else:
+        distance = 1 - found.values[np.arange(len(targets)), targets]
+        wrong = found.chosen != targets
+    order = [int(row) for row in np.argsort(-distance, kind="stable") if wrong[row]]
+    return [(row, float(distance[row])) for row in order[:count]]

@@ -1,0 +1,36 @@
+"""The settings of a fine-tuning, with values that do well on most tables."""
+
+from dataclasses import dataclass
+
+from keras_attention.training.flags import setting
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """How to fine-tune; `keras-attention finetune --help` tells what each is."""
+
+    epochs: int | None = setting(None, "passes over the rows; default: 3 to 10, the fewer rows the more")
+    rows_per_batch: int = setting(32, "rows of one update")
+    learning_rate: float | None = setting(None, "peak, AdamW; default: by the width of the model")
+    layer_decay: float = setting(0.9, "factor of the learning rate from a layer to the one below")
+    warmup_share: float = setting(0.1, "share of the updates until the peak; linear decay behind")
+    weight_decay: float = setting(0.01, "of AdamW, not on biases and norms")
+    dropout: float = setting(0.1, "share of units dropped")
+    label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
+    class_weights: bool = setting(False, "let rare labels count as much as frequent ones")
+    max_tokens: int = setting(128, "tokens of a row; longer texts lose their end")
+    patience: int | None = setting(3, "validations without a better score until the training stops")
+    seed: int = setting(1, "split, weights, dropout and order of the rows")
+    jit_compile: bool = setting(True, "compile with XLA")
+    size: str = setting("mini", "of a model that starts from nothing", ("tiny", "mini", "small", "medium"))
+    vocabulary_size: int = setting(8000, "pieces of a model that starts from nothing")
+
+
+def epochs_for(rows):
+    """Passes over so many rows when none are asked for: 10 up to 1,000 rows, 3 from 50,000 on."""
+    return next(epochs for most, epochs in ((1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3)) if rows <= most)
+
+
+def learning_rate_for(width):
+    """The peak when none is asked for; wide models want small steps."""
+    return 3e-4 if width <= 256 else 1e-4 if width <= 512 else 5e-5

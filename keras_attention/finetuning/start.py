@@ -1,0 +1,52 @@
+"""The classifier that a fine-tuning begins with: a pre-trained encoder under a new head, or nothing at all."""
+
+from keras_attention.errors import UserError
+from keras_attention.models import BertClassifier
+from keras_attention.models.bert_settings import BERT_PRESETS
+from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.zoo.architectures import ENCODER
+from keras_attention.zoo.archive import load_entry
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.finding import find_entry
+
+FROM_NOTHING = "none"
+
+
+def starting_classifier(start, num_labels, settings, texts):
+    """Builds the classifier.
+
+    Args:
+        start: str or Path, an entry with a BERT; or "none" for random weights and a vocabulary out of the texts.
+        num_labels: int > 0.
+        settings: FinetuneSettings.
+        texts: list of str, the training texts.
+
+    Returns:
+        BertClassifier, built, and its WordPieceTokenizer.
+
+    Raises:
+        UserError: if there is no such entry, it is no BERT, or it reads fewer tokens than asked for.
+    """
+    if start == FROM_NOTHING:
+        tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
+        sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens}
+        described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
+        encoder = None
+    else:
+        folder = find_entry(start)
+        architecture = read_entry(folder).config["architecture"]
+        if not architecture.startswith("Bert"):
+            raise UserError(f"{folder} is a {architecture}. Expected: a BERT, or none.")
+        entry, source, tokenizers = load_entry(folder)
+        described, tokenizer = entry.config["model"], tokenizers["text"]
+        encoder = getattr(source, "encoder", source)
+        if settings.max_tokens > described["max_length"]:
+            raise UserError(
+                f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
+            )
+    described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
+    model = BertClassifier(**described, num_labels=num_labels)
+    model.build()
+    if encoder is not None:
+        model.encoder.set_weights(encoder.get_weights())
+    return model, tokenizer

@@ -1,0 +1,152 @@
+"""Fine-tuning end to end on tables that a tiny model learns in seconds."""
+
+import json
+
+import numpy as np
+import pytest
+from zoo.tiny_bert import tiny_encoder, tokenizer, write_tiny
+
+import keras_attention
+from keras_attention.cli import main
+from keras_attention.data.label_task import find_task
+from keras_attention.errors import UserError
+from keras_attention.finetuning.examples import Examples, class_weights
+from keras_attention.finetuning.finetune import finetune_classifier
+from keras_attention.finetuning.report import make_report
+from keras_attention.finetuning.settings import FinetuneSettings
+
+QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
+QUICK |= {"epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
+QUIET = {"say": lambda _: None, "verbose": 0}
+WORDS = {"good": "fine", "bad": "poor", "so": "plain"}
+
+
+def examples(kind, count=120):
+    """Texts whose words give their labels away."""
+    random = np.random.default_rng(3)
+    texts, labels = [], []
+    for _ in range(count):
+        known = ["good", "bad"] if kind == "binary" else list(WORDS)
+        chosen = random.permutation(known)[: 2 if kind == "multilabel" else 1]
+        noise = random.choice(["a", "film", "the", "this", "day"], size=random.integers(2, 7))
+        number = int(random.integers(1, 6))
+        very = ["very"] * number if kind == "regression" else []
+        texts.append(" ".join([*noise, *(WORDS[label] for label in chosen), *very]))
+        labels.append(f"{number + 0.5}" if kind == "regression" else "|".join(sorted(chosen)))
+    return Examples(texts, labels)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+def test_learns_what_the_words_say(kind):
+    said = []
+    separator = "|" if kind == "multilabel" else None
+    settings = FinetuneSettings(**{**QUICK, "epochs": 4 if kind == "binary" else 8})
+    data = examples(kind, 240)
+    found = finetune_classifier(data, None, "none", settings, separator=separator, say=said.append, verbose=0)
+    assert found.task.kind == kind
+    assert said[0].startswith(f"Task: {kind} (")
+    assert len(found.train) + len(found.validation) == 240
+    report = make_report(found, examples(kind, 60))
+    name, value = next(iter(report.scores.items()))
+    assert value > (80 if kind == "regression" else 92), report.scores
+    assert (report.confusion is not None) == (kind in ("binary", "multiclass"))
+    if kind != "regression":
+        assert [row[0] for row in report.per_class] == list(found.task.label_names)
+        assert report.baseline[name] > 95
+
+
+def test_starts_from_the_encoder_of_an_entry(tmp_path):
+    encoder = tiny_encoder()
+    write_tiny(tmp_path / "start", encoder)
+    settings = FinetuneSettings(epochs=1, max_tokens=17, learning_rate=1e-12, weight_decay=0.0, jit_compile=False)
+    found = finetune_classifier(examples("binary", 30), None, tmp_path / "start", settings, **QUIET)
+    for ours, theirs in zip(found.classifier.model.encoder.get_weights(), encoder.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert found.classifier.tokenizer.vocabulary == tokenizer().vocabulary
+    with pytest.raises(UserError, match="reads at most 29 tokens. Received: max_tokens=31"):
+        finetune_classifier(examples("binary"), None, tmp_path / "start", FinetuneSettings(max_tokens=31), **QUIET)
+    with pytest.raises(UserError, match="Expected: a BERT"):
+        finetune_classifier(examples("binary"), None, "rnn_attention_dates", settings, **QUIET)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    settings = FinetuneSettings(**{**QUICK, "epochs": 1, "dropout": 0.2})
+    one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))
+    for a, b in zip(one.classifier.model.get_weights(), other.classifier.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_from_lists_in_python(tmp_path):
+    data = examples("multilabel", 60)
+    labels = [label.split("|") for label in data.labels]
+    settings = {**QUICK, "epochs": 1}
+    classifier = keras_attention.finetune(data.texts, labels, start="none", out=tmp_path / "mine", **settings)
+    assert classifier.task["kind"] == "multilabel"
+    loaded = keras_attention.load(tmp_path / "mine")
+    assert loaded.classify(data.texts) == classifier.classify(data.texts)
+    with pytest.raises(UserError, match="60 and 59"):
+        keras_attention.finetune(data.texts, labels[1:], start="none")
+    with pytest.raises(UserError, match=r"may not hold '\|'"):
+        keras_attention.finetune(data.texts, [["a|b"]] * 60, start="none")
+    with pytest.raises(UserError, match="no setting 'epoch'"):
+        keras_attention.finetune(data.texts, labels, epoch=3)
+
+
+def test_weights_of_rare_labels():
+    task = find_task(["a", "a", "a", "b"])
+    assert class_weights(np.array([0, 0, 0, 1]), task) == pytest.approx([4 / 6, 2.0])
+
+
+FLAGS = ["--size", "tiny", "--vocabulary-size", "67", "--max-tokens", "17", "--no-jit-compile", "--from", "none"]
+FLAGS += ["--rows-per-batch", "16", "--dropout", "0", "--learning-rate", "1e-3", "--text", "review", "--label", "mood"]
+
+
+def write_csv(path, data):
+    rows = [f'"{text}",{label}\n' for text, label in zip(data.texts, data.labels, strict=True)]
+    path.write_text("review,mood\n" + "".join(rows))
+    return str(path)
+
+
+def test_from_a_csv_to_answers(tmp_path, capsys):
+    table = write_csv(tmp_path / "train.csv", examples("multiclass"))
+    test = write_csv(tmp_path / "test.csv", examples("multiclass", 30))
+    out = str(tmp_path / "mine")
+    assert main(["finetune", table, "--test", test, "--out", out, "--epochs", "4", *FLAGS]) == 0
+    printed = capsys.readouterr().out
+    for part in (
+        "read 120, used 120, skipped 0",
+        "Task: multiclass",
+        "On test, 30 rows",
+        "TF-IDF",
+        "| good |",
+        "Saved",
+    ):
+        assert part in printed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "test.csv", "train.csv"]
+    card = (tmp_path / "mine" / "CARD.md").read_text()
+    assert "![True labels (rows) and given ones](confusion.png)" in card
+    assert main(["classify", "--model", out, "a fine day", "--top", "2"]) == 0
+    assert capsys.readouterr().out.startswith("good 0.")
+    assert main(["classify", "--model", out, "a fine day", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] == "good"
+    assert main(["zoo", "verify", out]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label", "moods"], "moods"),
+        (["--epochs", "0"], "--epochs must be greater than 0. Found: 0"),
+        (["--validation-split", "1.5"], "--validation-split must be at least 0"),
+        (["--from", "bert_maxi"], "bert_maxi"),
+        (["--task", "regression"], "Expected: a number"),
+        (["--test", "nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, message):
+    table = write_csv(tmp_path / "train.csv", examples("binary", 40))
+    assert main(["finetune", table, "--out", str(tmp_path / "mine"), *FLAGS, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
