@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-MAX_SHOWN = 80
+MAX_SHOWN, MAX_LISTED = 80, 40
 
 
 class BadRow(NamedTuple):
@@ -32,17 +32,17 @@ class BadRow(NamedTuple):
         return f"{path}, line {line}{column}: {self.reason}: found {self.found}. Expected: {self.expected}. {mend}"
 
 
-def shown(value):
-    """Returns the repr of a text or of UTF-8 bytes, cut to `MAX_SHOWN` characters, for a message."""
-    value = value[: 4 * MAX_SHOWN]
+def shown(value, most=MAX_SHOWN):
+    """Returns the repr of a text or of UTF-8 bytes, cut to `most` characters, for a message."""
+    value = value[: 4 * most]
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
     text = repr(value)
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def listed(values, most=10):
     """Returns the first values as they are shown, separated by commas: "'a', 'b', ... (7 in all)"."""
     values = list(values)
     rest = f", ... ({len(values):,} in all)" if len(values) > most else ""
-    return ", ".join(shown(value) for value in values[:most]) + rest
+    return ", ".join(shown(value, MAX_LISTED) for value in values[:most]) + rest

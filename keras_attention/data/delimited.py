@@ -44,7 +44,7 @@ def delimited_rows(path, content, delimiter, columns):
     names = _read_header(path, next(raw_rows), delimiter, columns)
     places = [names.index(column) for column in columns]
     for raw in raw_rows:
-        yield raw.line, _values(raw, names, places)
+        yield raw.line, _values(raw, names, places, delimiter)
 
 
 def _read_header(path, raw, delimiter, columns):
@@ -75,7 +75,7 @@ def _read_header(path, raw, delimiter, columns):
     return names
 
 
-def _values(raw, names, places):
+def _values(raw, names, places, delimiter):
     """Returns the wanted fields of a row as a list of str, or a BadRow."""
     fields, width = raw.fields, len(names)
     one_line = raw.num_lines == 1  # If not, a stray quote may have swallowed the rows that follow.
@@ -93,8 +93,11 @@ def _values(raw, names, places):
         if fields == [b""]:
             return BadRow("empty line", "''", f"{width} fields ({listed(names)})")
         reason = "too few fields" if len(fields) < width else "too many fields"
-        found = f"{len(fields)} ({listed(fields, 3)}){extent}"
-        return BadRow(reason, found, f"{width} ({listed(names)})", names[min(len(fields), width - 1)], one_line)
+        found = f"{len(fields)} ({shown(delimiter.encode().join(fields))}){extent}"
+        expected = f"{width} ({listed(names)})"
+        if delimiter == "\t" and any(field.startswith(b'"') for field in fields):
+            expected += "; between TABs quotes mean nothing"
+        return BadRow(reason, found, expected, names[min(len(fields), width - 1)], one_line)
     try:
         texts = [field.decode() for field in fields]
     except UnicodeDecodeError as error:
@@ -110,6 +113,8 @@ def _split_rows(path, content, delimiter):
     end = len(content)
     while end > position and content[end - 1] in b"\r\n":
         end -= 1
+    # A field in quotes and what stands behind it, or a field without.
+    field = re.compile(rb'"((?:[^"]++|"")*+)"([^%b\n]*)|((?!")[^%b\n]*)' % (2 * (re.escape(mark),)))
     line, quote = 1, -1
     while position <= end:
         if quote < position:
@@ -120,15 +125,13 @@ def _split_rows(path, content, delimiter):
         if newline <= quote:
             row = RawRow(line, 1, content[position:newline].removesuffix(b"\r").split(mark), None)
         else:
-            row, newline = _split_quoted(path, content, mark, position, end, line)
+            row, newline = _split_quoted(path, content, field, position, end, line)
         yield row
         position, line = newline + 1, line + row.num_lines
 
 
-def _split_quoted(path, content, mark, position, end, line):
+def _split_quoted(path, content, field, position, end, line):
     """Splits the row that begins at `position`. Returns its RawRow and the place of its end."""
-    # A field in quotes and what stands behind it, or a field without.
-    field = re.compile(rb'"((?:[^"]++|"")*+)"([^%b\n]*)|((?!")[^%b\n]*)' % (2 * (re.escape(mark),)))
     fields, torn, start = [], None, position
     while True:
         match = field.match(content, start, end)

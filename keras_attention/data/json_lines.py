@@ -1,9 +1,11 @@
 """Reads tables of one JSON object on each line (JSONL)."""
 
 import json
+import re
 
 from keras_attention.data.bad_row import BadRow, listed, shown
 
+HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # What JSON can write and no text may hold.
 KINDS = {str: "a text", tuple: "an object", list: "an array", bool: "true or false", type(None): "null"}
 
 
@@ -59,6 +61,8 @@ def _values(text, columns, label):
             found = f"the number {value[:40]}" if isinstance(value, _Number) else KINDS[type(value)]
             expected = "a text, a number, true or false" if column == label else "a text"
             return BadRow("value not a text", found, expected, column)
+        if not value.isascii() and HALF_A_CHARACTER.search(value):
+            return BadRow("invalid UTF-8", shown(value), "no half of a surrogate pair, \\ud800 to \\udfff", column)
         values.append(str(value))
     return values
 

@@ -12,6 +12,7 @@ from keras_attention.errors import UserError
 KINDS = ("binary", "multiclass", "multilabel", "regression")
 MOST_NUMBERS = 20  # More different numbers than this are measurements, not names of classes.
 MOST_CLASSES = 1_000
+LARGEST = float(np.finfo(np.float32).max)
 NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
 
 
@@ -85,7 +86,7 @@ def encode_labels(labels, task, lines=None, where=""):
         for multilabel; float32 (N,) for regression.
 
     Raises:
-        UserError: if a label is none of `task.label_names`, or for regression no number.
+        UserError: if a label is none of `task.label_names`, or no number where the task is regression.
     """
     if task.kind == "regression":
         return np.array([_number(label, row, lines, where) for row, label in enumerate(labels)], dtype=np.float32)
@@ -176,8 +177,10 @@ def _is_number(label):
 
 def _number(label, row, lines, where):
     value = float(label) if _is_number(label) else np.inf
-    if abs(value) > np.finfo(np.float32).max:
-        raise UserError(f"{_place_name(row, lines, where)}: found the label {shown(label)}. Expected: a number.")
+    if abs(value) > LARGEST:
+        raise UserError(
+            f"{_place_name(row, lines, where)}: found the label {shown(label)}. Expected: a number, in float32."
+        )
     return value
 
 

@@ -65,23 +65,23 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
     columns = [column for column in (text, text_b, label) if column is not None]
     if len(set(columns)) < len(columns):
         raise UserError(f"Text, second text and label must be different columns. Received: {', '.join(columns)}")
-    used, lines, skipped = [], [], Counter()
+    values, lines, skipped = {column: [] for column in columns}, [], Counter()
     for line, row in _rows(path, columns, label, delimiter):
         fault = row if isinstance(row, BadRow) else _fault(row, columns, label, empty_labels)
         if fault is None:
-            used.append(row)
+            for column, value in zip(columns, row, strict=True):
+                values[column].append(value)
             lines.append(line)
         elif skip_bad_rows and fault.skippable:
             skipped[fault.reason] += 1
         else:
             raise UserError(fault.message(path, line))
-    rows_read = len(used) + sum(skipped.values())
+    rows_read = len(lines) + sum(skipped.values())
     if not rows_read:
         raise UserError(f"{path}: there is a header but no row. Expected: a header, then one row for each text.")
-    by_column = dict(zip(columns, zip(*used, strict=True), strict=True)) if used else {}
-    texts, texts_b, labels = (list(by_column[name]) if name in by_column else None for name in (text, text_b, label))
-    table = Table(texts or [], texts_b, labels, rows_read, dict(skipped.most_common()), lines)
-    if not used:
+    reasons = dict(skipped.most_common())
+    table = Table(values[text], values.get(text_b), values.get(label), rows_read, reasons, lines)
+    if not lines:
         raise UserError(f"{path}: no row is left: {table.summary()}. Mend the rows, or check the names of the columns.")
     return table
 
@@ -106,7 +106,8 @@ def _rows(path, columns, label, delimiter):
         raise UserError(f"{path}: the file is UTF-16. Save it as UTF-8.")
     if suffix in JSON_LINES:
         return json_rows(content, columns, label)
-    return delimited_rows(path, content, _checked_delimiter(delimiter or DELIMITERS[suffix]), columns)
+    delimiter = DELIMITERS[suffix] if delimiter is None else _checked_delimiter(delimiter)
+    return delimited_rows(path, content, delimiter, columns)
 
 
 def _checked_delimiter(delimiter):
@@ -124,14 +125,4 @@ def _fault(row, columns, label, empty_labels):
             return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
         if "\0" in value:
             return BadRow("NUL character", shown(value), "no character of code 0 in a text", column)
-        if not value.isascii() and not _is_unicode(value):
-            return BadRow("invalid UTF-8", shown(value), r"no half of a surrogate pair (\ud800 to \udfff)", column)
     return None
-
-
-def _is_unicode(value):
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
