@@ -21,6 +21,7 @@ def add_finetune(commands):
     kinds = ("binary", "multiclass", "multilabel", "regression")
     command.add_argument("--task", choices=kinds, help="default: found from the labels")
     command.add_argument("--separator", metavar="SIGN", help="between the labels of a row, if it may have several")
+    command.add_argument("--delimiter", metavar="SIGN", help="between columns; default: by the name of the file")
     command.add_argument("--skip-bad-rows", action="store_true", help="count rows that cannot be read, and go on")
     command.add_argument("--language", default="en", metavar="CODE", help="of the texts, for the card")
     command.add_argument("--resume", action="store_true", help="go on from the last checkpoint of the same training")

@@ -31,7 +31,8 @@ def finetune(arguments):
     for role, path in tables.items():
         if path:
             columns = arguments.text, arguments.label, arguments.text_b
-            options = {"skip_bad_rows": arguments.skip_bad_rows, "empty_labels": arguments.separator is not None}
+            options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+            options["empty_labels"] = arguments.separator is not None
             read[role], said = read_examples(path, *columns, **options)
             say(said)
     unfinished = out.with_name(out.name + "_checkpoints")

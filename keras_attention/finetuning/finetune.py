@@ -68,7 +68,8 @@ def finetune_classifier(
     say(f"Task: {task.kind} ({task.because})")
     keras.utils.set_random_seed(settings.seed)
     if validation is None:
-        kept, held = split_validation(examples.labels, validation_share, settings.seed, texts=examples.texts)
+        texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
+        kept, held = split_validation(examples.labels, validation_share, settings.seed, texts=texts)
         examples, validation = examples.some(kept), examples.some(held)
     if (examples.texts_b is None) != (validation.texts_b is None):
         raise UserError("Rows to train on and rows to validate with must both be pairs, or both single texts.")
