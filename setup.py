@@ -45,7 +45,7 @@ setup(
             "setuptools>=77",
             "tokenizers>=0.23",
         ],
-        "benchmarks": ["ctranslate2>=4.8"],
+        "benchmarks": ["ctranslate2>=4.8", "torch>=2.14", "transformers>=5.23"],
     },
     entry_points={"console_scripts": ["keras-attention=keras_attention.cli:main"]},
 )

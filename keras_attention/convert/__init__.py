@@ -1,0 +1,6 @@
+"""Published BERT checkpoints as models of ours, without the libraries that wrote them."""
+
+from keras_attention.convert.checkpoint import load_checkpoint
+from keras_attention.convert.converted import Converted
+
+__all__ = ["Converted", "load_checkpoint"]

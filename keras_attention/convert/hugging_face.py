@@ -1,0 +1,137 @@
+"""BERT and DistilBERT as Hugging Face's transformers save them."""
+
+import numpy as np
+
+from keras_attention.convert.converted import Converted
+from keras_attention.convert.fields import Fields
+from keras_attention.convert.hugging_face_tokenizer import read_tokenizer
+from keras_attention.convert.names import hugging_face_name
+from keras_attention.convert.safetensors_file import SafetensorsFile
+from keras_attention.convert.settings import bert_settings, distilbert_settings
+from keras_attention.convert.weights import build_filled, check_shapes, matrix_shapes
+from keras_attention.errors import UserError
+
+SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings}
+KINDS = {
+    "bert": {
+        "BertModel": "encoder",
+        "BertForMaskedLM": "masked_lm",
+        "BertForPreTraining": "masked_lm",
+        "BertForSequenceClassification": "classifier",
+    },
+    "distilbert": {
+        "DistilBertModel": "encoder",
+        "DistilBertForMaskedLM": "masked_lm",
+        "DistilBertForSequenceClassification": "classifier",
+    },
+}
+MAX_LABELS = 100_000
+# Beginnings of names that an encoder saved alone has without the "bert." in front.
+BARE = ("embeddings.", "encoder.", "pooler.", "transformer.")
+BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+# The same tensor twice: a copy and its original.
+COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+    "vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight",
+}
+LEFT_OUT = {
+    "encoder": ("bert.pooler.",),
+    "masked_lm": ("bert.pooler.", "cls.seq_relationship."),
+    "classifier": (),
+}
+
+
+def load_hugging_face(folder):
+    """Reads `config.json`, the files of the tokenizer and `model.safetensors` of a folder; see Converted."""
+    fields = Fields(folder / "config.json")
+    model_type = fields.choice("model_type", {name: name for name in SETTINGS}, default="bert")
+    settings = SETTINGS[model_type](fields)
+    pieces, lowercase = read_tokenizer(folder, settings["vocabulary_size"])
+    tensors = SafetensorsFile(_tensor_file(folder))
+    names = _unified(tensors, model_type)
+    kind = _kind(fields, model_type, names)
+    label_names = None
+    if kind == "classifier":
+        label_names = _label_names(fields)
+        settings |= {"num_labels": len(label_names)}
+        settings |= {"pooler_activation": "relu" if model_type == "distilbert" else "tanh"}
+    left_out = tuple(name for name in names if name.startswith(LEFT_OUT[kind]))
+    shapes = {
+        hugging_face_name(path, model_type): shape[::-1] if path.endswith("/kernel") else shape
+        for path, shape in matrix_shapes(kind, settings).items()
+    }
+    found = {name: tensors.shapes[names[name]] for name in names if name not in left_out}
+    check_shapes(tensors.path, found, shapes)
+    tensors.check_readable(names[name] for name in shapes)
+
+    def read(path):
+        values = tensors.read(names[hugging_face_name(path, model_type)])
+        return values.T if path.endswith("/kernel") else values
+
+    model = build_filled(kind, settings, read)
+    return Converted(model, pieces, lowercase, label_names, "Hugging Face", left_out)
+
+
+def _tensor_file(folder):
+    """The path of model.safetensors."""
+    path = folder / "model.safetensors"
+    if path.is_file():
+        return path
+    if (folder / f"{path.name}.index.json").is_file():
+        raise UserError(f"{folder} has its tensors in several files. Save the model again as one model.safetensors.")
+    if (folder / "pytorch_model.bin").is_file():
+        raise UserError(
+            f"{folder} has only pytorch_model.bin, a format that can run code. Save the model as model.safetensors."
+        )
+    raise UserError(f"{folder} lacks model.safetensors.")
+
+
+def _unified(tensors, model_type):
+    """Dict from the names that today's transformers give the tensors to those in the file, buffers and copies aside."""
+    names = {}
+    for name in tensors.shapes:
+        new = f"{model_type}.{name}" if name.startswith(BARE) else name
+        new = new.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        if new.endswith(BUFFERS):
+            continue
+        if new in names:
+            raise UserError(f"{tensors.path} has {names[new]} and {name}, which are the same tensor.")
+        names[new] = name
+    for copy, original in COPIES.items():
+        if copy in names:
+            name = names.pop(copy)
+            other = names.setdefault(original, name)
+            same_shape = tensors.shapes[name] == tensors.shapes[other]
+            if name != other and not (same_shape and np.array_equal(tensors.read(name), tensors.read(other))):
+                raise UserError(
+                    f"{tensors.path}: {name} differs from {other}. Supported: language models that tie them"
+                )
+    return names
+
+
+def _kind(fields, model_type, names):
+    """What kind of model it is: as the configuration says, or else as the tensors tell."""
+    architectures = fields.values.get("architectures")
+    if architectures is None:
+        if "classifier.weight" in names:
+            return "classifier"
+        return "masked_lm" if {"cls.predictions.bias", "vocab_projector.bias"} & names.keys() else "encoder"
+    known = KINDS[model_type]
+    sound = isinstance(architectures, list) and len(architectures) == 1 and isinstance(architectures[0], str)
+    if not sound or architectures[0] not in known:
+        fields.refuse("architectures", f"a list of one of {', '.join(known)}")
+    return known[architectures[0]]
+
+
+def _label_names(fields):
+    """The names of the labels in the order of the logits."""
+    labels = fields.values.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    sound = isinstance(labels, dict) and 1 <= len(labels) <= MAX_LABELS
+    sound = sound and set(labels) == {str(i) for i in range(len(labels))}
+    if not sound or not all(isinstance(label, str) for label in labels.values()):
+        fields.refuse("id2label", "a name for each of the numbers from 0 on")
+    fields.only("num_labels", len(labels))
+    one = ("regression",) if len(labels) == 1 else ()
+    fields.only("problem_type", None, "single_label_classification", *one)
+    return tuple(labels[str(i)] for i in range(len(labels)))

@@ -1,0 +1,51 @@
+"""The pieces of a published BERT, one a line of vocab.txt."""
+
+from keras_attention.errors import UserError
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def read_vocabulary(path, size):
+    """Reads the pieces.
+
+    Args:
+        path: Path of vocab.txt.
+        size: int, how many the model has vectors for.
+
+    Returns:
+        List of str.
+
+    Raises:
+        UserError: if there are more or fewer, two are equal, or a special token is missing; [PAD] must be the first,
+            because id 0 is padding.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:  # not `splitlines`: a piece may be another line separator
+            pieces = file.read(MAX_BYTES).removesuffix("\n").split("\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error}") from error
+    check_pieces(path, pieces, size)
+    return pieces
+
+
+def check_pieces(path, pieces, size):
+    """Raises UserError unless there are `size` different pieces, the special ones among them and [PAD] first."""
+    if len(pieces) != size:
+        raise UserError(f"{path} has {len(pieces)} pieces. The configuration has vocab_size {size}")
+    if len(set(pieces)) < size:
+        seen = set()
+        twice = next(piece for piece in pieces if piece in seen or seen.add(piece))
+        raise UserError(f"{path} has the piece {twice!r} twice.")
+    for token in SPECIAL_TOKENS:
+        if token not in pieces:
+            raise UserError(f"{path} lacks the special token {token}.")
+    if pieces[0] != "[PAD]":
+        raise UserError(f"{path} begins with {pieces[0]!r}. Expected [PAD], because id 0 is padding.")
+
+
+def looks_lowercase(pieces):
+    """bool, whether no piece but special ones like [CLS] has a capital letter."""
+    return not any(piece != piece.lower() for piece in pieces if not (piece.startswith("[") and piece.endswith("]")))
