@@ -103,6 +103,7 @@ def _parser():
     bert_arguments.add_finetune(commands)
     bert_arguments.add_classify(commands)
     bert_arguments.add_fill_mask(commands)
+    bert_arguments.add_convert(commands)
     arguments.add_zoo(commands)
     arguments.add_export(commands)
     return parser

@@ -29,6 +29,16 @@ def add_finetune(commands):
     add_settings(command, FinetuneSettings, "-")
 
 
+def add_convert(commands):
+    help_text = "Turn a published BERT checkpoint (Hugging Face, Google) into a model of the zoo."
+    command = add_command(commands, "convert", "convert", "convert", help_text)
+    command.add_argument("path", metavar="PATH", help="the folder of the checkpoint")
+    command.add_argument("--out", metavar="DIR", help="a new folder; default: named after the checkpoint")
+    command.add_argument("--pair", action="store_true", help="it classifies pairs of texts")
+    command.add_argument("--half", action="store_true", help="store the weights in float16")
+    command.add_argument("--language", default="en", metavar="CODE", help="of the texts, for the card (en)")
+
+
 def add_classify(commands):
     command = add_command(commands, "classify", "classify", "classify", "Say which label each text has.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts, pairs with a tab; without any: --input")

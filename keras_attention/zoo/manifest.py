@@ -10,7 +10,7 @@ from keras_attention.zoo.json_file import read_json, write_json
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
-MAX_ENTRY_BYTES = 1 << 30
+MAX_ENTRY_BYTES = 1 << 31
 MAX_FILES = 64
 # A file, or a file in a folder; nothing hidden, no "..", no characters that a file system could read differently.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")

@@ -16,7 +16,7 @@ from keras_attention.zoo.fields import (
 )
 
 FORMAT_VERSION = 1
-MAX_PARAMETERS = 100_000_000
+MAX_PARAMETERS = 400_000_000
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
 DECODING = {
