@@ -50,6 +50,7 @@ class Config:
     target: str = setting("de", "language code of the target, or its file with --data files")
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
     train_size: int = setting(260_000, "pairs of dates generated for training")
+    extra: str = setting("", "table of further pairs to train on, such as the answers of a better model")
     max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")
     bpe_dropout: float = setting(0.0, "share of the merges of the vocabulary left out, anew each epoch")
     vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
@@ -135,7 +136,7 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
-    data = load_translation_data(**where, train_size=config.train_size, seed=config.seed)
+    data = load_translation_data(**where, train_size=config.train_size, extra=config.extra, seed=config.seed)
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)

@@ -54,9 +54,15 @@ class TranslationData(NamedTuple):
         splits = {name: tuple(side[:count] for side in getattr(self, name)) for name in ("train", "validation", "test")}
         return self._replace(**splits)
 
+    def with_more(self, path):
+        """The same with the pairs of a table, see `read_tsv`, behind those to train on."""
+        train = tuple([*old, *new] for old, new in zip(self.train, read_tsv(path), strict=True))
+        name = f"{self.origin['name']}, with {len(train[0]) - len(self.train[0]):,} pairs of {Path(path).name}"
+        return self._replace(train=train, origin={**self.origin, "name": name})
+
 
 def load_translation_data(
-    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, seed=0
+    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra="", seed=0
 ):
     """Loads what the recipes train on.
 
@@ -67,6 +73,8 @@ def load_translation_data(
         source, target: language codes of a named set, or paths for "files".
         validation_share: float in (0, 0.5], share of the pairs of files that is held out, half of it as test set.
         train_size: int > 0, number of generated dates.
+        extra: path of a table of further pairs to train on, such as what a better model makes of the same sentences
+            (Kim & Rush 2016, sequence-level distillation), or "".
         seed: int, for what is generated and for the held-out share.
 
     Returns:
@@ -75,6 +83,9 @@ def load_translation_data(
     Raises:
         UserError: if a file, a language or the name is wrong.
     """
+    if extra:
+        given = {"data_dir": data_dir, "validation_share": validation_share, "train_size": train_size, "seed": seed}
+        return load_translation_data(data, source=source, target=target, **given).with_more(extra)
     if data == "dates":
         return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
     if data == "multi30k":

@@ -42,6 +42,15 @@ def test_a_compressed_table_is_read_like_two_files(files):
     assert (data.name, data.target_language) == ("pairs", "shouting")
 
 
+def test_further_pairs_are_trained_on_and_nothing_else(files):
+    (files / "more.tsv").write_text("sentence number 7\tANOTHER\n", encoding="utf-8")
+    plain = load_translation_data(str(files / "pairs.tsv.gz"), seed=3)
+    data = load_translation_data(str(files / "pairs.tsv.gz"), extra=str(files / "more.tsv"), seed=3)
+    assert data.train == ([*plain.train[0], "sentence number 7"], [*plain.train[1], "ANOTHER"])
+    assert (data.validation, data.test) == (plain.validation, plain.test)
+    assert data.origin["name"] == "pairs, with 1 pairs of more.tsv"
+
+
 def test_multi30k_is_read_from_a_folder(tmp_path):
     for split in ("train", "val", "test_2016_flickr"):
         for language in ("en", "cs"):
