@@ -1,7 +1,17 @@
-"""Files -> batches: reading parallel text, encoding it once, and batches in a few shapes."""
+"""Files -> batches: reading text, encoding it once, and batches in a few shapes."""
 
 from keras_attention.data.batches import BucketedBatches
+from keras_attention.data.masked_lm import MaskedLMBatches
+from keras_attention.data.packed_text import PackedRows
 from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.parallel_text import read_lines, read_parallel, read_tsv
 
-__all__ = ["BucketedBatches", "ParallelCorpus", "read_lines", "read_parallel", "read_tsv"]
+__all__ = [
+    "BucketedBatches",
+    "MaskedLMBatches",
+    "PackedRows",
+    "ParallelCorpus",
+    "read_lines",
+    "read_parallel",
+    "read_tsv",
+]

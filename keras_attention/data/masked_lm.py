@@ -1,0 +1,180 @@
+"""Batches for a masked language model; masks and order are a pure function of (seed, epoch)."""
+
+import math
+
+import numpy as np
+
+FILLER = -1  # the number of no row: a row of padding
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as they are
+
+
+class MaskedLMBatches:
+    """Batches of packed rows in which some pieces are hidden, to be guessed.
+
+    Of the pieces of a row, special ones left out, `mask_rate` are chosen. 80 % of these become [MASK], 10 % a random
+    piece that is not special, and 10 % stay. Every epoch draws anew; an epoch asked for twice is the same twice, so a
+    validation that always asks for epoch 0 has the same masks each time.
+
+    Shapes: B rows, T positions, P masked positions, the largest number that a row can have.
+
+    Args:
+        rows: PackedRows.
+        tokenizer: WordPieceTokenizer, or an object with its `pad_id, unknown_id, start_id, end_id, mask_id` and
+            `is_continuation`.
+        rows_per_batch: int > 0 (B).
+        mask_rate: float in (0, 1). Rounded up or down at random for each row, so that it is right on average.
+        whole_words: bool. Choose words with all their pieces. Words are drawn one after the other, and left out where
+            they have more pieces than may still be chosen.
+        seed: int >= 0.
+
+    Attributes:
+        num_masked: int, P.
+
+    Raises:
+        ValueError: if an argument is out of range, there is no row, or a token id is none of the tokenizer's.
+
+    Source: Devlin et al. (2019), section 3.1 and appendix A.1; whole words are an option of the code published with
+    it. Differences: [UNK] is never chosen, and the rounding.
+    """
+
+    def __init__(self, rows, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0):
+        if rows_per_batch < 1:
+            raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
+        if not 0.0 < mask_rate < 1.0:
+            raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
+        if seed < 0:
+            raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
+        if not len(rows):
+            raise ValueError("`rows` must have one row at least.")
+        self.is_continuation = tokenizer.is_continuation
+        if rows.token_ids.min() < 0 or rows.token_ids.max() >= len(self.is_continuation):
+            raise ValueError(
+                f"Token ids must be in [0, {len(self.is_continuation)}), the tokenizer's. "
+                f"Received: {rows.token_ids.min()} to {rows.token_ids.max()}"
+            )
+        self.rows = rows
+        self.rows_per_batch = rows_per_batch
+        self.mask_rate = mask_rate
+        self.whole_words = whole_words
+        self.seed = seed
+        self.pad_id, self.mask_id = tokenizer.pad_id, tokenizer.mask_id
+        self.is_special = np.zeros(len(self.is_continuation), bool)
+        names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
+        self.is_special[[getattr(tokenizer, name) for name in names]] = True
+        # Each row has a START and an END.
+        self.num_masked = math.ceil(mask_rate * (rows.token_ids.shape[1] - 2))
+
+    def epoch(self, epoch):
+        """Returns the MaskedLMEpoch of epoch number `epoch` (int >= 0)."""
+        order = np.argsort(np.random.PCG64([self.seed, epoch]).random_raw(len(self.rows)), kind="stable")
+        filled = np.full(-(-len(order) // self.rows_per_batch) * self.rows_per_batch, FILLER)
+        filled[: len(order)] = order
+        return MaskedLMEpoch(self, epoch, filled.reshape(-1, self.rows_per_batch))
+
+
+class MaskedLMEpoch:
+    """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
+
+    `token_ids`, `block_ids` and `position_ids` (B, T) are the rows, the first with its masks; rows of padding complete
+    the last batch. `masked_positions` (B, P) rise from left to right and `labels` (B, P) are the pieces that were
+    there; both are 0 where a row has fewer than P.
+
+    Args:
+        batches: MaskedLMBatches.
+        epoch: int.
+        numbers: int (batches, B), numbers of rows, FILLER for a row of padding.
+    """
+
+    def __init__(self, batches, epoch, numbers):
+        self.batches = batches
+        self.epoch = epoch
+        self.numbers = numbers
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, index):
+        batches, numbers = self.batches, self.numbers[index]
+        empty = (numbers == FILLER)[:, None]  # (B, 1)
+        rows = batches.rows
+        token_ids = np.where(empty, np.int32(batches.pad_id), rows.token_ids[numbers])  # (B, T)
+        # A third number after (seed, epoch): those two alone, or with a 0, give the order.
+        generator = np.random.PCG64([batches.seed, self.epoch, index % len(self) + 1])
+        chosen = self._choose(token_ids, generator)  # (B, T)
+        positions, labels = _listed(chosen, token_ids, batches.num_masked)
+        return {
+            "token_ids": self._hide(token_ids, chosen, generator),
+            "block_ids": np.where(empty, np.int32(0), rows.block_ids[numbers]),
+            "position_ids": np.where(empty, np.int32(0), rows.position_ids[numbers]),
+            "masked_positions": positions,
+            "labels": labels,
+        }
+
+    def _choose(self, token_ids, generator):
+        """Returns bool (B, T), the positions to be guessed."""
+        batches = self.batches
+        candidates = ~batches.is_special[token_ids]  # (B, T)
+        wanted = batches.mask_rate * candidates.sum(axis=1) + _uniform(generator, len(token_ids))
+        counts = np.minimum(wanted.astype(np.int64), batches.num_masked)  # (B,)
+        keys = generator.random_raw(token_ids.size).reshape(token_ids.shape)
+        if not batches.whole_words:
+            return _smallest(keys, candidates, counts)
+        inside = candidates & batches.is_continuation[token_ids]
+        inside[:, 0] = False
+        inside[:, 1:] &= candidates[:, :-1]
+        return _whole_words(keys, candidates, candidates & ~inside, counts)
+
+    def _hide(self, token_ids, chosen, generator):
+        """Replaces the chosen pieces (B, T), most of them by [MASK]."""
+        batches = self.batches
+        hidden = token_ids.copy()
+        pieces = token_ids[chosen]  # (chosen,)
+        others = np.flatnonzero(~batches.is_special).astype(np.int32)
+        share = _uniform(generator, len(pieces))
+        drawn = others[(_uniform(generator, len(pieces)) * len(others)).astype(np.int64)]
+        replaced = np.where(share < MASKED + RANDOM, drawn, pieces)
+        hidden[chosen] = np.where(share < MASKED, np.int32(batches.mask_id), replaced)
+        return hidden
+
+
+def _smallest(keys, candidates, counts):
+    """Returns bool (B, T): in each row the `counts` candidates with the smallest keys."""
+    keys = np.where(candidates, keys, np.iinfo(np.uint64).max)
+    bounds = np.take_along_axis(np.sort(keys, axis=1), counts[:, None], axis=1)  # (B, 1), the first that is too large
+    return keys < bounds
+
+
+def _whole_words(keys, candidates, heads, counts):
+    """Returns bool (B, T): words in the order of the keys at their heads, as long as they fit into `counts` pieces."""
+    columns = np.arange(keys.shape[1])
+    head_of = np.maximum.accumulate(np.where(heads, columns, 0), axis=1)  # (B, T)
+    rows = np.arange(len(keys))[:, None]
+    sizes = np.zeros(keys.shape, np.int64)
+    np.add.at(sizes, (np.broadcast_to(rows, keys.shape)[candidates], head_of[candidates]), 1)
+    order = np.argsort(np.where(heads, keys, np.iinfo(np.uint64).max), axis=1, kind="stable")  # (B, T)
+    taken = np.zeros(keys.shape, bool)
+    left = counts.copy()
+    for column in columns:
+        size = sizes[rows[:, 0], order[:, column]]  # (B,)
+        fits = (size > 0) & (size <= left)
+        taken[rows[:, 0], order[:, column]] = fits
+        left -= size * fits
+        if not left.any() or not size.any():
+            break
+    return candidates & np.take_along_axis(taken, head_of, axis=1)
+
+
+def _listed(chosen, token_ids, width):
+    """Returns the chosen positions and their pieces, both int32 (B, width), 0 behind the last."""
+    rows, columns = np.nonzero(chosen)
+    counts = chosen.sum(axis=1)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions, labels = np.zeros((2, len(chosen), width), np.int32)
+    positions[rows, places] = columns
+    labels[rows, places] = token_ids[rows, columns]
+    return positions, labels
+
+
+def _uniform(generator, size):
+    """Returns float64 (size,) in [0, 1) from raw bits alone, which NumPy promises never to change."""
+    return (generator.random_raw(size) >> np.uint64(11)) * 2.0**-53
