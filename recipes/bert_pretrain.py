@@ -4,9 +4,14 @@
     python recipes/bert_pretrain.py --text FILES ...   # one document a line, or documents between blank lines
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
-Pre-norm, no dropout, texts packed into rows of 128 tokens, a vocabulary of the corpus's own: what helped cheap BERTs
-(Geiping & Goldstein 2022). The result is an entry for `keras-attention fill-mask`, and for `keras-attention finetune
---from`.
+With a GPU that has JAX and no TensorFlow, give the same flags three times:
+
+    python recipes/bert_pretrain.py ... --encode_to prose                                      # here: texts become rows
+    KERAS_BACKEND=jax python recipes/bert_pretrain.py ... --encoded prose --out trained        # there
+    python recipes/bert_pretrain.py ... --encoded prose --weights trained                      # here: scores, entry
+
+Pre-norm, no dropout, rows packed with texts, a vocabulary of the corpus's own: what helped cheap BERTs (Geiping &
+Goldstein 2022). The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
 """
 
 import os
@@ -21,21 +26,19 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with silent_libraries():
     import keras
 
-from keras_attention.data.masked_lm import MaskedLMBatches
-from keras_attention.data.packed_text import pack_texts
-
 from keras_attention.cli import guarded
+from keras_attention.data.encoded_prose import load_encoded_prose, save_encoded_prose
+from keras_attention.data.masked_lm import MaskedLMBatches
+from keras_attention.data.packed_text import PackedRows
 from keras_attention.data.prose import docstrings, read_documents
 from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.flags import parse_config, setting
-from keras_attention.training.masked_lm_scores import MaskedLMScores
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import LinearDecay
+from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free, write_entry
-from keras_attention.zoo.mask_filler import MASK, MaskFiller
 
 
 @dataclass
@@ -45,12 +48,13 @@ class Config:
     validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")
     validation_share: float = setting(0.02, "share of the documents held out where no files are given")
     language: str = setting("en", "code of the language, for the card")
-    terms: str = setting("as its owner says", "terms of the texts, for the card")
     vocabulary_size: int = setting(8000, "pieces of the vocabulary, special ones included")
     lowercase: bool = setting(True, "small letters without accents")
     max_tokens: int = setting(128, "tokens of a row; several texts are packed into one")
     mask_rate: float = setting(0.15, "share of the tokens to guess")
     whole_words: bool = setting(False, "hide all pieces of a word together")
+    encode_to: str = setting("", "only write the encoded rows into this folder")
+    encoded: str = setting("", "train on rows encoded before; where there is no TensorFlow, write the weights alone")
     # Model
     size: str = setting("", "the widths and depths below, together; for files mini, else tiny", tuple(BERT_PRESETS))
     hidden_dim: int = setting(256, "width of the layers")
@@ -73,8 +77,8 @@ class Config:
     seed: int = setting(1, "weights, masks and order of the rows")
     # Run
     out: str = setting("runs/bert_pretrain", "folder of the trained model")
+    weights: str = setting("", "take these weights, trained where there is no TensorFlow")
     half_precision: bool = setting(True, "store the weights in float16")
-    log_dir: str = setting("", "folder for TensorBoard")
     resume: bool = setting(False, "go on from the last checkpoint of the same run")
     restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
     smoke: bool = setting(False, "tiny and untrained, from end to end")
@@ -82,7 +86,7 @@ class Config:
 
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
-SMOKE = {"vocabulary_size": 300, "max_tokens": 16, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
+SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
 SMOKE_DOCUMENTS = 100
 GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
         "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
@@ -93,14 +97,20 @@ def presets(config):
     return {"size": size} | BERT_PRESETS[size] | ({} if config.text else DOCSTRINGS) | (SMOKE if config.smoke else {})
 
 
-def load_texts(config):
-    """The documents to train on, and those to measure on."""
+def load_rows(config):
+    """The vocabulary, rows to train on, and rows to measure on."""
+    if config.encoded:
+        return load_encoded_prose(config.encoded)
     documents = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
     documents = documents[:SMOKE_DOCUMENTS] if config.smoke else documents
     if config.validation:
-        return documents, read_documents(config.validation)
-    every = max(2, round(1 / config.validation_share))
-    return [text for i, text in enumerate(documents) if i % every], documents[::every]
+        held_out = read_documents(config.validation)
+    else:
+        every = max(2, round(1 / config.validation_share))
+        documents, held_out = [text for i, text in enumerate(documents) if i % every], documents[::every]
+    tokenizer = WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
+    ids = config.max_tokens, tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id
+    return tokenizer, *(PackedRows.pack(tokenizer.encode(texts), *ids) for texts in (documents, held_out))
 
 
 def make_optimizer(config, model, total_steps):
@@ -113,12 +123,14 @@ def make_optimizer(config, model, total_steps):
 
 def finish(config, out, model, tokenizer, scores, result, facts):
     """Writes the entry, with what the model puts into a few gaps."""
+    from keras_attention.zoo.archive import write_entry
+    from keras_attention.zoo.mask_filler import MaskFiller
+
     filler = MaskFiller(model, tokenizer, config.max_tokens)
-    sources = [text for text in GAPS if text.count(MASK) < config.max_tokens // 8]
-    outputs = [best.text for best, *_ in filler.fill_mask(sources, top_k=1)]
+    outputs = [best.text for best, *_ in filler.fill_mask(list(GAPS), top_k=1)]
     names = [Path(name).name for name in config.text] or ["docstrings of the Python standard library"]
-    terms = config.terms if config.text else "Python Software Foundation License"
-    signature = f"{config.mask_rate:.0%} masked, seed 0"
+    terms = "as their owners say" if config.text else "Python Software Foundation License"
+    told = {"set": "validation", "signature": f"{config.mask_rate:.0%} masked, seed 0"}
     tokens = sum(entry["tokens"] for entry in result.history)
     metrics = {
         "description": f"A BERT of {config.num_layers} layers that guesses hidden words; it has guessed {tokens:,.0f}.",
@@ -127,18 +139,15 @@ def finish(config, out, model, tokenizer, scores, result, facts):
         "minutes": result.seconds / 60,
         "seeds": [config.seed],
         "parameters": model.count_params(),
-        "scores": [
-            {"set": "validation", "metric": f"masked {name}", "value": value, "signature": signature}
-            for name, value in scores.items()
-        ],
+        "scores": [{**told, "metric": f"masked {name}", "value": value} for name, value in scores.items()],
         "limits": ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."],
-        "examples": [{"source": s, "output": o} for s, o in zip(sources, outputs, strict=True)],
+        "examples": [{"source": s, "output": o} for s, o in zip(GAPS, outputs, strict=True)],
         "training": asdict(config) | {"text": names, "out": out.name, "history": result.history},
     }
-    about = {"language": config.language, "max_tokens": config.max_tokens}
+    given = {"about": {"language": config.language, "max_tokens": config.max_tokens}, "metrics": metrics}
     dtype = "float16" if config.half_precision else "float32"
-    write_entry(out, model, {"text": tokenizer}, about=about, metrics=metrics, weights_dtype=dtype, overwrite=True)
-    for source, output in zip(sources, outputs, strict=True):
+    write_entry(out, model, {"text": tokenizer}, **given, weights_dtype=dtype, overwrite=True)
+    for source, output in zip(GAPS, outputs, strict=True):
         print(f"{source}  ->  {output}")
 
 
@@ -148,39 +157,41 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     out = Path(config.out + "_smoke" * config.smoke)
-    check_free(out, overwrite=True)
-    texts, validation_texts = load_texts(config)
-    tokenizer = WordPieceTokenizer.train(texts, config.vocabulary_size, config.lowercase)
+    tokenizer, rows, validation_rows = load_rows(config)
+    if config.encode_to:
+        save_encoded_prose(config.encode_to, tokenizer, rows, validation_rows)
+        return
     masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
-    rows, validation_rows = (pack_texts(some, tokenizer, config.max_tokens) for some in (texts, validation_texts))
     batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed)
-    validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
     sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
     model.build()
+    here, validate = keras.backend.backend() == "tensorflow", None
     total_steps = min(config.epochs * len(batches.epoch(0)), config.max_steps or sys.maxsize)
-    print(f"{len(texts):,} documents, {rows}, {model.count_params():,} parameters, {total_steps:,} updates")
-    scores_of = MaskedLMScores(model, config.jit_compile)
+    print(f"{len(rows):,} rows of text, {model.count_params():,} parameters, {total_steps:,} updates")
+    if here:
+        from keras_attention.training.masked_lm_scores import MaskedLMScores
+        from keras_attention.zoo.archive import check_free
+
+        check_free(out, overwrite=True)
+        validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
+        scores_of = MaskedLMScores(model, config.jit_compile)
+        validate = lambda _: {f"val_{name}": value for name, value in scores_of(validation).items()}  # noqa: E731
     unfinished = out.with_name(out.name + "_checkpoints")
     if config.restart:
         shutil.rmtree(unfinished, ignore_errors=True)
-    result = train(
-        model,
-        make_optimizer(config, model, total_steps),
-        batches,
-        epochs=config.epochs,
-        max_steps=config.max_steps,
-        clip_norm=config.clip_norm,
-        validate=lambda _: {f"val_{name}": value for name, value in scores_of(validation).items()},
-        monitor="val_loss",
-        checkpoint_dir=unfinished,
-        resume=config.resume,
-        log_dir=config.log_dir or None,
-        jit_compile=config.jit_compile,
-    )
-    scores = scores_of(validation)
-    print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
-    finish(config, out, model, tokenizer, scores, result, facts)
+    if config.weights:
+        result, facts = load_trained(config.weights, model)
+    else:
+        kept = {name: getattr(config, name) for name in ("epochs", "max_steps", "clip_norm", "resume", "jit_compile")}
+        kept |= {"checkpoint_dir": unfinished, "validate": validate, "monitor": "val_loss"}
+        result = train(model, make_optimizer(config, model, total_steps), batches, **kept)
+    if here:
+        scores = scores_of(validation)
+        print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
+        finish(config, out, model, tokenizer, scores, result, facts)
+    else:
+        save_trained(out, model, result, facts)
     shutil.rmtree(unfinished, ignore_errors=True)
 
 

@@ -88,8 +88,8 @@ def test_trainings_are_told_with_flags_that_exist(line):
 
 
 def test_flags_in_the_text_exist():
-    known = (ROOT / "recipes" / "rnn_attention.py").read_text(encoding="utf-8")
-    known += (ROOT / "keras_attention" / "cli.py").read_text(encoding="utf-8")
+    commands = [ROOT / "keras_attention" / "commands" / f"{name}.py" for name in ("arguments", "bert_arguments")]
+    known = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("recipes/*.py"), *commands))
     for flag in set(re.findall(r"`--([a-z_-]+)", README)):
         assert f"    {flag}: " in known or f'"--{flag}"' in known, flag
 
@@ -106,6 +106,7 @@ def test_shipped_models_are_named():
         ("rnn_attention_dates", ""),
         ("", "rnn_attention_multi30k_en_de"),
         ("", "rnn_attention_dates"),
+        ("", "my_model"),
     }
 
 

@@ -18,6 +18,8 @@ import tensorflow_text  # noqa: F401
 import keras_attention as ka
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
+TRANSLATING = [path for path in RECIPES if not path.stem.startswith("bert")]
+BERT = {path.stem: path for path in RECIPES if path.stem.startswith("bert")}
 TRANSLATION = next(path for path in RECIPES if path.stem == "rnn_attention")
 ENGLISH = [f"{who} {does}." for who in ("A dog", "A girl", "One man", "The old woman") for does in ("runs", "sits")] * 3
 GERMAN = [
@@ -69,13 +71,29 @@ def check_entry(folder, source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TRANSLATING, ids=lambda path: path.stem)
 def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
     code, out, _ = run(path, "--smoke")
     assert code == 0
     assert "parameters" in out
     (folder,) = (manifest.parent for manifest in (tmp_path / "runs").glob("*/manifest.json"))
     check_entry(folder, "3 March 2021")
+
+
+@pytest.mark.slow
+def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
+    code, out, _ = run(BERT["bert_pretrain"], "--smoke")
+    assert code == 0
+    assert "validation: masked loss" in out
+    assert "  ->  " in out
+    (filling, *_) = ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
+    assert filling.text.startswith("This ")
+    start = "--start=runs/bert_pretrain_smoke"
+    code, out, _ = run(BERT["bert_finetune"], "--smoke", start)
+    assert code == 0
+    assert "On test, 40 rows:" in out
+    assert ka.load(tmp_path / "runs" / "bert_finetune_smoke").classify("3 March 2021") in ("date", "no date")
+    assert not list(tmp_path.rglob("*_checkpoints"))
 
 
 @pytest.mark.slow

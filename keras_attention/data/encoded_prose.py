@@ -1,0 +1,64 @@
+"""Encoded prose in a folder: rows for a masked language model with their vocabulary, made once and read anywhere."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.data.packed_text import PackedRows
+from keras_attention.errors import UserError
+from keras_attention.tokenizers import WordPieceTokenizer
+
+ROWS = "rows.npz"
+
+
+def save_encoded_prose(folder, tokenizer, rows, validation_rows):
+    """Writes the vocabulary and, last, both sets of rows, in about two bytes a token before compression.
+
+    Args:
+        folder: str or Path; made if missing.
+        tokenizer: WordPieceTokenizer.
+        rows, validation_rows: PackedRows.
+    """
+    folder = Path(folder)
+    tokenizer.save(folder)
+    small = tokenizer.vocabulary_size <= np.iinfo("uint16").max
+    arrays = {}
+    for name, packed in (("train", rows), ("validation", validation_rows)):
+        arrays[f"{name}.token_ids"] = packed.token_ids.astype("uint16" if small else "int32")
+        arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
+    temporary = folder / f".{ROWS}.part"
+    try:
+        with open(temporary, "wb") as file:
+            np.savez_compressed(file, **arrays)
+        os.replace(temporary, folder / ROWS)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_encoded_prose(folder):
+    """Reads what `save_encoded_prose` wrote; needs no TensorFlow.
+
+    Returns:
+        WordPieceTokenizer and two PackedRows, to train and to validate with.
+
+    Raises:
+        UserError: if a file is missing or holds something else.
+    """
+    path = Path(folder) / ROWS
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            parts = [[file[f"{name}.{part}"].astype("int32") for part in ("token_ids", "block_ids")]
+                     for name in ("train", "validation")]  # fmt: skip
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder by --encode_to.") from error
+    tokenizer = WordPieceTokenizer.load(folder)
+    return tokenizer, *(PackedRows(token_ids, blocks, _positions(blocks)) for token_ids, blocks in parts)
+
+
+def _positions(block_ids):
+    """Positions int32 (N, T) that begin at 0 in each block of a row, and are 0 in padding."""
+    columns = np.arange(block_ids.shape[1])
+    begins = np.diff(block_ids, axis=1, prepend=0) != 0  # (N, T)
+    first = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
+    return np.where(block_ids, columns - first, 0).astype("int32")

@@ -1,0 +1,39 @@
+"""How well a masked language model guesses what is hidden from it."""
+
+import tensorflow as tf
+
+from keras_attention.training.losses import count_correct, masked_cross_entropy
+
+
+class MaskedLMScores:
+    """Measures loss and accuracy over batches whose labels are the hidden tokens, compiled once for each shape.
+
+    Args:
+        model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V).
+        jit_compile: bool, compile with XLA.
+    """
+
+    def __init__(self, model, jit_compile=True):
+        @tf.function(jit_compile=jit_compile, autograph=False)
+        def sums(batch):
+            labels = batch["labels"]
+            logits = model({name: value for name, value in batch.items() if name != "labels"}, training=False)
+            return *masked_cross_entropy(labels, logits), count_correct(labels, logits)
+
+        self._sums = sums
+
+    def __call__(self, batches):
+        """Scores all batches.
+
+        Args:
+            batches: object with `len()` and `[i]` -> dict of int32 arrays, with "labels" (B, P), 0 where there is none.
+
+        Returns:
+            dict of "loss" in nats a token and "accuracy" in per cent.
+        """
+        totals = [0.0, 0.0, 0.0]
+        for i in range(len(batches)):
+            found = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
+            totals = [total + float(value) for total, value in zip(totals, found, strict=True)]
+        loss, tokens, correct = totals
+        return {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}
