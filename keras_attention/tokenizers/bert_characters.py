@@ -112,7 +112,9 @@ def character_rules(lowercase):
         CharacterRules.
 
     Source: Devlin et al. (2019), the `BasicTokenizer` of the code published with it, in the form that it has in the
-    library `tokenizers` 0.23: private-use characters are removed, and no letter looks at its neighbours.
+    library `tokenizers` 0.23: private-use characters are removed, and no letter looks at its neighbours. One
+    difference: marks that are not in their canonical order keep the order they are in, which shows in the few that
+    are no accents (spacing marks, and all those newer than Unicode 8).
     """
     rule = np.full(0x110000, KEEP, np.int16)
     punctuation, ideographs = _points(PUNCTUATION), _points(IDEOGRAPHS)

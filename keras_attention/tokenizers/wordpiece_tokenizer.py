@@ -23,8 +23,9 @@ BATCH_CHARACTERS = 1 << 22  # encoded at once; bounds the memory
 class WordPieceTokenizer:
     """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
 
-    The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary. "[SEP]" in a text
-    is mere text; "[MASK]" is the mask where `encode` is asked for it.
+    The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary, for every text
+    whose combining marks stand in their canonical order, as in NFC and NFD. "[SEP]" in a text is mere text; "[MASK]" is
+    the mask where `encode` is asked for it.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and

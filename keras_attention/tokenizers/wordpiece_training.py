@@ -8,7 +8,7 @@ from keras_attention.tokenizers.bert_characters import part_words
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # with the ids of `special_tokens.py`, then the mask
 CONTINUATION = "##"
 MAX_CHARACTERS = 1_000  # different ones; each takes two ids, at the start and inside a word
-MAX_WORDS = 200_000  # different ones, the most frequent; rarer words change few pieces
+MAX_WORDS = 100_000  # different ones, the most frequent; rarer words change few pieces
 MAX_PIECE_CHARACTERS = 50
 SLACK = 0.05  # the library may learn so much more than is asked for; the rarest pieces go
 CHUNK_TEXTS = 10_000

@@ -121,6 +121,13 @@ def test_whole_words_are_chosen_whole():
     assert long_words > chosen_words / 7
 
 
+def test_a_text_that_begins_inside_a_word_begins_a_word():
+    inside = [np.array([11]), np.array([14])] * 23  # single pieces that continue what is not there
+    rows = PackedRows.pack(inside, 7, pad_id=0, start_id=5, end_id=3)
+    labels, _, candidates = all_choices(make_batches(rows, mask_rate=0.37, whole_words=True), epochs=23)
+    assert_share(len(labels), candidates, 0.37)
+
+
 def test_shapes_are_fixed_and_arrays_are_int32():
     batches = make_batches()
     assert batches.num_masked == 9  # 15 % of 59

@@ -63,6 +63,16 @@ def test_ids_are_those_of_the_library_tokenizers(lowercase):
         assert found.tolist() == encoding.ids, ascii(text)
 
 
+def test_odd_pieces_are_those_of_the_library_tokenizers():
+    reference = pytest.importorskip("tokenizers.implementations", reason="the library tokenizers is not installed")
+    odd = ["#", "##", "###", "##a", "a", " ", "\u3000", "##\u3000", "a b", "x" * 101, "##" + "é" * 99, "é", "##[UNK]"]
+    vocabulary = [*SPECIALS, *odd, "[unused1]", "\ufffd"]
+    other = reference.BertWordPieceTokenizer({piece: i for i, piece in enumerate(vocabulary)}, lowercase=False)
+    texts = ["# ## a ##a aa", "x" * 101, "é" * 100, "a b", "[unused1]", "\ufffd", *bert_texts(307, seed=9)]
+    expected = [other.encode(text, add_special_tokens=False).ids for text in texts]
+    assert [ids.tolist() for ids in WordPieceTokenizer(vocabulary, lowercase=False).encode(texts)] == expected
+
+
 def test_the_longest_piece_comes_first_and_a_word_is_whole_or_unknown():
     assert pieces_of("Unknowns THE dogs, dog unable.") == (
         ["un", "##known", "##s", "the", "dog", "##s", ",", "dog", "un", "##able", "."]
