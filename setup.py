@@ -21,7 +21,7 @@ setup(
     python_requires=">=3.11",
     packages=[*find_packages(include=["keras_attention", "keras_attention.*"]), *ZOO],
     package_dir=ZOO,
-    package_data={name: ["*/*", "*/*/*"] for name in ZOO},
+    package_data={"keras_attention.visualize": ["*.html"], **{name: ["*/*", "*/*/*"] for name in ZOO}},
     install_requires=[
         "tensorflow>=2.21",
         "keras>=3.15.1",

@@ -100,6 +100,7 @@ def _parser():
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     arguments.add_translate(commands)
     arguments.add_evaluate(commands)
+    arguments.add_attention(commands)
     bert_arguments.add_finetune(commands)
     bert_arguments.add_classify(commands)
     bert_arguments.add_fill_mask(commands)

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "models": {"layers"},
     "data": {"tokenizers"},
     "convert": {"models", "tokenizers"},
-    "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers"},
+    "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers", "visualize"},
     "finetuning": {"zoo", "models", "training", "data", "tokenizers", "visualize"},
     "serving": {"zoo", "decoding", "tokenizers"},
     "commands": {

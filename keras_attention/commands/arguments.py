@@ -50,6 +50,16 @@ def add_evaluate(commands):
     add_search(command)
 
 
+def add_attention(commands):
+    help_text = "Write a page that shows what a model looked at: lines, heat map, every layer and head."
+    command = add_command(commands, "attention", "attention", "attention", help_text)
+    command.add_argument("text", metavar="TEXT", help="one text; the two of a pair with a tab between them")
+    command.add_argument("--out", required=True, metavar="FILE", help="the page (.html); it needs no network")
+    command.add_argument("--target", metavar="TEXT", help="look at this translation instead of the model's own")
+    command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations shown")
+    add_search(command)
+
+
 def add_zoo(commands):
     zoo = commands.add_parser("zoo", help="The trained models that are there.", description="The trained models.")
     actions = zoo.add_subparsers(title="actions", metavar="ACTION", required=True)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
 from keras_attention.zoo.text_rows import text_rows
@@ -81,6 +82,10 @@ class Classifier:
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
+
+    def attention_view(self, text, text_b=None):
+        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        return bert_view(self, text, text_b)
 
     def answer(self, logits, threshold=None):
         """The Classification that logits (K,) mean."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
 from keras_attention.zoo.text_rows import Row, text_rows
@@ -116,6 +117,10 @@ class MaskFiller:
             self._check(text, row)
         answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
         return answers[0] if alone else answers
+
+    def attention_view(self, text):
+        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        return bert_view(self, text)
 
     def _check(self, text, row):
         gaps = text.count(MASK)

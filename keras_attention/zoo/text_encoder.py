@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_rows import text_rows
 
@@ -41,6 +42,10 @@ class TextEncoder:
         self.max_tokens = max_tokens
         encoder = getattr(model, "encoder", model)
         self.compiled = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
+
+    def attention_view(self, text, text_b=None):
+        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        return bert_view(self, text, text_b)
 
     def encode(self, texts, texts_b=None, *, pooling="mean", progress=None):
         """The vectors of one text or many.

@@ -1,48 +1,22 @@
 """Text in, text out."""
 
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
+from keras_attention.zoo.attention_view import translation_view
 from keras_attention.zoo.compiled_search import CompiledSearch
 from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
 from keras_attention.zoo.streaming import stream
 from keras_attention.zoo.texts import check_texts, is_calendar_day
+from keras_attention.zoo.translation import Translation
 from keras_attention.zoo.unknowns import copy_unknowns
 
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
 CHARACTERS_PER_TOKEN = 64
-
-
-class Translation(NamedTuple):
-    """One answer.
-
-    Attributes:
-        text: str.
-        score: float, what the search ranks by; 0.0 for an empty sentence.
-        tokens: list of T str, the pieces of the answer; the last is "</s>" unless it was cut at its maximum length.
-        source_tokens: list of S str, the pieces that the model read, with "</s>".
-        attention: float32 array (T, S), or None if it was not asked for: the mean over layers and heads.
-        heads: float32 array (L, H, T, S), what each of L layers and H heads looked at, or None.
-        log_prob: float, summed natural log probability of the tokens.
-        low_score: bool, whether the mean log probability of a token is below the model's threshold, or the answer of a
-            model that writes dates is no day of the calendar.
-        truncated: bool, whether the sentence was longer than the model reads, and was cut.
-    """
-
-    text: str
-    score: float
-    tokens: list
-    source_tokens: list
-    attention: np.ndarray | None
-    heads: np.ndarray | None
-    log_prob: float
-    low_score: bool
-    truncated: bool
 
 
 class Translator:
@@ -147,6 +121,10 @@ class Translator:
                 progress(done, len(texts))
         return answers
 
+    def attention_view(self, text, **options):
+        """What was looked at in every layer and head, as a page: see `attention_view.translation_view`."""
+        return translation_view(self, text, **options)
+
     def stream(self, text, **sampling):
         """Translates one sentence piece by piece, without a beam: yields str, see `streaming.stream`."""
         return stream(self, text, **sampling)
@@ -215,7 +193,17 @@ class Translator:
         low_score = threshold is not None and log_prob / len(ids) < threshold
         low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
         kept = (weights, heads) if keep_weights else (None, None)
-        return Translation(text, float(found.scores[i, j]), tokens, source_tokens, *kept, log_prob, low_score, False)
+        return Translation(
+            text,
+            float(found.scores[i, j]),
+            tokens,
+            source_tokens,
+            *kept,
+            log_prob,
+            low_score,
+            False,
+            tuple(ids.tolist()),
+        )
 
     def settings(
         self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None

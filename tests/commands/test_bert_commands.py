@@ -72,6 +72,15 @@ def test_classify_pairs(run, complains, tmp_path):
     assert "Text 2 has 0 tabs" in complains("classify", "--model", tmp_path / "judge", "a\tb", "c")
 
 
+def test_attention_of_a_bert(run, complains, filler, tmp_path):
+    page = tmp_path / "view.html"
+    code, out, _ = run("attention", "--model", filler, "a [MASK] runs", "--out", page)
+    assert (code, out) == (0, f"{page}: {page.stat().st_size / 1e3:.0f} kB\n")
+    assert "[MASK]" in page.read_text(encoding="utf-8")
+    assert "--target belongs" in complains("attention", "--model", filler, "a", "--target", "b", "--out", page)
+    assert "end with .html" in complains("attention", "--model", filler, "a", "--out", tmp_path / "view.png")
+
+
 def test_the_zoo_lists_them(run, filler, monkeypatch):
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(filler.parent))
     assert "filler " in run("zoo", "list")[1]

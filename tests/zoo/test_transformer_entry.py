@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from zoo.test_attention_view import data_of, weights_of
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
 from keras_attention.models import Transformer
@@ -25,6 +26,17 @@ def parts():
 @pytest.fixture(scope="module")
 def translator(parts):
     return Translator(*parts, DECODING)
+
+
+def test_the_page_of_its_attention(translator):
+    expected = translator.translate(ENGLISH[0], n_best=2, return_attention=True)
+    for answer, one in zip(data_of(translator.attention_view(ENGLISH[0], n_best=2))["answers"], expected, strict=True):
+        cross, reading, writing = answer["maps"]
+        np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
+        assert (reading["layers"], reading["heads"], reading["rows"]) == (4, H, one.source_tokens)
+        assert writing["rows"] == ["<s>", *one.tokens[:-1]]
+        assert np.triu(weights_of(writing)[0, 0], 1).max(initial=0) == 0  # nothing looks ahead
+        np.testing.assert_allclose(weights_of(writing).sum(axis=-1), 1, atol=0.05)
 
 
 def test_a_stored_transformer_answers_the_same(parts, translator, tmp_path):

@@ -11,7 +11,8 @@ from keras_attention.decoding import greedy_search
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID, UNKNOWN_ID
 from keras_attention.zoo.lengths import BATCH_SIZES, answer_limit, batches
-from keras_attention.zoo.translator import Translation, Translator
+from keras_attention.zoo.translation import Translation
+from keras_attention.zoo.translator import Translator
 
 
 @functools.cache

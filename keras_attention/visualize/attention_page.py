@@ -1,0 +1,139 @@
+"""The attention of a model as one HTML file that needs no network: lines, heat map, every layer and head."""
+
+import base64
+import html
+import json
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+
+PLACE = "/*DATA*/"
+
+
+class AttentionMap(NamedTuple):
+    """What one part of a model looked at.
+
+    Attributes:
+        name: str, such as "decoder on source".
+        weights: float array (L, H, R, C) in [0, 1], of L layers and H heads; row r is what token r looked at.
+        rows, columns: lists of R and C str, the tokens that look and those that are looked at.
+        row_title, column_title: str.
+        row_segments, column_segments: lists of int or None; tokens of segment 1 are marked as the second text.
+    """
+
+    name: str
+    weights: np.ndarray
+    rows: list
+    columns: list
+    row_title: str = "looks"
+    column_title: str = "is looked at"
+    row_segments: list | None = None
+    column_segments: list | None = None
+
+    def as_json(self):
+        """A dict of JSON types; weights are rounded to 1/255 and written as base64, layer by layer.
+
+        Raises:
+            ValueError: if the shape does not fit to the tokens, or a weight is not in [0, 1].
+        """
+        shape = np.shape(self.weights)
+        if len(shape) != 4 or shape[2:] != (len(self.rows), len(self.columns)):
+            expected = f"(layers, heads, {len(self.rows)}, {len(self.columns)})"
+            raise ValueError(f"`weights` must have the shape {expected}. Received: weights.shape={shape}")
+        if not (np.min(self.weights, initial=0) >= 0 and np.max(self.weights, initial=0) <= 1 + 1e-3):
+            raise ValueError("`weights` must lie in [0, 1]. Received: others, or NaN")
+        small = np.rint(255 * np.clip(self.weights, 0, 1)).astype("uint8")
+        described = {name: value for name, value in self._asdict().items() if name != "weights"}
+        return {
+            **described,
+            "layers": shape[0],
+            "heads": shape[1],
+            "weights": base64.b64encode(small.tobytes()).decode(),
+        }
+
+
+def attention_page(answers, title, note="", decision=(), kept=None):
+    """Makes the page.
+
+    Args:
+        answers: list of (name, list of AttentionMap), such as the hypotheses of a translation.
+        title: str, the text that was read.
+        note: str, shown below.
+        decision: list of (label, probability), shown as bars.
+        kept: what is marked at first, ("row" or "column", number of a token), or None.
+
+    Returns:
+        str, a whole HTML document.
+
+    Raises:
+        ValueError: see `AttentionMap.as_json`.
+        UserError: if there is nothing to show.
+
+    Source: the lines are those of BertViz (Vig 2019), https://arxiv.org/abs/1906.05714, drawn anew.
+    """
+    if not answers or not all(maps for _, maps in answers):
+        raise UserError("There is nothing to show: the model has no attention, or the text no token.")
+    data = {
+        "title": title,
+        "note": note,
+        "decision": list(decision),
+        "kept": kept,
+        "answers": [{"name": name, "maps": [one.as_json() for one in maps]} for name, maps in answers],
+    }
+    # Within a script element only "<" could end it; a lone surrogate could not be written.
+    text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
+    template = files("keras_attention.visualize").joinpath("attention_page.html").read_text(encoding="utf-8")
+    before, after = template.split(PLACE)
+    return before + text + after
+
+
+class AttentionView(NamedTuple):
+    """A page; the last value of a notebook's cell is shown in the notebook."""
+
+    html: str
+
+    def _repr_html_(self):
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 50rem; border: 0"></iframe>'
+
+    def save(self, path):
+        """Writes the page as a file, whole or not at all.
+
+        Raises:
+            UserError: if `path` does not end with .html, or nothing can be written there.
+        """
+        _write(self.html, check_page_path(path))
+
+
+def check_page_path(path):
+    """Returns the Path of a page that could be written; raises UserError for one that could not."""
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"The name of a page must end with .html. Received: {str(path)!r}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(
+            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}"
+        )
+    return path
+
+
+def _write(page, path):
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.stem[:50]}-", suffix=".html", dir=path.parent)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

@@ -1,0 +1,83 @@
+"""The page: what it holds, what it refuses; tests/zoo/test_attention_view.py has models look at texts."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+
+from keras_attention.errors import UserError
+from keras_attention.visualize.attention_page import AttentionMap, AttentionView, attention_page
+
+ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
+
+
+def one_map(layers=2, heads=3):
+    weights = np.random.default_rng(5).random((layers, heads, len(ROWS), len(COLUMNS)))
+    return AttentionMap("reading", weights / weights.sum(axis=-1, keepdims=True), ROWS, COLUMNS)
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_holds_every_weight_and_token():
+    one = one_map()
+    data = data_of(attention_page([("first", [one])], "A </script> dog", "note", [("good", 0.75)], ("row", 1)))
+    assert (data["title"], data["note"], data["decision"], data["kept"]) == (
+        "A </script> dog",
+        "note",
+        [["good", 0.75]],
+        ["row", 1],
+    )
+    (answer,) = data["answers"]
+    stored = answer["maps"][0]
+    assert (stored["rows"], stored["columns"], stored["layers"], stored["heads"]) == (ROWS, COLUMNS, 2, 3)
+    weights = np.frombuffer(base64.b64decode(stored["weights"]), "uint8").reshape(one.weights.shape) / 255
+    np.testing.assert_allclose(weights, one.weights, atol=0.5 / 255)
+
+
+def test_needs_no_network_and_cannot_be_broken_out_of():
+    page = attention_page([("<img src=x onerror=alert(1)>", [one_map()])], "<b>")
+    assert page.count("</script>") == 2
+    assert "<img" not in page
+    assert not re.search(
+        r"""(src|href)\s*=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", page.split('id="data"')[0]
+    )
+    assert "default-src 'none'" in page
+
+
+def test_thirty_tokens_of_a_large_bert_stay_small():
+    weights = np.full((12, 12, 30, 30), 1 / 30)
+    tokens = [f"token{i}" for i in range(30)]
+    assert len(attention_page([("", [AttentionMap("all", weights, tokens, tokens)])], "x").encode()) < 1_000_000
+
+
+def test_a_notebook_shows_it():
+    view = AttentionView(attention_page([("", [one_map()])], 'a "quoted" text'))
+    shown = view._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert shown.count('"') == 4
+
+
+def test_a_file_is_written_whole(tmp_path):
+    view = AttentionView(attention_page([("", [one_map()])], "x"))
+    view.save(tmp_path / "view.html")
+    assert (tmp_path / "view.html").read_text(encoding="utf-8") == view.html
+    assert [path.name for path in tmp_path.iterdir()] == ["view.html"]
+    for path, message in (("view.png", "end with .html"), ("no/view.html", "does not exist")):
+        with pytest.raises(UserError, match=message):
+            view.save(tmp_path / path)
+
+
+def test_refuses():
+    one = one_map()
+    with pytest.raises(ValueError, match=r"\(layers, heads, 3, 5\). Received: weights.shape=\(3, 3, 5\)"):
+        attention_page([("", [one._replace(weights=one.weights[0])])], "x")
+    with pytest.raises(ValueError, match="must lie in"):
+        attention_page([("", [one._replace(weights=one.weights * np.nan)])], "x")
+    with pytest.raises(ValueError, match="must lie in"):
+        attention_page([("", [one._replace(weights=one.weights - 1)])], "x")
+    with pytest.raises(UserError, match="nothing to show"):
+        attention_page([], "x")
