@@ -57,7 +57,9 @@ def run(site, folder, *arguments):
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_package_and_zoo(checkout, wheel):
-    files = {path.relative_to(checkout).as_posix() for path in (checkout / "keras_attention").rglob("*.py")}
+    code = [path for path in (checkout / "keras_attention").rglob("*") if path.suffix in (".py", ".html")]
+    files = {path.relative_to(checkout).as_posix() for path in code}
+    assert "keras_attention/visualize/attention_page.html" in files
     zoo = [path for path in (checkout / "saved_models").rglob("*") if path.is_file()]
     files |= {f"keras_attention/{path.relative_to(checkout).as_posix()}" for path in zoo}
     assert "keras_attention/saved_models/tiny/source_tokenizer/tokenizer.model" in files
