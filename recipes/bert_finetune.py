@@ -105,6 +105,7 @@ def main(arguments=None):
         validation,
         config.start,
         settings,
+        test=test,
         separator=config.separator,
         validation_share=config.validation_share,
         checkpoint_dir=unfinished,

@@ -43,6 +43,7 @@ def finetune(arguments):
         read.get("validation"),
         arguments.start,
         settings,
+        test=read.get("test"),
         task=arguments.task,
         separator=arguments.separator,
         validation_share=arguments.validation_split,

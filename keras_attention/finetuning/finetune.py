@@ -43,7 +43,17 @@ class Finetuned(NamedTuple):
 
 
 def finetune_classifier(
-    examples, validation, start, settings, *, task=None, separator=None, validation_share=0.1, say=print, **running
+    examples,
+    validation,
+    start,
+    settings,
+    *,
+    test=None,
+    task=None,
+    separator=None,
+    validation_share=0.1,
+    say=print,
+    **running,
 ):
     """Trains a classifier and keeps the weights of its best epoch.
 
@@ -52,6 +62,7 @@ def finetune_classifier(
         validation: Examples to choose the epoch by, or None: a share of `examples` is held out.
         start: str or Path, the entry to start from, or "none".
         settings: FinetuneSettings.
+        test: Examples that will be asked later, or None; a label that none of them may have is told of at once.
         task: str or None, see `label_task.find_task`; None finds it.
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used where `validation` is None.
@@ -62,7 +73,8 @@ def finetune_classifier(
         Finetuned.
 
     Raises:
-        UserError: if the labels make no task, a label of `validation` is unknown, or `start` cannot be used.
+        UserError: if the labels make no task, a label of `validation` or `test` is unknown, only some of them are
+            pairs, or `start` cannot be used.
     """
     task = find_task(examples.labels, task=task, separator=separator)
     say(f"Task: {task.kind} ({task.because})")
@@ -71,14 +83,13 @@ def finetune_classifier(
         texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
         kept, held = split_validation(examples.labels, validation_share, settings.seed, texts=texts)
         examples, validation = examples.some(kept), examples.some(held)
-    if (examples.texts_b is None) != (validation.texts_b is None):
-        raise UserError("Rows to train on and rows to validate with must both be pairs, or both single texts.")
+    _check_same_columns(examples, validation, test)
+    targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples))
     rows = _rows(classifier, examples, "train", say)
     validation_rows = _rows(classifier, validation, "validation", say)
-    targets, validation_targets = examples.targets(task), validation.targets(task)
     center, spread = _standard(targets, task)
     batches = ClassificationBatches(
         rows, (targets - center) / spread if task.kind == "regression" else targets,
@@ -90,13 +101,6 @@ def finetune_classifier(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
 
-    def validate(_):
-        logits = np.stack([logits for (logits,) in classifier.compiled.run(validation_rows)])
-        threshold = measures.best_threshold(validation_targets, logits, task)
-        found = measures.predictions(logits * spread + center, task, threshold)
-        name, value = next(iter(measures.scores(validation_targets, found, task).items()))
-        return {"val_score": value, f"val_{name}": value}
-
     result = train(
         model,
         make_optimizer(model, rate, settings, epochs * len(batches.epoch(0))),
@@ -104,7 +108,7 @@ def finetune_classifier(
         epochs=epochs,
         loss=_loss(task, targets, settings),
         clip_norm=1.0,
-        validate=validate,
+        validate=_validator(classifier, task, validation_rows, validation_targets, spread, center),
         monitor="val_score",
         mode="max",
         patience=settings.patience,
@@ -167,6 +171,25 @@ def _standard(targets, task):
     if task.kind != "regression":
         return 0.0, 1.0
     return float(np.mean(targets)), float(np.std(targets)) or 1.0
+
+
+def _check_same_columns(examples, *others):
+    """Raises UserError if some examples are pairs and others are single texts."""
+    for other in others:
+        if other is not None and (other.texts_b is None) != (examples.texts_b is None):
+            raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
+
+
+def _validator(classifier, task, rows, targets, spread, center):
+    """A callable for `train`: the main score on the rows, of a multilabel task at its best threshold."""
+
+    def validate(_):
+        logits = np.stack([logits for (logits,) in classifier.compiled.run(rows)]) * spread + center
+        found = measures.predictions(logits, task, measures.best_threshold(targets, logits, task))
+        name, value = next(iter(measures.scores(targets, found, task).items()))
+        return {"val_score": value, f"val_{name}": value}
+
+    return validate
 
 
 def _rescale_output(dense, spread, center):

@@ -92,6 +92,15 @@ def test_from_lists_in_python(tmp_path):
         keras_attention.finetune(data.texts, labels, epoch=3)
 
 
+def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
+    data, settings = examples("binary", 30), FinetuneSettings(**QUICK)
+    strange = Examples(["a text"], ["maybe"], lines=[7], where="test.csv")
+    with pytest.raises(UserError, match="test.csv.*7.*maybe"):
+        finetune_classifier(data, None, "none", settings, test=strange, **QUIET)
+    with pytest.raises(UserError, match="must both hold pairs"):
+        finetune_classifier(data, None, "none", settings, test=strange._replace(texts_b=["b"]), **QUIET)
+
+
 def test_weights_of_rare_labels():
     task = find_task(["a", "a", "a", "b"])
     assert class_weights(np.array([0, 0, 0, 1]), task) == pytest.approx([4 / 6, 2.0])
