@@ -1,0 +1,42 @@
+"""The benchmarks run, at sizes that take seconds; what they measure is for whoever starts them to read."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def lines_of(script, *arguments):
+    command = [sys.executable, BENCHMARKS / script, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(BENCHMARKS.parent), *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "package"), [("keras-hub", "keras_hub"), ("PyTorch", "torch"), ("Marian", "transformers")]
+)
+def test_training_beside_another_engine(engine, package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    sizes = ("--width", 12, "--heads", 3, "--layers", 1, "--vocabulary", 29, "--batch", 5, "--length", 7)
+    found = lines_of("train_speed.py", *sizes, "--rounds", 1, "--engines", "ours", engine)
+    assert [line.split(":")[0] for line in found] == ["ours", engine]
+    assert all(re.search(r": [\d,]+ tokens/s, .* ours is [\d.]+ times as fast$", line) for line in found)
+
+
+@pytest.mark.slow
+def test_attention_beside_that_of_keras():
+    forward, backward = lines_of("attention_memory.py", "--lengths", 31, "--rounds", 1)
+    assert forward.startswith("n 31: ours")
+    assert backward.startswith("n 31, with gradients: ours")
+    for line in (forward, backward):
+        assert re.search(r"; Keras [\d.]+ ms, -?\d+ MB: [\d.]+ times the time", line)
