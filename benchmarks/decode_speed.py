@@ -140,8 +140,8 @@ def prepare(name, untrained, texts, temporary):
         write_untrained(temporary / "entry", texts)
     else:
         (temporary / "entry").symlink_to(Path(find_entry(name)).resolve())
-    _, model, tokenizer, _ = load_entry((temporary / "entry").resolve())
-    write_ctranslate2(model, tokenizer, temporary / "ctranslate2")
+    _, model, tokenizers = load_entry((temporary / "entry").resolve())
+    write_ctranslate2(model, tokenizers["source"], temporary / "ctranslate2")
 
 
 def write_untrained(folder, texts):
@@ -158,10 +158,10 @@ def write_untrained(folder, texts):
     model.build()
     metrics = dict.fromkeys(REQUIRED, "none") | dict.fromkeys(("data", "seeds", "scores", "limits", "examples"), [])
     metrics |= {"minutes": 0.0, "parameters": model.count_params()}
-    languages = {"source_language": "en", "target_language": "none"}
     # The same length for both engines, since random weights end nowhere.
     decoding = {"max_length": 16, "length_ratio": 0.0, "length_offset": 16}
-    write_entry(folder, model, tokenizer, tokenizer, metrics=metrics, decoding=decoding, **languages)
+    about = {"source_language": "en", "target_language": "none", "decoding": decoding}
+    write_entry(folder, model, {"source": tokenizer, "target": tokenizer}, about=about, metrics=metrics)
 
 
 def measure(arguments, folder, texts):
