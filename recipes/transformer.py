@@ -71,6 +71,7 @@ class Config:
         "all", "none, target (output = target embedding) or all (source too)", CHOICES["tie_embeddings"]
     )
     dropout: float = setting(0.3, "share of units dropped")
+    attention_dropout: float = setting(0.0, "share of attention weights dropped")
     # Training
     epochs: int = setting(120, "passes over the training pairs")
     tokens_per_batch: int = setting(8192, "tokens of a batch, padding included, on the longer side")

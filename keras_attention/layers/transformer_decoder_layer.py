@@ -21,10 +21,11 @@ class TransformerDecoderLayer(keras.layers.Layer):
     Args:
         intermediate_dim: int > 0. Inner width of the feed-forward network (d_ff in the paper).
         num_heads: int > 0, a divisor of the width D of the inputs.
-        dropout: float in [0, 1), on attention weights and on what each part adds.
+        dropout: float in [0, 1), on what each part adds.
         activation: str or callable, of the feed-forward network.
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
+        attention_dropout: float in [0, 1), on attention weights; None: as `dropout`.
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
@@ -64,12 +65,14 @@ class TransformerDecoderLayer(keras.layers.Layer):
         activation="relu",
         layer_norm_epsilon=1e-5,
         normalize_first=False,
+        attention_dropout=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.intermediate_dim = positive(intermediate_dim, "intermediate_dim")
         self.num_heads = positive(num_heads, "num_heads")
         self.dropout = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
@@ -82,12 +85,14 @@ class TransformerDecoderLayer(keras.layers.Layer):
             return layer
 
         width = decoder_sequence_shape[-1]
-        self.self_attention = attention_for(width, self.num_heads, self.dropout, self.dtype_policy, "self")
+        self.self_attention = attention_for(width, self.num_heads, self.attention_dropout, self.dtype_policy, "self")
         self.self_attention.build(decoder_sequence_shape, decoder_sequence_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = attention_for(width, self.num_heads, self.dropout, self.dtype_policy, "cross")
+            self.cross_attention = attention_for(
+                width, self.num_heads, self.attention_dropout, self.dtype_policy, "cross"
+            )
             self.cross_attention.build(decoder_sequence_shape, encoder_sequence_shape)
             self.cross_attention_norm = norm("cross_attention_norm")
         self.feed_forward = FeedForward(
@@ -176,6 +181,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
             "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,

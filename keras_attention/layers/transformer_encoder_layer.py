@@ -18,10 +18,11 @@ class TransformerEncoderLayer(keras.layers.Layer):
     Args:
         intermediate_dim: int > 0. Inner width of the feed-forward network (d_ff in the paper).
         num_heads: int > 0, a divisor of the width D of the inputs.
-        dropout: float in [0, 1), on attention weights and on what either part adds.
+        dropout: float in [0, 1), on what either part adds.
         activation: str or callable, of the feed-forward network.
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
+        attention_dropout: float in [0, 1), on attention weights; None: as `dropout`.
         kernel_initializer: how the kernels start, or None for Glorot & Bengio (2010).
 
     Call arguments:
@@ -53,6 +54,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         activation="relu",
         layer_norm_epsilon=1e-5,
         normalize_first=False,
+        attention_dropout=None,
         kernel_initializer=None,
         **kwargs,
     ):
@@ -60,6 +62,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         self.intermediate_dim = positive(intermediate_dim, "intermediate_dim")
         self.num_heads = positive(num_heads, "num_heads")
         self.dropout = dropout
+        self.attention_dropout = dropout if attention_dropout is None else attention_dropout
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
@@ -72,7 +75,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
 
         start = self.kernel_initializer
         self.self_attention = attention_for(
-            input_shape[-1], self.num_heads, self.dropout, self.dtype_policy, "self", start
+            input_shape[-1], self.num_heads, self.attention_dropout, self.dtype_policy, "self", start
         )
         self.self_attention.build(input_shape, input_shape)
         self.self_attention_norm = norm("self_attention_norm")
@@ -114,6 +117,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
             "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,

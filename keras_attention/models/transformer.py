@@ -28,12 +28,13 @@ class Transformer(keras.Model):
         intermediate_dim: int > 0 (d_ff in the paper).
         num_heads: int > 0 (h in the paper).
         num_encoder_layers, num_decoder_layers: int > 0 (N in the paper).
-        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
+        dropout: float in [0, 1), on embeddings and on what each part of a layer adds.
         activation: str, of the feed-forward networks.
         normalize_first: bool. Pre-norm, with a last norm behind encoder and decoder, instead of post-norm.
         positions: "sinusoidal" or "learned".
         max_length: int > 0, tokens. The longest sequence there are learned positions for.
         tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
+        attention_dropout: float in [0, 1), on attention weights.
 
     Call arguments:
         inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
@@ -48,7 +49,7 @@ class Transformer(keras.Model):
         ValueError: if an argument is out of range or two do not fit together.
 
     Source: Vaswani et al. (2017), section 3, https://arxiv.org/abs/1706.03762. Differences: dropout on attention
-    weights as in the authors' code; see `TransformerEncoderLayer` for pre-norm.
+    weights, which only the authors' code has; see `TransformerEncoderLayer` for pre-norm.
 
     Example:
         model = Transformer(8000, 8000, hidden_dim=128, intermediate_dim=256, num_heads=4)
@@ -70,6 +71,7 @@ class Transformer(keras.Model):
         positions="sinusoidal",
         max_length=512,
         tie_embeddings="all",
+        attention_dropout=0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -97,7 +99,8 @@ class Transformer(keras.Model):
             self.source_embedding = embedding(source_vocabulary_size, "source_embedding")
         self.source_position = position("source_position")
         self.target_position = position("target_position")
-        inside = {"dropout": dropout, "activation": activation, "normalize_first": normalize_first}
+        inside = {"dropout": dropout, "attention_dropout": attention_dropout}
+        inside |= {"activation": activation, "normalize_first": normalize_first}
         self.encoder_layers = [
             layer(TransformerEncoderLayer, intermediate_dim, num_heads, **inside, name=f"encoder_{i}")
             for i in range(num_encoder_layers)

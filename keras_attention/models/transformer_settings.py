@@ -15,7 +15,7 @@ CHOICES = {
     "positions": ("sinusoidal", "learned"),
     "tie_embeddings": ("none", "target", "all"),
 }
-SETTINGS = (*SIZES, *CHOICES, "normalize_first", "dropout")
+SETTINGS = (*SIZES, *CHOICES, "normalize_first", "dropout", "attention_dropout")
 
 
 def _preset(num_layers, hidden_dim, intermediate_dim, num_heads, dropout):
@@ -47,8 +47,9 @@ def check_settings(**settings):
         raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
     if width % 2 and settings["positions"] == "sinusoidal":
         raise ValueError(f"Sinusoidal positions need an even `hidden_dim`. Received: hidden_dim={width}")
-    if not 0 <= settings["dropout"] < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={settings['dropout']}")
+    for name in ("dropout", "attention_dropout"):
+        if not 0 <= settings[name] < 1:
+            raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={settings[name]}")
     sizes = settings["source_vocabulary_size"], settings["target_vocabulary_size"]
     if settings["tie_embeddings"] == "all" and sizes[0] != sizes[1]:
         raise ValueError(

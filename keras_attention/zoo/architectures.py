@@ -40,6 +40,7 @@ ARCHITECTURES = {
         "num_encoder_layers": whole(1, 64),
         "num_decoder_layers": whole(1, 64),
         "dropout": number(0, 0.99),
+        "attention_dropout": number(0, 0.99),
         "activation": choice("relu", "gelu", "silu"),
         "normalize_first": TRUTH,
         "positions": choice("sinusoidal", "learned"),

@@ -111,6 +111,7 @@ TRANSFORMER = {
     "num_encoder_layers": 2,
     "num_decoder_layers": 1,
     "dropout": 0.1,
+    "attention_dropout": 0.0,
     "activation": "relu",
     "normalize_first": True,
     "positions": "learned",
