@@ -4,6 +4,7 @@ import argparse
 
 
 def add_command(commands, name, module, function, help_text):
+    """A command that calls `function` of `commands/module.py` with its arguments; returns its parser."""
     command = commands.add_parser(name, help=help_text, description=help_text)
     command.add_argument("--json", action="store_true", help="machine-readable output")
     command.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -6,6 +6,7 @@ from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, AttentionView, attention_page
 from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.texts import check_texts
 
 READ, WRITTEN = "read", "written"
 
@@ -28,13 +29,14 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
     """
     if not translator.has_attention:
         raise UserError("This model has no attention, so there is nothing to show.")
-    best = translator.hypotheses(text, n_best=n_best, **search)[0]
-    (source_ids,), _ = translator.encode([text], translator.decoding["max_source_length"])
-    if target is not None:
+    check_texts([text] if target is None else [text, target])
+    if target is None:
+        best = translator.hypotheses(text, n_best=n_best, **search)[0]
+        written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
+    else:
         (ids,) = translator.target_tokenizer.encode([target])
         written = [(target, np.append(ids, END_ID))]
-    else:
-        written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
+    (source_ids,), _ = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
     note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
     return AttentionView(attention_page(answers, text, note))
