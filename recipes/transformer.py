@@ -6,8 +6,9 @@
     python recipes/transformer.py --smoke              # a few steps, end to end
 
 Results on two cores, seed 1: dates 99.97 % of 10,000 in 3.0 minutes, 41,000 target tokens/s beside another training.
-The settings for sentences are those of Wu et al. (2021) for Multi30k; nothing is trained with them yet. Where there is
-a GPU with JAX and no TensorFlow, give the same flags three times:
+Multi30k, English to German, in 36 minutes: BLEU A 40.02, B 39.74 on test2016, by the flags in the card of
+transformer_tiny_multi30k_en_de; the defaults are those of Wu et al. (2021), whose large batches want hours. Where there
+is a GPU with JAX and no TensorFlow, give the same flags three times:
 
     python recipes/transformer.py ... --encode_to pairs.npz                          # here: texts become arrays
     KERAS_BACKEND=jax python recipes/transformer.py ... --encoded pairs.npz --out trained      # there
