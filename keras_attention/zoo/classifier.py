@@ -35,9 +35,6 @@ class Classifier:
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text or pair with [CLS] and [SEP]; the rest is left out, with a warning.
         task: dict, see `schema.TASK`.
-
-    Example:
-        keras_attention.load("runs/bert_finetune").classify(["A joy from start to end."])
     """
 
     def __init__(self, model, tokenizer, max_tokens, task):

@@ -72,9 +72,6 @@ class MaskFiller:
         model: BertMaskedLM, built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text with [CLS] and [SEP].
-
-    Example:
-        keras_attention.load("runs/bert_pretrain").fill_mask("The function returns a [MASK].", top_k=3)
     """
 
     def __init__(self, model, tokenizer, max_tokens):

@@ -31,9 +31,6 @@ class TextEncoder:
         model: BertEncoder, or a model with one as `encoder`; built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text with [CLS] and [SEP]; the rest is left out, with a warning.
-
-    Example:
-        keras_attention.load("runs/bert_pretrain").encode(["A dog runs.", "A cat sleeps."]).pooled
     """
 
     def __init__(self, model, tokenizer, max_tokens):

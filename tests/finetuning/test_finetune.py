@@ -97,8 +97,9 @@ def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
     strange = Examples(["a text"], ["maybe"], lines=[7], where="test.csv")
     with pytest.raises(UserError, match="test.csv.*7.*maybe"):
         finetune_classifier(data, None, "none", settings, test=strange, **QUIET)
+    pair = Examples(["a text"], ["good"], ["another"])
     with pytest.raises(UserError, match="must both hold pairs"):
-        finetune_classifier(data, None, "none", settings, test=strange._replace(texts_b=["b"]), **QUIET)
+        finetune_classifier(data, None, "none", settings, test=pair, **QUIET)
 
 
 def test_weights_of_rare_labels():
