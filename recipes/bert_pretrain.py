@@ -39,6 +39,9 @@ from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import LinearDecay
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
+from keras_attention.zoo.archive import check_free, load_entry
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.finding import find_entry
 
 
 @dataclass
@@ -65,7 +68,9 @@ class Config:
     normalize_first: bool = setting(True, "norm before each part instead of behind it")
     dropout: float = setting(0.0, "share of units dropped")
     # Training
+    start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
     epochs: int = setting(1, "passes over the texts")
+    parts: int = setting(1, "parts of a pass, with a validation at the end of each")
     rows_per_batch: int = setting(64, "rows of one update")
     learning_rate: float = setting(1e-3, "peak, AdamW; linear decay to 0")
     warmup_share: float = setting(0.05, "share of the updates until the peak")
@@ -88,16 +93,19 @@ class Config:
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
 SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
 SMOKE_DOCUMENTS = 100
-GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
-        "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
 
 
 def presets(config):
+    """The defaults that depend on other flags."""
     size = config.size or ("mini" if config.text and not config.smoke else "tiny")
-    return {"size": size} | BERT_PRESETS[size] | ({} if config.text else DOCSTRINGS) | (SMOKE if config.smoke else {})
+    chosen = {"size": size} | BERT_PRESETS[size] | ({} if config.text else DOCSTRINGS)
+    started = read_entry(find_entry(config.start_from)).config["model"] if config.start_from else {}
+    started = {name.replace("max_length", "max_tokens"): value for name, value in started.items()}
+    started = {name: value for name, value in started.items() if hasattr(config, name)}
+    return chosen | (SMOKE if config.smoke else {}) | started
 
 
-def load_rows(config):
+def load_rows(config, start):
     """The vocabulary, rows to train on, and rows to measure on."""
     if config.encoded:
         return load_encoded_prose(config.encoded)
@@ -108,7 +116,10 @@ def load_rows(config):
     else:
         every = max(2, round(1 / config.validation_share))
         documents, held_out = [text for i, text in enumerate(documents) if i % every], documents[::every]
-    tokenizer = WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
+    if start:
+        tokenizer = start.tokenizers["text"]
+    else:
+        tokenizer = WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
     ids = config.max_tokens, tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id
     return tokenizer, *(PackedRows.pack(tokenizer.encode(texts), *ids) for texts in (documents, held_out))
 
@@ -121,34 +132,11 @@ def make_optimizer(config, model, total_steps):
     return optimizer
 
 
-def finish(config, out, model, tokenizer, scores, result, facts):
-    """Writes the entry, with what the model puts into a few gaps."""
-    from keras_attention.zoo.archive import write_entry
-    from keras_attention.zoo.mask_filler import MaskFiller
-
-    filler = MaskFiller(model, tokenizer, config.max_tokens)
-    outputs = [best.text for best, *_ in filler.fill_mask(list(GAPS), top_k=1)]
-    names = [Path(name).name for name in config.text] or ["docstrings of the Python standard library"]
-    terms = "as their owners say" if config.text else "Python Software Foundation License"
-    told = {"set": "validation", "signature": f"{config.mask_rate:.0%} masked, seed 0"}
-    tokens = sum(entry["tokens"] for entry in result.history)
-    metrics = {
-        "description": f"A BERT of {config.num_layers} layers that guesses hidden words; it has guessed {tokens:,.0f}.",
-        "data": [{"name": ", ".join(names), "terms": terms, "link": ""}],
-        **facts,
-        "minutes": result.seconds / 60,
-        "seeds": [config.seed],
-        "parameters": model.count_params(),
-        "scores": [{**told, "metric": f"masked {name}", "value": value} for name, value in scores.items()],
-        "limits": ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."],
-        "examples": [{"source": s, "output": o} for s, o in zip(GAPS, outputs, strict=True)],
-        "training": asdict(config) | {"text": names, "out": out.name, "history": result.history},
-    }
-    given = {"about": {"language": config.language, "max_tokens": config.max_tokens}, "metrics": metrics}
-    dtype = "float16" if config.half_precision else "float32"
-    write_entry(out, model, {"text": tokenizer}, **given, weights_dtype=dtype, overwrite=True)
-    for source, output in zip(GAPS, outputs, strict=True):
-        print(f"{source}  ->  {output}")
+def make_model(config, tokenizer):
+    sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
+    model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
+    model.build()
+    return model
 
 
 def main(arguments=None):
@@ -157,21 +145,19 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     out = Path(config.out + "_smoke" * config.smoke)
-    tokenizer, rows, validation_rows = load_rows(config)
+    start = load_entry(find_entry(config.start_from)) if config.start_from else None
+    tokenizer, rows, validation_rows = load_rows(config, start)
     if config.encode_to:
         save_encoded_prose(config.encode_to, tokenizer, rows, validation_rows)
         return
     masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
-    batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed)
-    sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
-    model.build()
-    here, validate = keras.backend.backend() == "tensorflow", None
-    total_steps = min(config.epochs * len(batches.epoch(0)), config.max_steps or sys.maxsize)
+    batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed, parts=config.parts)
+    model = start.model if start else make_model(config, tokenizer)
+    here, validate, epochs = keras.backend.backend() == "tensorflow", None, config.epochs * config.parts
+    total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
     print(f"{len(rows):,} rows of text, {model.count_params():,} parameters, {total_steps:,} updates")
     if here:
         from keras_attention.training.masked_lm_scores import MaskedLMScores
-        from keras_attention.zoo.archive import check_free
 
         check_free(out, overwrite=True)
         validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
@@ -183,13 +169,19 @@ def main(arguments=None):
     if config.weights:
         result, facts = load_trained(config.weights, model)
     else:
-        kept = {name: getattr(config, name) for name in ("epochs", "max_steps", "clip_norm", "resume", "jit_compile")}
-        kept |= {"checkpoint_dir": unfinished, "validate": validate, "monitor": "val_loss"}
+        kept = {name: getattr(config, name) for name in ("max_steps", "clip_norm", "resume", "jit_compile")}
+        kept |= {"epochs": epochs, "checkpoint_dir": unfinished, "validate": validate, "monitor": "val_loss"}
         result = train(model, make_optimizer(config, model, total_steps), batches, **kept)
     if here:
+        from keras_attention.zoo.pretrained import write_pretrained
+
         scores = scores_of(validation)
         print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
-        finish(config, out, model, tokenizer, scores, result, facts)
+        names = {name: [Path(path).name for path in getattr(config, name)] for name in ("text", "validation")}
+        told = {"settings": asdict(config) | names | {"out": out.name}, "result": result, "facts": facts}
+        filled = write_pretrained(out, model, tokenizer, scores=scores, **told, start=start and start.entry)
+        for gap, text in filled:
+            print(f"{gap}  ->  {text}")
     else:
         save_trained(out, model, result, facts)
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -88,6 +88,10 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert "  ->  " in out
     (filling, *_) = ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
     assert filling.text.startswith("This ")
+    more = ("--smoke", "--parts=2", "--start_from=runs/bert_pretrain_smoke", "--out=runs/more")
+    assert run(BERT["bert_pretrain"], *more)[0] == 0
+    metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["command"].count("bert_pretrain.py") == 2
     start = "--start=runs/bert_pretrain_smoke"
     code, out, _ = run(BERT["bert_finetune"], "--smoke", start)
     assert code == 0

@@ -26,6 +26,8 @@ class MaskedLMBatches:
         whole_words: bool. Choose words with all their pieces. Words are drawn one after the other, and left out where
             they have more pieces than may still be chosen.
         seed: int >= 0.
+        parts: int > 0. An epoch is one of so many equal parts of a pass over the rows, so that a long pass can be
+            looked at on its way.
 
     Attributes:
         num_masked: int, P.
@@ -37,7 +39,7 @@ class MaskedLMBatches:
     it. Differences: [UNK] is never chosen, and the rounding.
     """
 
-    def __init__(self, rows, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0):
+    def __init__(self, rows, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0, parts=1):
         if rows_per_batch < 1:
             raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
         if not 0.0 < mask_rate < 1.0:
@@ -46,6 +48,8 @@ class MaskedLMBatches:
             raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
         if not len(rows):
             raise ValueError("`rows` must have one row at least.")
+        if not 0 < parts <= -(-len(rows) // rows_per_batch):
+            raise ValueError(f"`parts` must be positive, and at most the number of batches. Received: parts={parts}")
         self.is_continuation = tokenizer.is_continuation
         if rows.token_ids.min() < 0 or rows.token_ids.max() >= len(self.is_continuation):
             raise ValueError(
@@ -57,6 +61,7 @@ class MaskedLMBatches:
         self.mask_rate = mask_rate
         self.whole_words = whole_words
         self.seed = seed
+        self.parts = parts
         self.pad_id, self.mask_id = tokenizer.pad_id, tokenizer.mask_id
         self.is_special = np.zeros(len(self.is_continuation), bool)
         names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
@@ -66,10 +71,11 @@ class MaskedLMBatches:
 
     def epoch(self, epoch):
         """Returns the MaskedLMEpoch of epoch number `epoch` (int >= 0)."""
-        order = np.argsort(np.random.PCG64([self.seed, epoch]).random_raw(len(self.rows)), kind="stable")
+        number, part = divmod(epoch, self.parts)
+        order = np.argsort(np.random.PCG64([self.seed, number]).random_raw(len(self.rows)), kind="stable")
         filled = np.full(-(-len(order) // self.rows_per_batch) * self.rows_per_batch, FILLER)
         filled[: len(order)] = order
-        return MaskedLMEpoch(self, epoch, filled.reshape(-1, self.rows_per_batch))
+        return MaskedLMEpoch(self, epoch, np.array_split(filled.reshape(-1, self.rows_per_batch), self.parts)[part])
 
 
 class MaskedLMEpoch:

@@ -12,12 +12,14 @@ MAX_WORDS = 100_000  # different ones, the most frequent; rarer words change few
 MAX_PIECE_CHARACTERS = 50
 SLACK = 0.05  # the library may learn so much more than is asked for; the rarest pieces go
 CHUNK_TEXTS = 10_000
+ENOUGH_CHARACTERS = 20_000_000  # of more text every second, third, ... is looked at
 
 
 def learn_pieces(texts, vocabulary_size, lowercase):
     """Learns a vocabulary of WordPiece.
 
-    The most frequent characters are kept: 1,000 of them, or as many as fill half of a small vocabulary.
+    Of more than 20 million characters an even share of the texts is looked at. The most frequent characters are kept:
+    1,000 of them, or as many as fill half of a small vocabulary.
 
     Args:
         texts: iterable of str.
@@ -36,7 +38,9 @@ def learn_pieces(texts, vocabulary_size, lowercase):
     room = vocabulary_size - len(SPECIALS)
     if room < 2:
         raise ValueError(f"`vocabulary_size` must be at least 7. Received: vocabulary_size={vocabulary_size}")
-    counts = count_words(texts, lowercase)
+    texts = list(texts)
+    step = -(-sum(map(len, texts)) // ENOUGH_CHARACTERS) or 1
+    counts = count_words(texts[::step], lowercase)
     if not counts:
         raise UserError("There is no text to learn a vocabulary from: every line is empty.")
     characters = Counter()

@@ -93,6 +93,16 @@ def test_rows_are_all_there_once_and_nothing_but_the_masks_is_changed(whole_word
     assert set(seen) == originals
 
 
+def test_the_parts_of_a_pass_have_its_rows_once_in_its_order():
+    whole, parted = make_batches(), make_batches(parts=3)
+    for number in range(2):
+        parts = [batch for part in range(3) for batch in parted.epoch(3 * number + part)]
+        expected = whole.epoch(number)
+        assert len(parts) == len(expected)
+        for batch, other in zip(parts, expected, strict=True):
+            np.testing.assert_array_equal(restored(batch), restored(other))
+
+
 def test_no_special_place_is_chosen_and_positions_rise():
     for batch in make_batches(mask_rate=0.97).epoch(0):
         assert not np.isin(batch["labels"], SPECIALS[1:]).any()
@@ -175,7 +185,7 @@ def test_past_the_end_is_an_index_error():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("rows_per_batch", 0), ("mask_rate", 0.0), ("mask_rate", 1.0), ("seed", -1)]
+    ("name", "value"), [("rows_per_batch", 0), ("mask_rate", 0.0), ("mask_rate", 1.0), ("seed", -1), ("parts", 0)]
 )
 def test_wrong_arguments_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name}={value}"):

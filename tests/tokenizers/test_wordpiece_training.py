@@ -38,6 +38,15 @@ def test_words_are_counted_as_the_tokenizer_parts_them(monkeypatch):
     assert counts == Counter({"the": 5, ",": 1, "a": 1})
 
 
+def test_of_much_text_an_even_share_is_looked_at(monkeypatch):
+    texts = [word for _ in range(50) for word in ("seen", "skipped")]
+    assert "skipped" in learn_pieces(texts, 300, lowercase=True)
+    monkeypatch.setattr("keras_attention.tokenizers.wordpiece_training.ENOUGH_CHARACTERS", 300)
+    pieces = learn_pieces(texts, 300, lowercase=True)
+    assert "seen" in pieces
+    assert "skipped" not in pieces
+
+
 @pytest.mark.parametrize("texts", [[], ["", " \u200b"]])
 def test_no_text_is_an_error(texts):
     with pytest.raises(UserError, match="no text"):

@@ -1,0 +1,56 @@
+"""From the end of a pre-training to an entry: what the model puts into a few gaps, a card, written."""
+
+from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.mask_filler import MaskFiller
+
+GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
+        "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
+LIMITS = ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."]
+
+
+def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None):
+    """Writes a masked language model as an entry, in place of one that stands there.
+
+    Args:
+        folder: str or Path.
+        model: BertMaskedLM, built.
+        tokenizer: WordPieceTokenizer.
+        scores: dict of float, measured on the validation texts.
+        settings: dict of JSON types, the recipe's configuration; `text` has the names of the files that were read, none
+            for the docstrings of Python.
+        result: TrainResult.
+        facts: dict, see `training.run_facts`.
+        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
+            `facts`.
+
+    Returns:
+        List of (text with gaps, text filled).
+    """
+    filler = MaskFiller(model, tokenizer, settings["max_tokens"])
+    filled = [(gap, best.text) for gap, (best, *_) in zip(GAPS, filler.fill_mask(list(GAPS), top_k=1), strict=True)]
+    tokens = sum(entry["tokens"] for entry in result.history)
+    texts = settings["text"]
+    terms = "as their owners say" if texts else "Python Software Foundation License"
+    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
+    measured = ", ".join(settings["validation"]) or "validation"
+    told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
+    before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
+    metrics = {
+        "description": f"A BERT of {settings['num_layers']} layers that guesses hidden words; it has guessed "
+        f"{tokens:,.0f}.",
+        "data": [*before["data"], data],
+        **facts,
+        "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "commit": ", then ".join(filter(None, [before["commit"], facts["commit"]])),
+        "minutes": before["minutes"] + result.seconds / 60,
+        "seeds": [settings["seed"]],
+        "parameters": model.count_params(),
+        "scores": [{**told, "metric": f"masked {name}", "value": value} for name, value in scores.items()],
+        "limits": LIMITS,
+        "examples": [{"source": gap, "output": text} for gap, text in filled],
+        "training": {**settings, "history": result.history},
+    }
+    about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
+    dtype = "float16" if settings["half_precision"] else "float32"
+    write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, weights_dtype=dtype, overwrite=True)
+    return filled
