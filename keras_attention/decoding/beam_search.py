@@ -5,12 +5,15 @@
 At each step the continuations of a row's K live beams are ranked by log probability. Those of the best K that end are
 scored and frozen; the best K that do not end live on. A row stops at its maximum length, or as soon as no live beam
 could still beat the worst hypothesis kept: log probabilities only fall and the coverage term is at most 0, so that
-log P(beam) / lp(maximum length) bounds every score within a live beam's reach. With K = 1 there is no second best to go
-on with: the first END stops the row, and the answer is greedy search's.
+log P(beam) / lp(maximum length) bounds every score within a live beam's reach. With a length penalty that bound is far
+away, and `patience` stops a row sooner. With K = 1 there is no second best to go on with: the first END stops the row,
+and the answer is greedy search's.
 
 Source: Wu et al. (2016), section 7 and eq. 14, https://arxiv.org/abs/1609.08144. Unlike the paper, nothing is pruned by
-a margin below the best score: a row stops when the answer is certain.
+a margin below the best score. Kasai et al. (2022), https://arxiv.org/abs/2204.05424, for the patience.
 """
+
+import math
 
 from keras import ops
 
@@ -37,6 +40,7 @@ def beam_search(
     coverage_penalty=0.0,
     source_mask=None,
     n_best=1,
+    patience=None,
 ):
     """Searches with K beams per row and returns the `n_best` finished sequences of best score.
 
@@ -54,6 +58,8 @@ def beam_search(
         coverage_penalty: float >= 0, beta. Lowers the score of what leaves source positions unattended; needs
             `source_mask`, bool (B, S), True at real source positions.
         n_best: int in [1, beam_size].
+        patience: float > 0 or None. A row also stops as soon as `patience` * K hypotheses have ended, `n_best` at
+            least. None searches on until the answer is certain.
 
     Returns:
         `Hypotheses` with `n_best` per row. Ties go to the earlier beam, then to the lower token id.
@@ -61,10 +67,11 @@ def beam_search(
     Raises:
         ValueError: if an argument is out of range.
     """
-    _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask)
+    _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience)
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
     max_steps, limits = row_limits(batch_size, max_length, min_length, max_steps)
     penalties = Penalties(length_penalty, coverage_penalty, source_mask)
+    enough = None if patience is None else max(n_best, math.ceil(patience * beam_size))
     keep_attention = has_attention(state)
     first_rows = ops.arange(batch_size, dtype="int32")[:, None] * beam_size  # (B, 1)
 
@@ -74,7 +81,7 @@ def beam_search(
     def body(beams, state):
         logits, state = step(ops.reshape(beams.last_ids, (-1,)), state)
         state, attention = split_attention(state, keep_attention)
-        beams, parents = advance(beams, logits, attention, limits, penalties, never, end_id, min_length)
+        beams, parents = advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough)
         return beams, take_rows(state, ops.reshape(first_rows + parents, (-1,)))
 
     beams = first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties)
@@ -82,7 +89,7 @@ def beam_search(
     return best_hypotheses(beams, limits, pad_id)
 
 
-def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask):
+def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience):
     if beam_size < 1:
         raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
     if not 1 <= n_best <= beam_size:
@@ -91,5 +98,7 @@ def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask):
         raise ValueError(f"`length_penalty` must be at least 0. Received: length_penalty={length_penalty}")
     if not coverage_penalty >= 0:
         raise ValueError(f"`coverage_penalty` must be at least 0. Received: coverage_penalty={coverage_penalty}")
+    if patience is not None and not patience > 0:
+        raise ValueError(f"`patience` must be positive or None. Received: patience={patience}")
     if coverage_penalty and source_mask is None:
         raise ValueError("`source_mask` is needed with a coverage penalty. Received: source_mask=None")

@@ -22,6 +22,7 @@ class Beams(NamedTuple):
         log_probs: float32 (B, K), largest first, -infinity where no beam lives.
         scores: float32 (B, K), what each live beam would score if it were cut here.
         coverage: float32 (B, K, S), the attention summed over the steps.
+        ended: int32 (B,), how many hypotheses have ended.
         finished: `Hypotheses` of N, best first, score -infinity where there is none.
     """
 
@@ -32,6 +33,7 @@ class Beams(NamedTuple):
     log_probs: object
     scores: object
     coverage: object
+    ended: object
     finished: Hypotheses
 
 
@@ -48,6 +50,7 @@ def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penaltie
         log_probs=log_probs,
         scores=log_probs,
         coverage=ops.zeros((*shape, penalties.source_length), "float32"),
+        ended=ops.zeros((batch_size,), "int32"),
         finished=Hypotheses(
             token_ids=ops.full((*kept, max_steps), pad_id, "int32"),
             lengths=ops.zeros(kept, "int32"),
@@ -57,7 +60,7 @@ def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penaltie
     )
 
 
-def advance(beams, logits, attention, limits, penalties, never, end_id, min_length):
+def advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough=None):
     """Adds one token to each live beam and freezes the hypotheses that end.
 
     Args:
@@ -68,6 +71,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         penalties: `Penalties`.
         never: list of int, the ids never to generate.
         end_id, min_length: as in `beam_search`.
+        enough: int or None, how many ended hypotheses make a row done.
 
     Returns:
         The new `Beams`, and the int32 (B, K) old beam that each new one continues.
@@ -95,14 +99,17 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         ),
     )
     coverage = pick(coverage, parents)
+    count = beams.ended + ops.sum(ops.cast(ended > NOTHING, "int32"), axis=1)  # (B,)
+    done = _is_done(log_probs, finished.scores, length, limits, penalties)
     grown = Beams(
         index=length,
-        done=_is_done(log_probs, finished.scores, length, limits, penalties),
+        done=done if enough is None else ops.logical_or(done, count >= enough),
         last_ids=ids,
         token_ids=ops.where(here, ids[:, :, None], pick(beams.token_ids, parents)),
         log_probs=log_probs,
         scores=penalties.score(log_probs, length, coverage),
         coverage=coverage,
+        ended=count,
         finished=finished,
     )
     return _freeze_done(beams, grown), parents

@@ -117,6 +117,7 @@ class GraphTranslator(tf.Module):
             max_steps=max_steps,
             length_penalty=settings["length_penalty"],
             coverage_penalty=settings["coverage_penalty"],
+            patience=settings["patience"],
             source_mask=memory["mask"] if settings["coverage_penalty"] else None,
         )
         token_ids = found.token_ids[:, 0, : longest_of(found.lengths)]  # (n, T)

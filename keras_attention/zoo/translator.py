@@ -153,7 +153,7 @@ class Translator:
         for i, row in enumerate(rows):
             source_ids[i, : len(row)] = row
             limits[i] = answer_limit(len(row), settings)
-        names = ("beam_size", "length_penalty", "coverage_penalty")
+        names = ("beam_size", "length_penalty", "coverage_penalty", "patience")
         found = self.compiled.search(
             source_ids,
             limits,

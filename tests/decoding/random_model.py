@@ -78,8 +78,10 @@ def all_sequences(model, max_length, min_length=0, forbidden=()):
     return ended, list(itertools.product(allowed, repeat=max_length))
 
 
-def reference_beam_search(model, row, beam_size, max_length, min_length=0, forbidden=(), alpha=0.0, beta=0.0):
-    """Beam search with lists, without early stopping: all hypotheses, best first, those without END last."""
+def reference_beam_search(
+    model, row, beam_size, max_length, min_length=0, forbidden=(), alpha=0.0, beta=0.0, enough=math.inf
+):
+    """Beam search with lists, until `enough` hypotheses have ended: all of them, best first, those without END last."""
     live, finished = [()], []
     for length in range(1, max_length + 1):
         continuations = []
@@ -90,7 +92,7 @@ def reference_beam_search(model, row, beam_size, max_length, min_length=0, forbi
         continuations.sort()
         finished += [(*live[beam], END) for _, beam, token in continuations[:beam_size] if token == END]
         live = [(*live[beam], token) for _, beam, token in continuations if token != END][:beam_size]
-        if beam_size == 1 and finished:
+        if len(finished) >= (1 if beam_size == 1 else enough):
             break
 
     def best_first(hypotheses):

@@ -92,6 +92,17 @@ def test_a_small_beam_equals_the_same_algorithm_with_lists(seed, beam_size, n_be
         check_hypotheses(model, found, expected, row, alpha, beta)
 
 
+@pytest.mark.parametrize(("patience", "enough"), [(1.0, 5), (0.5, 3), (0.1, 2), (1.7, 9)])
+def test_patience_ends_a_row_when_enough_hypotheses_have_ended(patience, enough):
+    model = RandomModel(7, 13, source_length=3, seed=5)
+    options = {"beam_size": 5, "n_best": 2, "max_length": 13, "length_penalty": 2.0}
+    found, certain = search(model, patience=patience, **options), search(model, **options)
+    for row in range(7):
+        expected = reference_beam_search(model, row, 5, 13, alpha=2.0, enough=enough)[:2]
+        check_hypotheses(model, found, expected, row, alpha=2.0)
+    assert (found.scores < certain.scores).any() == (patience < 1.5)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_one_beam_is_greedy_search(alpha):
     model = RandomModel(17, 11, seed=1)
@@ -256,6 +267,7 @@ def test_states_may_be_nested():
         ({"length_penalty": -0.5}, "Received: length_penalty=-0.5"),
         ({"length_penalty": float("nan")}, "Received: length_penalty=nan"),
         ({"coverage_penalty": -2.0}, "Received: coverage_penalty=-2.0"),
+        ({"patience": 0}, "`patience` must be positive or None. Received: patience=0"),
         ({"coverage_penalty": 1.0, "source_mask": None}, "`source_mask` is needed"),
         ({"max_length": np.array([3])}, "`max_steps` .* is needed"),
         ({"max_steps": 0}, "Received: max_steps=0"),
