@@ -33,7 +33,7 @@ DECODING_DEFAULTS = {
     "beam_size": 5,
     "length_penalty": 0.0,
     "coverage_penalty": 0.0,
-    "patience": 1.0,
+    "patience": 2.0,
     "max_length": 128,
     "length_ratio": 2.0,
     "length_offset": 10,
