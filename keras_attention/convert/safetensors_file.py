@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_attention.errors import UserError
 
-MAX_HEADER_BYTES = 16 * 1024 * 1024
+MAX_HEADER_BYTES = 2 * 1024 * 1024
 MAX_AXES = 8
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 READABLE = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}

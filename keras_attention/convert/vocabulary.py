@@ -3,7 +3,7 @@
 from keras_attention.errors import UserError
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-MAX_BYTES = 64 * 1024 * 1024
+MAX_CHARACTERS = 64  # a piece, on average
 
 
 def read_vocabulary(path, size):
@@ -22,11 +22,15 @@ def read_vocabulary(path, size):
     """
     try:
         with open(path, encoding="utf-8") as file:  # not `splitlines`: a piece may be another line separator
-            pieces = file.read(MAX_BYTES).removesuffix("\n").split("\n")
+            text = file.read(MAX_CHARACTERS * size + 1).removesuffix("\n")
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
+    found = text.count("\n") + 1
+    if found != size or len(text) > MAX_CHARACTERS * size:
+        raise UserError(f"{path} has {found} pieces. The configuration has vocab_size {size}")
+    pieces = text.split("\n")
     check_pieces(path, pieces, size)
     return pieces
 

@@ -21,14 +21,18 @@ class CharacterTokenizer:
         lowercase: bool. A capital takes the id of its small letter where that has one, so decoded text is lower case.
 
     Raises:
-        UserError: if `characters` is empty or has one twice.
+        UserError: if `characters` is empty, has one twice, or half of a surrogate pair.
     """
 
     kind = "characters"
+    files = ("tokenizer.json",)
+    settings = ("kind", "lowercase", "characters")  # of tokenizer.json
 
     def __init__(self, characters, lowercase=False):
         if not characters or len(set(characters)) != len(characters):
-            raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r}")
+            raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r:.80}")
+        if any("\ud800" <= character <= "\udfff" for character in characters):
+            raise UserError("`characters` holds half of a surrogate pair, which is no character.")
         self.characters = characters
         self.lowercase = lowercase
         first_id = len(SPECIAL_PIECES)
@@ -122,7 +126,7 @@ class CharacterTokenizer:
         try:
             settings = json.loads(path.read_text(encoding="utf-8"))
             characters, lowercase = settings["characters"], settings["lowercase"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{path}: is no saved CharacterTokenizer ({error}).") from error
         if not isinstance(characters, str) or not isinstance(lowercase, bool):
             raise UserError(f"{path}: expected `characters` to be a text and `lowercase` to be true or false.")

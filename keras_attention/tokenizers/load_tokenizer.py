@@ -21,16 +21,18 @@ def load_tokenizer(folder):
         CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
 
     Raises:
-        UserError: if a file is missing or damaged, or its kind is unknown.
+        UserError: if a file is missing or damaged, its kind is unknown, or it has settings that this kind has not.
     """
     path = Path(folder) / "tokenizer.json"
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: a folder with a tokenizer.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not valid JSON ({error}).") from error
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise UserError(f"{path}: the kind of tokenizer must be one of {', '.join(KINDS)}. Found: {kind!r}")
+    if set(settings) != set(KINDS[kind].settings):
+        raise UserError(f"{path}: expected {', '.join(KINDS[kind].settings)}. Found: {', '.join(settings):.80}")
     return KINDS[kind].load(folder)

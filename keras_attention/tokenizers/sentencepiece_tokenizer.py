@@ -38,6 +38,8 @@ class SentencePieceTokenizer:
     """
 
     kind = "sentencepiece"
+    files = ("tokenizer.json", "tokenizer.model")
+    settings = ("kind",)  # of tokenizer.json
 
     def __init__(self, model):
         import sentencepiece
@@ -45,7 +47,8 @@ class SentencePieceTokenizer:
         self._model = bytes(model)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
-        except RuntimeError as error:
+            self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise UserError(
                 f"This is no SentencePiece model ({_reason(error)}). Expected: a model made here."
             ) from error

@@ -17,6 +17,7 @@ UNKNOWN_TEXT = "⁇"
 MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 MAX_PIECES = 1_000_000
+MAX_PIECE_CHARACTERS = len(CONTINUATION) + MAX_WORD_CHARACTERS
 BATCH_CHARACTERS = 1 << 22  # encoded at once; bounds the memory
 
 
@@ -38,14 +39,16 @@ class WordPieceTokenizer:
         is_continuation: bool array (vocabulary size,), whether a piece continues a word.
 
     Raises:
-        UserError: if a special piece is missing, [PAD] is not the first, or a piece is there twice, is empty or has
-            a control character.
+        UserError: if a special piece is missing, [PAD] is not the first, or a piece is there twice, is empty, too long
+            or has a control character.
 
     Source: Wu et al. (2016), section 4.1; Devlin et al. (2019); Song et al. (2021) for the algorithm, which is
     tensorflow-text's.
     """
 
     kind = "wordpiece"
+    files = ("tokenizer.json", "vocab.txt")
+    settings = ("kind", "lowercase")  # of tokenizer.json
 
     def __init__(self, vocabulary, lowercase=True):
         self.vocabulary = list(vocabulary)
@@ -174,7 +177,7 @@ class WordPieceTokenizer:
         settings_path, vocabulary_path = Path(folder) / "tokenizer.json", Path(folder) / "vocab.txt"
         try:
             lowercase = json.loads(settings_path.read_text(encoding="utf-8"))["lowercase"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{settings_path}: is no saved WordPieceTokenizer ({error}).") from error
         if not isinstance(lowercase, bool):
             raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {lowercase!r}")
@@ -214,6 +217,8 @@ def _check(vocabulary):
     for number, piece in enumerate(vocabulary, start=1):
         if not isinstance(piece, str) or not piece or any(unicodedata.category(c) in ("Cc", "Cs") for c in piece):
             raise UserError(f"Piece {number} must be a text without control characters. Found: {piece!r:.60}")
+        if len(piece) > MAX_PIECE_CHARACTERS:
+            raise UserError(f"Piece {number} has {len(piece):,} characters. Allowed: {MAX_PIECE_CHARACTERS}")
         if piece in seen:
             raise UserError(f"Piece {number} is there for the second time. Found: {piece!r:.60}")
         seen.add(piece)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import keras
 
+from keras_attention.errors import UserError
 from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 from keras_attention.tokenizers import load_tokenizer
 from keras_attention.zoo.architectures import ARCHITECTURES
@@ -109,7 +110,7 @@ def load_entry(folder):
     settings = entry.config["model"]
     tokenizers = {}
     for role, name in entry.config["tokenizer"].items():
-        tokenizer = load_tokenizer(entry.folder / name)
+        tokenizer = _tokenizer(entry, name)
         size = settings["vocabulary_size" if role == "text" else f"{role}_vocabulary_size"]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
@@ -118,11 +119,23 @@ def load_entry(folder):
         tokenizers[role] = tokenizer
     try:
         model = CLASSES[entry.config["architecture"]](**settings, dtype="float32")
+        model.build()
     except ValueError as error:
         raise EntryError(f"{entry.folder / 'config.json'}: {error}") from error
-    model.build()
     load_weights(model, entry.folder / WEIGHTS, entry.config["weights_dtype"])
     return LoadedEntry(entry, model, tokenizers)
+
+
+def _tokenizer(entry, name):
+    """The tokenizer in a folder of the entry, which holds its files and no others."""
+    try:
+        tokenizer = load_tokenizer(entry.folder / name)
+    except UserError as error:
+        raise EntryError(str(error)) from error
+    found = {file for file in entry.files if file.startswith(f"{name}/")}
+    for file in sorted(found - {f"{name}/{file}" for file in tokenizer.files}):
+        raise EntryError(f"{entry.folder}: a tokenizer of {tokenizer.kind} has no file {file!r}.")
+    return tokenizer
 
 
 def check_free(folder, overwrite=False):

@@ -1,18 +1,25 @@
 """What an entry says about itself, read without building a model."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.zoo.architectures import estimated_parameters
 from keras_attention.zoo.entry_error import EntryError
-from keras_attention.zoo.json_file import read_json
-from keras_attention.zoo.manifest import MAX_ENTRY_BYTES, verify_files
+from keras_attention.zoo.json_file import MAX_BYTES, read_json
+from keras_attention.zoo.manifest import verify_files
+from keras_attention.zoo.metrics import check_metrics
 from keras_attention.zoo.schema import check_config
 
 WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")
 REQUIRED = (*JSON_FILES, WEIGHTS, "CARD.md")
-MAX_EXAMPLES = 1000
+PICTURE = re.compile(r"[^/]+\.png")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt")
+MEGABYTE = 1 << 20
+MAX_CARD_BYTES, MAX_PICTURE_BYTES = MEGABYTE, 4 * MEGABYTE
+MAX_BYTES_PER_ID = 64  # of a vocabulary, beside one megabyte
+MAX_EXTRA_BYTES = 4 * MEGABYTE  # of the file of weights, beside the weights
 
 
 class Entry(NamedTuple):
@@ -40,8 +47,9 @@ class Entry(NamedTuple):
 
     @property
     def card(self):
-        """str, the text of CARD.md."""
-        return (self.folder / "CARD.md").read_text(encoding="utf-8", errors="replace")
+        """str, the text of CARD.md; what a terminal could take for a command is a blank."""
+        text = (self.folder / "CARD.md").read_text(encoding="utf-8", errors="replace")
+        return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text)
 
 
 def read_entry(folder, hashed=None):
@@ -58,7 +66,7 @@ def read_entry(folder, hashed=None):
         EntryError: if the entry is not exactly what its manifest says, or asks for what no entry may ask for.
     """
     folder = Path(folder)
-    files = verify_files(folder, hashed)
+    files = verify_files(folder, JSON_FILES)  # the small ones first: they say how large the others may be
     for name in REQUIRED:
         if name not in files:
             raise EntryError(f"{folder} lacks {name!r}.")
@@ -66,27 +74,35 @@ def read_entry(folder, hashed=None):
     for role, tokenizer in config["tokenizer"].items():
         if f"{tokenizer}/tokenizer.json" not in files:
             raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {role} tokenizer of config.json.")
+    for path in folder.rglob("*"):
+        if path.is_dir() and not any(path.iterdir()):
+            raise EntryError(f"{path} is empty: no folder of an entry may be.")
     sizes = {name: (folder / name).stat().st_size for name in files}
-    _check_budget(folder, config, sizes[WEIGHTS])
-    metrics = read_json(folder / "metrics.json")
-    _check_examples(folder, metrics.get("examples", []))
+    _check_budget(folder, config, sizes)
+    verify_files(folder, hashed)
+    metrics = check_metrics(read_json(folder / "metrics.json"), where=str(folder / "metrics.json"))
     return Entry(folder, config, metrics, files, sum(sizes.values()))
 
 
-def _check_budget(folder, config, stored_bytes):
-    """A small file may not ask for a large model: the memory asked for must fit to the weights that are there."""
+def _check_budget(folder, config, sizes):
+    """No file but those that belong to an entry, each no larger than what config.json needs, and not much smaller.
+
+    A small file may not ask for a large model: the memory asked for must fit to the weights that are there.
+    """
     width = 2 if config["weights_dtype"] == "float16" else 4
-    asked = estimated_parameters(config["architecture"], config["model"]) * width
-    if stored_bytes > MAX_ENTRY_BYTES or asked > 2 * stored_bytes + 65536:
+    asked, stored = estimated_parameters(config["architecture"], config["model"]) * width, sizes[WEIGHTS]
+    if asked > 2 * stored + 65536 or stored > asked + MAX_EXTRA_BYTES:
         raise EntryError(
-            f"{folder}: config.json asks for about {asked} bytes of weights, but {WEIGHTS} has {stored_bytes} bytes."
+            f"{folder}: config.json asks for about {asked} bytes of weights, but {WEIGHTS} has {stored} bytes."
         )
-
-
-def _check_examples(folder, examples):
-    sound = isinstance(examples, list) and len(examples) <= MAX_EXAMPLES
-    for example in examples if sound else ():
-        sound = sound and isinstance(example, dict) and set(example) - {"source_b"} == {"source", "output"}
-        sound = sound and all(isinstance(text, str) for text in example.values())
-    if not sound:
-        raise EntryError(f"{folder / 'metrics.json'}: examples must be a list of source and output texts.")
+    ids = max(value for name, value in config["model"].items() if name.endswith("vocabulary_size"))
+    vocabulary = MEGABYTE + MAX_BYTES_PER_ID * ids
+    most = {**MAX_BYTES, WEIGHTS: stored, "CARD.md": MAX_CARD_BYTES}
+    most |= {
+        f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
+    }
+    for name, size in sizes.items():
+        if name not in most and not PICTURE.fullmatch(name):
+            raise EntryError(f"{folder}: no entry has a file {name!r}.")
+        if size > most.get(name, MAX_PICTURE_BYTES):
+            raise EntryError(f"{folder}: {name!r} has {size} bytes. Allowed: {most.get(name, MAX_PICTURE_BYTES)}")

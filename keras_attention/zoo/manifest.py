@@ -6,7 +6,7 @@ import re
 import stat
 
 from keras_attention.zoo.entry_error import EntryError
-from keras_attention.zoo.json_file import read_json, write_json
+from keras_attention.zoo.json_file import MAX_BYTES, read_json, write_json
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
@@ -57,6 +57,8 @@ def verify_files(folder, hashed=None):
     for name, size in found.items():
         if size != expected[name]["size"]:
             raise EntryError(f"{folder}: file {name!r} has {size} bytes. Expected: {expected[name]['size']}")
+        if size > MAX_BYTES.get(name, MAX_ENTRY_BYTES):
+            raise EntryError(f"{folder}: file {name!r} has {size} bytes. Allowed: {MAX_BYTES[name]}")
     for name in sorted(found if hashed is None else found.keys() & set(hashed)):
         if _sha256(folder / name) != expected[name]["sha256"]:
             raise EntryError(f"{folder}: the content of {name!r} does not match its SHA-256. Fetch the entry again.")
@@ -68,8 +70,8 @@ def _read_manifest(folder):
     manifest = read_json(folder / MANIFEST)
     if set(manifest) != {"format_version", "files"} or not isinstance(manifest["files"], dict):
         raise EntryError(f"{folder / MANIFEST} must hold format_version and files. Received: {sorted(manifest)}")
-    if manifest["format_version"] != FORMAT_VERSION:
-        version = manifest["format_version"]
+    version = manifest["format_version"]
+    if type(version) is not int or version != FORMAT_VERSION:
         raise EntryError(f"{folder / MANIFEST} has format_version={version!r}. This version reads {FORMAT_VERSION}.")
     for name, facts in manifest["files"].items():
         sound = isinstance(facts, dict) and set(facts) == {"size", "sha256"} and type(facts["size"]) is int
@@ -82,6 +84,8 @@ def _files_in(folder):
     """Dict from the name of each regular file, with "/" between folders, to its size."""
     sizes = {}
     for parent, folders, files in os.walk(folder):
+        if len(sizes) + len(folders) + len(files) > MAX_FILES:
+            raise EntryError(f"{folder} holds more than the {MAX_FILES} files allowed.")
         for name in [*folders, *files]:
             path = os.path.join(parent, name)
             relative = os.path.relpath(path, folder).replace(os.sep, "/")
@@ -92,8 +96,6 @@ def _files_in(folder):
                 )
             if stat.S_ISREG(status.st_mode):
                 sizes[relative] = status.st_size
-        if len(sizes) > MAX_FILES:
-            raise EntryError(f"{folder} holds more than the {MAX_FILES} files allowed.")
     if sum(sizes.values()) > MAX_ENTRY_BYTES:
         raise EntryError(f"{folder} holds {sum(sizes.values())} bytes. Allowed: {MAX_ENTRY_BYTES}")
     return sizes

@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from convert.tiny_checkpoints import TINY_BERT, safetensors_bytes, tiny_tensors, write_checkpoint
+from convert.tiny_checkpoints import TINY_BERT, changed_header, safetensors_bytes, tiny_tensors, write_checkpoint
 
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
@@ -177,16 +177,6 @@ def test_missing_files_and_other_formats(tmp_path):
     refused(tmp_path, "config.json is not valid JSON")
 
 
-def with_header(change):
-    """The tiny file with another header."""
-    content = safetensors_bytes(tiny_tensors())
-    (length,) = struct.unpack("<Q", content[:8])
-    header = json.loads(content[8 : 8 + length])
-    change(header)
-    changed = json.dumps(header).encode()
-    return struct.pack("<Q", len(changed)) + changed + content[8 + length :]
-
-
 BIAS = "cls.predictions.bias"
 
 
@@ -200,11 +190,11 @@ BIAS = "cls.predictions.bias"
         (struct.pack("<Q", 2) + b"{x", "its header is not JSON"),
         (safetensors_bytes(tiny_tensors())[:-1], "its tensors have .* bytes, the file"),
         (safetensors_bytes(tiny_tensors()) + b"0", "its tensors have .* bytes, the file"),
-        (with_header(lambda h: h[BIAS].update(shape=[2**60, 2**60])), f"{BIAS} has 68 bytes for the shape"),
-        (with_header(lambda h: h[BIAS].update(shape=[-17])), f"tells no dtype, shape and place of '{BIAS}'"),
-        (with_header(lambda h: h[BIAS].update(dtype="F8_E5M2")), f"{BIAS} has dtype F8_E5M2"),
-        (with_header(lambda h: h[BIAS].update(data_offsets=[0, 68])), "a tensor begins at byte"),
-        (with_header(lambda h: h.update({BIAS: 3})), "tells no dtype, shape and place"),
+        (changed_header(lambda h: h[BIAS].update(shape=[2**60, 2**60])), f"{BIAS} has 68 bytes for the shape"),
+        (changed_header(lambda h: h[BIAS].update(shape=[-17])), f"tells no dtype, shape and place of '{BIAS}'"),
+        (changed_header(lambda h: h[BIAS].update(dtype="F8_E5M2")), f"{BIAS} has dtype F8_E5M2"),
+        (changed_header(lambda h: h[BIAS].update(data_offsets=[0, 68])), "a tensor begins at byte"),
+        (changed_header(lambda h: h.update({BIAS: 3})), "tells no dtype, shape and place"),
     ],
 )
 def test_damaged_files(content, message, tmp_path):

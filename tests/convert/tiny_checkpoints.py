@@ -40,6 +40,16 @@ def safetensors_bytes(tensors):
     return struct.pack("<Q", len(header)) + header + data
 
 
+def changed_header(change):
+    """What the tiny file holds, with a header that `change` worked on."""
+    content = safetensors_bytes(tiny_tensors())
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    changed = json.dumps(header).encode()
+    return struct.pack("<Q", len(changed)) + changed + content[8 + length :]
+
+
 def write_checkpoint(folder, tensors=None, tokenizer=None, **config):
     """A copy of the tiny checkpoint with other tensors and other fields; None takes a field away."""
     shutil.copytree(TINY_BERT, folder, dirs_exist_ok=True)

@@ -1,0 +1,112 @@
+"""What loading and answering could reach: read from the syntax trees, nothing of it is run."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import keras_attention
+
+PACKAGE = Path(keras_attention.__file__).parent
+# Whatever turns stored bytes into code or into objects of any class, or starts something else.
+FORBIDDEN_NAMES = {"eval", "exec", "compile", "__import__", "breakpoint"}
+FORBIDDEN_ATTRIBUTES = {
+    "load_model",
+    "deserialize_keras_object",
+    "deserialize",
+    "from_config",
+    "model_from_json",
+    "enable_unsafe_deserialization",
+    "register_keras_serializable_from_file",
+    "load_op_library",
+    "system",
+    "popen",
+    "loads_pickle",
+}
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "code", "runpy"}
+FORBIDDEN_MODULES |= {"subprocess", "ctypes", "torch", "zipfile", "tarfile", "importlib"}
+NETWORK = {"socket", "socketserver", "urllib", "http", "requests", "ftplib", "ssl", "asyncio"}
+STARTS = [
+    "keras_attention.zoo.loading",
+    "keras_attention.convert.checkpoint",
+    "keras_attention.commands.translate",
+    "keras_attention.commands.classify",
+    "keras_attention.commands.fill_mask",
+]
+# importlib.resources for the template of the page, importlib.util to find a package of fonts.
+ALLOWED = {("keras_attention.visualize.attention_page", "importlib"), ("keras_attention.visualize.fonts", "importlib")}
+
+
+def path_of(module):
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def imports(tree):
+    """Names of the modules that a tree imports, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def reachable(starts):
+    """Dict from module to syntax tree, of every module of the package that these import, directly or not."""
+    trees, waiting = {}, list(starts)
+    while waiting:
+        module = waiting.pop()
+        parts = module.split(".")
+        if parts[0] != "keras_attention" or module in trees or not path_of(module).is_file():
+            continue
+        trees[module] = ast.parse(path_of(module).read_text(encoding="utf-8"))
+        waiting += imports(trees[module])
+        waiting += [".".join(parts[:length]) for length in range(2, len(parts))]  # the __init__ of its room
+    return trees
+
+
+def faults(module, tree, network=False):
+    """What in a tree is forbidden: list of str."""
+    found = []
+    for name in imports(tree):
+        top = name.split(".")[0]
+        if (top in FORBIDDEN_MODULES or (network and top in NETWORK)) and (module, top) not in ALLOWED:
+            found.append(f"{module} imports {name}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_NAMES:
+            found.append(f"{module}, line {node.lineno}: {node.func.id}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if name in FORBIDDEN_ATTRIBUTES or (name == "load" and _is_numpy(node.func.value)):
+                found.append(f"{module}, line {node.lineno}: {name}")
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            found.append(f"{module}: allow_pickle")
+    return found
+
+
+def _is_numpy(node):
+    return isinstance(node, ast.Name) and node.id in ("np", "numpy")
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_nothing_that_could_run_what_a_file_says(start):
+    trees = reachable([start])
+    assert len(trees) > 15
+    assert [fault for module, tree in trees.items() for fault in faults(module, tree, network=True)] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "eval('1')",
+        "keras.models.load_model(path)",
+        "AttentionSeq2Seq.from_config(json.load(file))",
+        "np.load(path, allow_pickle=True)",
+        "def inner():\n    import socket",
+    ],
+)
+def test_the_walk_sees(code):
+    assert faults("some", ast.parse(code), network=True)
