@@ -1,5 +1,7 @@
 """Reads sentence pairs from files; every complaint names the file and the line."""
 
+import codecs
+
 from keras_attention.data.file_bytes import read_bytes
 from keras_attention.errors import UserError
 
@@ -70,18 +72,32 @@ def read_lines(path):
         list of str, at least one.
 
     Raises:
-        UserError: if the file is missing, a folder, empty, wrongly compressed or not UTF-8.
+        UserError: if the file is missing, a folder, empty, wrongly compressed or no text in UTF-8: names line and
+            column, both counted from 1.
     """
     content = read_bytes(path)
-    if not content:
+    if not content.removeprefix(codecs.BOM_UTF8):
         raise UserError(f"{path}: the file is empty. Expected: one sentence on each line.")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f"{path}, line 1: the file is UTF-16. Save it as UTF-8.")
+    nothing = content.find(b"\0")
+    if nothing >= 0:
+        raise UserError(f"{path}, {_place(content, nothing)}: found a NUL, which no text has. Save the file as UTF-8.")
+    if b"\r" in content.rstrip(b"\r\n") and b"\n" not in content:
+        raise UserError(f"{path}, line 1: lines end with CR alone. Save it with LF or CRLF at the end of each line.")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
         raise UserError(
-            f"{path}, line {number}: found the byte 0x{content[error.start]:02X}, which is not valid UTF-8. "
-            "Save the file as UTF-8."
+            f"{path}, {_place(content, error.start)}: found the byte 0x{content[error.start]:02X}, which is not valid "
+            "UTF-8. Save the file as UTF-8."
         ) from error
     lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
+
+
+def _place(content, position):
+    """Where a byte of the content stands, such as "line 3, column 17"."""
+    start, line = content.rfind(b"\n", 0, position) + 1, content.count(b"\n", 0, position) + 1
+    before = content[start:position].decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return f"line {line}, column {len(before) + 1}"

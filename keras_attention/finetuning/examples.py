@@ -1,6 +1,6 @@
 """Labelled texts, and how they become what a model reads."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from keras_attention.data.label_task import encode_labels
 from keras_attention.data.table import read_table
 
 
-class Examples(NamedTuple):
+@dataclass
+class Examples:
     """Labelled texts.
 
     Attributes:
@@ -31,10 +32,9 @@ class Examples(NamedTuple):
     def some(self, numbers):
         """The examples with these numbers, in this order."""
 
-        def picked(values):
-            return None if values is None else [values[number] for number in numbers]
-
-        return Examples(*map(picked, self[:4]), self.where)
+        columns = {name: getattr(self, name) for name in ("texts", "labels", "texts_b", "lines")}
+        kept = {name: values and [values[number] for number in numbers] for name, values in columns.items()}
+        return replace(self, **kept)
 
     def first(self, count):
         """The first `count` examples, or all if there are fewer."""

@@ -76,7 +76,10 @@ def finetune_classifier(
         UserError: if the labels make no task, a label of `validation` or `test` is unknown, only some of them are
             pairs, or `start` cannot be used.
     """
-    task = find_task(examples.labels, task=task, separator=separator)
+    try:
+        task = find_task(examples.labels, task=task, separator=separator)
+    except UserError as error:
+        raise UserError(f"{examples.where}: {error}") from error
     say(f"Task: {task.kind} ({task.because})")
     keras.utils.set_random_seed(settings.seed)
     if validation is None:

@@ -84,7 +84,7 @@ def test_damaged_bytes_inside_gzip(tmp_path):
 
 def test_invalid_utf8_names_line_and_byte(tmp_path):
     (tmp_path / "latin1").write_bytes("eins\nzwei\nfünf\n".encode("latin-1"))
-    with pytest.raises(UserError, match=r"latin1, line 3: .*0xFC.*UTF-8"):
+    with pytest.raises(UserError, match=r"latin1, line 3, column 2: .*0xFC.*UTF-8"):
         read_lines(tmp_path / "latin1")
     (tmp_path / "utf16").write_bytes("eins\n".encode("utf-16"))
     with pytest.raises(UserError, match=r"utf16, line 1"):
