@@ -90,7 +90,7 @@ def one_line(text):
 
 
 def _show_warning(program, message, category):
-    if category is UserWarning:
+    if category is UserWarning or category.__module__.startswith("keras_attention."):
         print(f"{program}: {one_line(message)}", file=sys.stderr)
 
 

@@ -17,6 +17,7 @@ def add_translate(commands):
     command.add_argument("texts", nargs="*", metavar="TEXT", help="sentences; without any: --input or standard input")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one sentence a line")
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    command.add_argument("--resume", action="store_true", help="go on with an interrupted run from --input to --output")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="answers a sentence, with their scores")
     command.add_argument("--attention", metavar="FILE", help="heat map (.png, .svg, .pdf); several: FILE-1.png, ...")
     chosen = "with --attention: one map for each of these {}, from 1 on, or all; default: their mean"

@@ -45,6 +45,7 @@ def add_classify(commands):
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help="a name out of `zoo list`, or a folder")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text a line; default: standard input")
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    command.add_argument("--resume", action="store_true", help="go on with an interrupted run from --input to --output")
     command.add_argument("--top", type=int, metavar="K", help="show the K most probable labels")
     command.add_argument("--threshold", type=float, metavar="X", help="give no label that is less probable")
 

@@ -1,33 +1,24 @@
 """`keras-attention classify`."""
 
 import json
+from functools import partial
 
-from keras_attention.commands.progress import ProgressLine
+from keras_attention.commands.many_texts import Answered, check_source, write_answers
 from keras_attention.commands.silence import silent_libraries
-from keras_attention.commands.text_files import standard_input_lines, text_output
-from keras_attention.data.parallel_text import read_lines
 from keras_attention.errors import UserError
+from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.finding import find_entry
 
 
 def classify(arguments):
     """One line a text: its label and how probable it is; with --top the K most probable labels."""
-    if arguments.texts and arguments.input:
-        raise UserError("Give texts either as arguments or by --input, not both.")
+    check_source(arguments)
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
     folder = find_entry(arguments.model)
-    with text_output(arguments.output) as output:
-        texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
-        classifier = load(folder)
-        sides = _pairs(texts) if classifier.task["pair"] else (texts, None)
-        progress = ProgressLine()
-        try:
-            answers = classifier.classify(*sides, threshold=arguments.threshold, return_scores=True, progress=progress)
-        finally:
-            progress.close()
-        for text, answer in zip(texts, answers, strict=True):
-            print(_line(text, answer, arguments), file=output)
+    pairs = read_entry(folder).config.get("task", {}).get("pair", False)
+    check = _check_pair if pairs else None
+    write_answers(arguments, folder, lambda: partial(_answered, arguments, load(folder), pairs), check)
 
 
 def load(folder):
@@ -39,16 +30,22 @@ def load(folder):
     return load_pipeline(folder, Classifier)
 
 
-def _pairs(texts):
-    """The two sides of texts that are pairs, divided by a tab."""
-    pairs = [text.split("\t") for text in texts]
-    for number, pair in enumerate(pairs, start=1):
-        if len(pair) != 2:
-            raise UserError(
-                f"This model classifies pairs. Text {number} has {len(pair) - 1} tabs: {texts[number - 1]!r:.80}. "
-                "Expected: two texts with one tab between them."
-            )
-    return [list(side) for side in zip(*pairs, strict=True)] or [[], []]
+def _answered(arguments, classifier, pairs, texts, first, total, progress):
+    """The lines of some texts."""
+    sides = zip(*(text.split("\t") for text in texts), strict=True) if pairs else [texts]
+    sides = [list(side) for side in sides]
+    answers = classifier.classify(*sides, threshold=arguments.threshold, return_scores=True, progress=progress)
+    lines = [_line(text, answer, arguments) for text, answer in zip(texts, answers, strict=True)]
+    return Answered(lines, [answer.truncated for answer in answers])
+
+
+def _check_pair(number, text):
+    """Raises UserError unless a tab divides the text into two."""
+    if text.count("\t") != 1:
+        raise UserError(
+            f"This model classifies pairs. Text {number} has {text.count(chr(9))} tabs: {text!r:.80}. "
+            "Expected: two texts with one tab between them."
+        )
 
 
 def _line(text, answer, arguments):

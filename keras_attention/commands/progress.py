@@ -9,9 +9,11 @@ class ProgressLine:
 
     Args:
         stream: text file, stderr by default.
+        before: int, how many were done before this run.
     """
 
-    def __init__(self, stream=None):
+    def __init__(self, stream=None, before=0):
+        self._before = before
         self._stream = stream or sys.stderr
         self._started = time.monotonic()
         self._shown = False
@@ -20,7 +22,8 @@ class ProgressLine:
         if total < 2 or not self._stream.isatty():
             return
         spent = time.monotonic() - self._started
-        left = spent / done * (total - done) if done else 0.0
+        now = done - self._before
+        left = spent / now * (total - done) if now > 0 else 0.0
         bar = "#" * (20 * done // total)
         self._stream.write(f"\r[{bar:<20}] {done}/{total} sentences, {spent:.0f} s, {left:.0f} s left \x1b[K")
         self._shown = True

@@ -1,12 +1,10 @@
 """Sentences in, answers out: one a line, UTF-8; output is written whole or not at all."""
 
-import os
 import sys
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 
 from keras_attention.errors import UserError
+from keras_attention.whole_file import whole_file
 
 
 def standard_input_lines():
@@ -36,7 +34,7 @@ def decode_line(line, number):
 
 @contextmanager
 def text_output(path=None):
-    """A text file for writing: standard output, or a file beside `path` that is renamed when all went well.
+    """A text file for writing: standard output, or a file that appears at `path` when all went well.
 
     Args:
         path: str or None for standard output.
@@ -50,22 +48,5 @@ def text_output(path=None):
     if not path:
         yield sys.stdout
         return
-    path = Path(path)
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(
-            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}"
-        )
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:50]}-", dir=path.parent)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    with whole_file(path) as file:
+        yield file

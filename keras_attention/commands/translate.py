@@ -2,9 +2,10 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from keras_attention.commands.progress import ProgressLine
+from keras_attention.commands.many_texts import Answered, check_source, write_answers
 from keras_attention.commands.silence import silent_libraries
 from keras_attention.commands.text_files import decode_line, standard_input_lines, text_output
 from keras_attention.data.parallel_text import read_lines
@@ -14,8 +15,7 @@ from keras_attention.zoo.finding import find_entry
 
 def translate(arguments):
     """Reads all sentences, checks where the answers go, loads the model, translates, writes."""
-    if arguments.texts and arguments.input:
-        raise UserError("Give sentences either as arguments or by --input, not both.")
+    check_source(arguments)
     folder = find_entry(arguments.model)
     _check_stream(arguments)
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
@@ -24,18 +24,16 @@ def translate(arguments):
         from keras_attention.visualize.figure_file import check_figure_path
 
         check_figure_path(arguments.attention)
+    talks = not arguments.texts and not arguments.input and sys.stdin.isatty()
+    if not talks and not arguments.stream:
+        write_answers(arguments, folder, lambda: partial(_answered, arguments, load(folder)))
+        return
     with text_output(arguments.output) as output:
-        if not arguments.texts and not arguments.input and sys.stdin.isatty():
+        if talks:
             _talk(arguments, folder, output)
-            return
-        texts = _texts(arguments)
-        if arguments.stream:
+        else:
+            texts = _texts(arguments)
             _stream(arguments, load(folder), texts, output)
-            return
-        answers = _answers(arguments, load(folder), texts)
-        _write(arguments, output, texts, answers)
-        if arguments.attention:
-            _draw(arguments, texts, answers)
 
 
 def _check_stream(arguments):
@@ -92,44 +90,42 @@ def _talk(arguments, folder, output):
         if arguments.stream:
             _stream(arguments, translator, texts, output)
             continue
-        answers = _answers(arguments, translator, texts)
-        _write(arguments, output, texts, answers, first=number)
-        output.flush()
-        if arguments.attention:
-            _draw(arguments, texts, answers)
+        answered = _answered(arguments, translator, texts, number, 1)
+        print(*answered.lines, sep="\n", file=output, flush=True)
+        for note in answered.notes:
+            print(f"keras-attention: {note}", file=sys.stderr)
 
 
-def _answers(arguments, translator, texts):
-    progress = ProgressLine()
-    try:
-        return translator.hypotheses(
-            texts,
-            n_best=arguments.n_best,
-            attention=bool(arguments.attention),
-            replace_unknowns=arguments.replace_unknowns,
-            progress=progress,
-            **search_options(arguments),
-        )
-    finally:
-        progress.close()
-
-
-def _write(arguments, output, texts, answers, first=1):
-    """One line a sentence; with n-best one line an answer: number, score, text, divided by tabs."""
+def _answered(arguments, translator, texts, first, total, progress=None):
+    """The lines of some sentences, the first of which is number `first` of `total`; draws what --attention asks for."""
+    answers = translator.hypotheses(
+        texts,
+        n_best=arguments.n_best,
+        attention=bool(arguments.attention),
+        replace_unknowns=arguments.replace_unknowns,
+        progress=progress,
+        **search_options(arguments),
+    )
+    if arguments.attention:
+        _draw(arguments, answers, first, total)
+    lines, notes = [], []
     for number, (text, translations) in enumerate(zip(texts, answers, strict=True), start=first):
-        if arguments.json:
-            print(json.dumps(_as_json(text, translations), ensure_ascii=False), file=output)
-        elif arguments.n_best > 1:
-            for translation in translations:
-                print(number, f"{translation.score:.4f}", translation.text, sep="\t", file=output)
-        else:
-            print(translations[0].text, file=output)
+        lines += _lines(arguments, number, text, translations)
         if translations[0].low_score:
-            print(
-                f"keras-attention: sentence {number}: low score, the model is not sure of its answer; the input may be "
-                "unlike all that it was trained on.",
-                file=sys.stderr,
+            notes.append(
+                f"sentence {number}: low score, the model is not sure of its answer; the input may be unlike all that "
+                "it was trained on."
             )
+    return Answered(lines, [best.truncated for best, *_ in answers], notes)
+
+
+def _lines(arguments, number, text, translations):
+    """One line a sentence; with n-best one line an answer: number, score, text, divided by tabs."""
+    if arguments.json:
+        return [json.dumps(_as_json(text, translations), ensure_ascii=False)]
+    if arguments.n_best > 1:
+        return [f"{number}\t{translation.score:.4f}\t{translation.text}" for translation in translations]
+    return [translations[0].text]
 
 
 def _as_json(text, translations):
@@ -143,16 +139,16 @@ def _as_json(text, translations):
     }
 
 
-def _draw(arguments, texts, answers):
+def _draw(arguments, answers, first, total):
     """The heat map of each best answer, or those of its layers and heads; numbered if there are several answers."""
     from keras_attention.visualize.heads_heatmap import heads_heatmap
     from keras_attention.visualize.heatmap import attention_heatmap
 
     path = Path(arguments.attention)
-    for number, (best, *_) in enumerate(answers, start=1):
+    for number, (best, *_) in enumerate(answers, start=first):
         if not best.tokens:
             continue
-        file = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        file = path if total == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         if arguments.layers is None and arguments.heads is None:
             attention_heatmap(best.attention, best.source_tokens, best.tokens, file)
         else:

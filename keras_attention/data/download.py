@@ -68,7 +68,9 @@ def named_dataset(name, cache_dir=None):
     """
     if name not in DATASETS:
         raise UserError(f"There is no data set {name!r} to download. Expected one of: {', '.join(DATASETS)}.")
-    home = cache_dir or os.environ.get("KERAS_ATTENTION_HOME") or Path.home() / ".cache" / "keras_attention"
+    home = cache_dir or os.environ.get("KERAS_ATTENTION_HOME") or os.path.expanduser("~/.cache/keras_attention")
+    if str(home).startswith("~"):
+        raise UserError("There is no home folder to keep data in. Name a folder in KERAS_ATTENTION_HOME.")
     folder = Path(home) / name
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 from keras_attention.errors import UserError
@@ -11,23 +12,30 @@ OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def read_bytes(path):
-    """Reads a whole file.
+    """Reads a whole file: bytes. See `opened`."""
+    with opened(path) as file:
+        return file.read()
+
+
+@contextmanager
+def opened(path):
+    """A file to read bytes from.
 
     Args:
         path: str or Path; names ending with .gz or .xz are decompressed.
 
-    Returns:
-        bytes.
+    Yields:
+        Binary file.
 
     Raises:
-        UserError: if the file is missing, a folder, wrongly compressed or cannot be read.
+        UserError: if the file is missing, a folder, wrongly compressed or cannot be read, also while it is read.
     """
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path}: this is a folder. Expected: a text file.")
     try:
         with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
-            return file.read()
+            yield file
     except FileNotFoundError as error:
         raise UserError(f"{path}: there is no such file. Check the name.") from error
     except (gzip.BadGzipFile, lzma.LZMAError, EOFError, zlib.error) as error:

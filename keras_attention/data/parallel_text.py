@@ -2,7 +2,7 @@
 
 import codecs
 
-from keras_attention.data.file_bytes import read_bytes
+from keras_attention.data.file_bytes import opened
 from keras_attention.errors import UserError
 
 
@@ -75,29 +75,42 @@ def read_lines(path):
         UserError: if the file is missing, a folder, empty, wrongly compressed or no text in UTF-8: names line and
             column, both counted from 1.
     """
-    content = read_bytes(path)
-    if not content.removeprefix(codecs.BOM_UTF8):
-        raise UserError(f"{path}: the file is empty. Expected: one sentence on each line.")
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    return list(lines_of(path))
+
+
+def lines_of(path):
+    """Yields what `read_lines` returns, line by line, however large the file is; raises as it does."""
+    number = 0
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            yield _decoded(path, number, line)
+    if number == 0:
+        raise _empty(path)
+
+
+def _decoded(path, number, line):
+    """The text of a line of bytes, without its end and a mark at the start."""
+    if number == 1 and line == codecs.BOM_UTF8:
+        raise _empty(path)
+    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{path}, line 1: the file is UTF-16. Save it as UTF-8.")
-    nothing = content.find(b"\0")
-    if nothing >= 0:
-        raise UserError(f"{path}, {_place(content, nothing)}: found a NUL, which no text has. Save the file as UTF-8.")
-    if b"\r" in content.rstrip(b"\r\n") and b"\n" not in content:
+    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
         raise UserError(f"{path}, line 1: lines end with CR alone. Save it with LF or CRLF at the end of each line.")
     try:
-        text = content.decode("utf-8")
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
+        column, byte = len(error.object[: error.start].decode("utf-8", errors="replace")) + 1, error.object[error.start]
         raise UserError(
-            f"{path}, {_place(content, error.start)}: found the byte 0x{content[error.start]:02X}, which is not valid "
-            "UTF-8. Save the file as UTF-8."
+            f"{path}, line {number}, column {column}: found the byte 0x{byte:02X}, which is not valid UTF-8. "
+            "Save the file as UTF-8."
         ) from error
-    lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines]
+    if "\0" in text:
+        column = text.index("\0") + 1
+        raise UserError(
+            f"{path}, line {number}, column {column}: found a NUL, which no text has. Save the file as UTF-8."
+        )
+    return text.removesuffix("\n").removesuffix("\r")
 
 
-def _place(content, position):
-    """Where a byte of the content stands, such as "line 3, column 17"."""
-    start, line = content.rfind(b"\n", 0, position) + 1, content.count(b"\n", 0, position) + 1
-    before = content[start:position].decode("utf-8", errors="replace").removeprefix("\ufeff")
-    return f"line {line}, column {len(before) + 1}"
+def _empty(path):
+    return UserError(f"{path}: the file is empty. Expected: one sentence on each line.")

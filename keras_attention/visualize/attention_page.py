@@ -3,8 +3,6 @@
 import base64
 import html
 import json
-import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.whole_file import check_place, whole_file
 
 PLACE = "/*DATA*/"
 
@@ -107,7 +106,8 @@ class AttentionView(NamedTuple):
         Raises:
             UserError: if `path` does not end with .html, or nothing can be written there.
         """
-        _write(self.html, check_page_path(path))
+        with whole_file(check_page_path(path)) as file:
+            file.write(self.html)
 
 
 def check_page_path(path):
@@ -115,25 +115,5 @@ def check_page_path(path):
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"The name of a page must end with .html. Received: {str(path)!r}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(
-            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}"
-        )
+    check_place(path)
     return path
-
-
-def _write(page, path):
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.stem[:50]}-", suffix=".html", dir=path.parent)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)

@@ -47,7 +47,7 @@ def find_entry(name_or_path):
     name = str(name_or_path)
     if name in entries:
         return entries[name]
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))
     if "\0" not in name and path.is_dir():
         if (path / MANIFEST).exists():
             return path

@@ -32,7 +32,7 @@ def answer_limit(source_length, decoding):
 
 
 def batches(lengths, longest):
-    """Groups sources of one bucket into batches of few sizes.
+    """Groups sources of one bucket into batches of few sizes; those of like length together, so that they end together.
 
     Args:
         lengths: list of int, tokens with END of each source.
@@ -45,7 +45,7 @@ def batches(lengths, longest):
     for position, length in enumerate(lengths):
         buckets.setdefault(source_bucket(length, longest), []).append(position)
     for padded in sorted(buckets):
-        waiting = buckets[padded]
+        waiting = sorted(buckets[padded], key=lengths.__getitem__)
         while waiting:
             size = next((size for size in BATCH_SIZES if size >= len(waiting)), BATCH_SIZES[-1])
             yield waiting[:size], size, padded

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.zoo.texts import check_texts
+from keras_attention.zoo.texts import TruncatedText, check_texts
 
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
 CHARACTERS_PER_TOKEN = 64
@@ -50,6 +50,7 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=T
         warnings.warn(
             f"{len(cut)} of {len(rows)} texts (the first is number {cut[0]}) have more than the {max_tokens} tokens "
             "that this model reads: their end was left out.",
+            TruncatedText,
             stacklevel=4,
         )
     return rows

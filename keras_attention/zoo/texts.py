@@ -5,6 +5,10 @@ from datetime import date
 from keras_attention.errors import UserError
 
 
+class TruncatedText(UserWarning):
+    """A text was longer than the model reads, and was cut."""
+
+
 def check_texts(texts):
     """Raises UserError unless `texts` is a list of str that can be written as UTF-8."""
     if not isinstance(texts, (list, tuple)):

@@ -11,7 +11,7 @@ from keras_attention.zoo.compiled_search import CompiledSearch
 from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
 from keras_attention.zoo.streaming import stream
-from keras_attention.zoo.texts import check_texts, is_calendar_day
+from keras_attention.zoo.texts import TruncatedText, check_texts, is_calendar_day
 from keras_attention.zoo.translation import Translation
 from keras_attention.zoo.unknowns import copy_unknowns
 
@@ -142,6 +142,7 @@ class Translator:
             warnings.warn(
                 f"{sum(truncated)} of {len(texts)} sentences (the first is number {first}) have more than the "
                 f"{longest - 1} tokens that this model reads: only their beginning was translated.",
+                TruncatedText,
                 stacklevel=4,
             )
         return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated

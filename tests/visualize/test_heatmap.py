@@ -8,6 +8,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from keras_attention import whole_file
 from keras_attention.errors import UserError
 from keras_attention.visualize import figure_file, heatmap
 from keras_attention.visualize.heatmap import attention_heatmap
@@ -87,9 +88,9 @@ def test_unwritable_paths(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="nowhere"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, tmp_path / "nowhere" / "map.png")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(UserError, match="over a folder"):
+    with pytest.raises(UserError, match="it is a folder"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, tmp_path / "folder.png")
-    monkeypatch.setattr(figure_file.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(whole_file.os, "access", lambda path, mode: False)
     with pytest.raises(UserError, match="not writable"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, tmp_path / "map.png")
 
@@ -101,7 +102,7 @@ def test_a_failed_write_keeps_the_old_picture(tmp_path, monkeypatch):
     def full_disk(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(figure_file.os, "replace", full_disk)
+    monkeypatch.setattr(whole_file.os, "replace", full_disk)
     with pytest.raises(UserError, match="No space left"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, path)
     assert path.read_bytes() == b"old"
