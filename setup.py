@@ -38,6 +38,7 @@ setup(
     ],
     extras_require={
         "test": [
+            "hypothesis>=6.170",
             "jax>=0.10",
             "pytest>=9.2",
             "pytest-xdist>=3.8",

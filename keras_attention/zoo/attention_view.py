@@ -35,6 +35,9 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
         written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
     else:
         (ids,) = translator.target_tokenizer.encode([target])
+        if len(ids) >= translator.decoding["max_length"]:
+            most = translator.decoding["max_length"] - 1
+            raise UserError(f"A translation has at most {most} tokens here. Received: {len(ids)} tokens")
         written = [(target, np.append(ids, END_ID))]
     (source_ids,), _ = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
@@ -78,7 +81,7 @@ def bert_view(pipeline, text, text_b=None):
     """
     model, tokenizer = pipeline.model, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
-    (row,) = text_rows(tokenizer, *sides, max_tokens=pipeline.max_tokens, masks=True)
+    (row,) = text_rows(tokenizer, *sides, max_tokens=pipeline.max_tokens, masks=hasattr(pipeline, "fill_mask"))
     inputs = {"token_ids": row.token_ids[None]}
     if getattr(model, "encoder", model).num_segments > 1:
         inputs["segment_ids"] = row.segment_ids[None]

@@ -23,12 +23,14 @@ class Filling(NamedTuple):
         score: float in (0, 1], the product of `probabilities`: how probable the words are together.
         probabilities: list of float, of each word given the words to its left; of a word of several pieces the
             geometric mean of theirs.
+        truncated: bool, whether the text was longer than the model reads, so that its end had no say.
     """
 
     text: str
     words: list
     score: float
     probabilities: list
+    truncated: bool
 
 
 class _Beam(NamedTuple):
@@ -102,14 +104,14 @@ class MaskFiller:
             For each text a list of Filling, the best first; in a list, or alone if `texts` is a str.
 
         Raises:
-            UserError: if a text has no gap, too many, or is too long; or a setting is out of range.
+            UserError: if a text has no gap, too many, or one behind what the model reads; or a setting is out of range.
         """
         for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
             if type(value) is not int or not 1 <= value <= most:
                 raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
         alone = isinstance(texts, str)
         texts = [texts] if alone else texts
-        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
+        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True)
         for text, row in zip(texts, rows, strict=True):
             self._check(text, row)
         answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
@@ -123,8 +125,11 @@ class MaskFiller:
         gaps = text.count(MASK)
         if not 1 <= gaps <= MAX_MASKS:
             raise UserError(f"A text must have 1 to {MAX_MASKS} gaps, written [MASK]. Found {gaps} in {text!r:.80}")
-        if row.truncated:
-            raise UserError(f"The text has more than the {self.max_tokens} tokens that this model reads: {text!r:.80}")
+        read = int((row.token_ids == self.tokenizer.mask_id).sum())
+        if read < gaps:
+            raise UserError(
+                f"Gap {read + 1} stands behind the {self.max_tokens} tokens that this model reads: {text!r:.80}"
+            )
 
     def _fill(self, text, row, top_k, max_pieces):
         """The best fillings of one text."""
@@ -132,7 +137,7 @@ class MaskFiller:
         for _ in range(text.count(MASK)):
             grown = [new for pieces in range(1, max_pieces + 1) for new in self._fill_first(beams, pieces, top_k)]
             beams = sorted(grown, key=lambda beam: -beam.score)[:top_k]
-        return [self._filling(text, beam.words) for beam in beams]
+        return [self._filling(text, beam.words, row.truncated) for beam in beams]
 
     def _fill_first(self, beams, pieces, width):
         """Fills the leftmost gap of each beam with a word of so many pieces, piece by piece; keeps the best."""
@@ -154,12 +159,12 @@ class MaskFiller:
             words = sorted(grown, key=lambda word: -(word.beam.score + word.log_prob / (piece + 1)))[:width]
         return [word.as_beam() for word in words]
 
-    def _filling(self, text, words):
+    def _filling(self, text, words, truncated):
         written = [self.tokenizer.decode([np.array(pieces)])[0] for pieces, _ in words]
         probabilities = [float(np.exp(log_prob)) for _, log_prob in words]
         parts = text.split(MASK)
         filled = parts[0] + "".join(word + part for word, part in zip(written, parts[1:], strict=True))
-        return Filling(filled, written, float(np.prod(probabilities)), probabilities)
+        return Filling(filled, written, float(np.prod(probabilities)), probabilities, truncated)
 
 
 def _log_softmax(logits):

@@ -17,11 +17,13 @@ class Embeddings(NamedTuple):
         pooled: float32 array (N, D).
         tokens: list of N lists of str, the pieces that the model read, with [CLS] and [SEP].
         vectors: list of N float32 arrays (T, D), one vector for each piece.
+        truncated: list of N bool, whether the text was longer than the model reads, and was cut.
     """
 
     pooled: np.ndarray
     tokens: list
     vectors: list
+    truncated: list
 
 
 class TextEncoder:
@@ -72,4 +74,5 @@ class TextEncoder:
         ]
         width = getattr(self.model, "encoder", self.model).hidden_dim
         pooled = np.stack(inner) if inner else np.zeros((0, width), "float32")
-        return Embeddings(pooled, [self.tokenizer.tokens(row.token_ids) for row in rows], vectors)
+        tokens = [self.tokenizer.tokens(row.token_ids) for row in rows]
+        return Embeddings(pooled, tokens, vectors, [row.truncated for row in rows])

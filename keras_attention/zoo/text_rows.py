@@ -43,8 +43,11 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=T
     if len({len(side) for side in sides}) > 1:
         raise UserError(f"There must be as many second texts as texts. Received: {len(texts)} and {len(texts_b)}")
     longest = max_tokens * CHARACTERS_PER_TOKEN
+    sides = [[text.strip() for text in side] for side in sides]
     encoded = [tokenizer.encode([text[:longest] for text in side], masks=masks) for side in sides]
     rows = [_row(tokenizer, parts, max_tokens) for parts in zip(*encoded, strict=True)]
+    too_long = [max(map(len, texts)) > longest for texts in zip(*sides, strict=True)]
+    rows = [row._replace(truncated=row.truncated or cut) for row, cut in zip(rows, too_long, strict=True)]
     cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
     if cut and warn:
         warnings.warn(

@@ -91,7 +91,7 @@ def test_many_texts_at_once():
     [
         ("no gap", {}, "Found 0 in 'no gap'"),
         ("[MASK] " * 33, {}, "Found 33"),
-        ("[MASK] " + "a " * 40, {}, "more than the 23 tokens"),
+        ("[MASK] " + "a " * 40 + "[MASK]", {}, "Gap 2 stands behind the 23 tokens"),
         ("a [MASK]", {"top_k": 0}, "top_k=0"),
         ("a [MASK]", {"max_pieces": 9}, "max_pieces=9"),
     ],
@@ -99,6 +99,15 @@ def test_many_texts_at_once():
 def test_bad_input(text, options, message):
     with pytest.raises(UserError, match=message):
         tiny_mask_filler().fill_mask(text, **options)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1 texts")
+def test_what_the_model_cannot_read_has_no_say_but_stays():
+    filler = tiny_mask_filler()
+    long, longer = (filler.fill_mask("men [MASK] " + "a " * count, top_k=2) for count in (40, 60))
+    assert [one.words for one in long] == [one.words for one in longer]
+    assert all(one.truncated and one.text.endswith("a " * 40) for one in long)
+    assert not filler.fill_mask("men [MASK]", top_k=1)[0].truncated
 
 
 def test_an_entry_answers_the_same(tmp_path):
@@ -118,7 +127,7 @@ def test_vectors(tmp_path, pooling):
     loaded = keras_attention.load(tmp_path / "tiny")
     assert isinstance(loaded, TextEncoder)
     found = loaded.encode(TEXTS, pooling=pooling)
-    for text, pooled, tokens, vectors in zip(TEXTS, *found, strict=True):
+    for text, pooled, tokens, vectors in zip(TEXTS, found.pooled, found.tokens, found.vectors, strict=True):
         ids = row_of(text)
         expected = ops.convert_to_numpy(model({"token_ids": np.array([ids], "int32")}))[0]
         np.testing.assert_allclose(vectors, expected, atol=1e-4)
