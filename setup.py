@@ -48,5 +48,5 @@ setup(
         ],
         "benchmarks": ["ctranslate2>=4.8", "torch>=2.14", "transformers>=5.23"],
     },
-    entry_points={"console_scripts": ["keras-attention=keras_attention.cli:main"]},
+    entry_points={"console_scripts": ["keras-attention=keras_attention.__main__:run"]},
 )

@@ -2,6 +2,23 @@
 
 import sys
 
-from keras_attention.cli import main
 
-sys.exit(main())
+def run():
+    """Runs the command; Ctrl-C while its modules are imported ends it as quietly as later.
+
+    Returns:
+        int, the exit code, see `cli.main`.
+    """
+    try:
+        from keras_attention.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        if "--debug" in sys.argv:
+            raise
+        print("keras-attention: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -33,6 +33,8 @@ def main(argv=None):
         int, the exit code: 0; 1 if `zoo verify` found damage; 2 for what the user can mend, told in one line on
         stderr; 130 after Ctrl-C; 141 if the reader of our output went away.
     """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
     given = _parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,24 +1,31 @@
 """Keeping what C++ libraries print while they are loaded off the user's screen."""
 
 import os
+import signal
 import sys
 from contextlib import contextmanager
+
+from keras_attention.training.interrupts import deferred_interrupts
 
 
 @contextmanager
 def silent_libraries():
     """Sends what is written to the process's stderr, by C++ too, to nowhere; for imports only.
 
-    TensorFlow logs some lines before its log level has any effect.
+    TensorFlow logs some lines before its log level has any effect. Ctrl-C waits for the end of the imports, some of
+    which would swallow it.
     """
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        yield
+        with deferred_interrupts() as interrupts:
+            yield
     finally:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+    if interrupts.received:
+        signal.raise_signal(signal.Signals[interrupts.received])

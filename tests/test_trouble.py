@@ -1,0 +1,88 @@
+"""The command where things go wrong around it: Ctrl-C at any time, no home, a disk that is full, letters unknown."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from zoo.tiny_entry import ENGLISH, write_tiny_entry
+
+COMMAND = [sys.executable, "-m", "keras_attention"]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zoo")
+    write_tiny_entry(folder / "tiny")
+    return folder
+
+
+def environment(zoo, **more):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    return {**inherited, "KERAS_ATTENTION_ZOO": str(zoo), "PYTHONPATH": os.getcwd(), **more}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.15, 1.0, 3.0])
+def test_ctrl_c_at_any_time(zoo, tmp_path, seconds):
+    (tmp_path / "some.en").write_text(f"{ENGLISH[0]}\n" * 200_000)
+    command = [*COMMAND, "translate", "--model", "tiny", "--input", "some.en", "--output", "some.de"]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(zoo)
+    )
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert not (tmp_path / "some.de").exists()
+
+
+def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
+    from keras_attention import __main__, cli
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert __main__.run() == 130
+    assert capsys.readouterr().err == "keras-attention: interrupted\n"
+
+
+@pytest.mark.slow
+def test_no_home_no_network_and_a_terminal_of_ascii(zoo, tmp_path):
+    (tmp_path / "home").mkdir(mode=0o500)
+    program = (
+        "import socket, sys\n"
+        "def refuse(*a, **k):\n    raise OSError('no network')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "from keras_attention.__main__ import run\n"
+        f"sys.argv = ['keras-attention', 'translate', '--model', 'tiny', '--json', {ENGLISH[0]!r}, '犬']\n"
+        "sys.exit(run())\n"
+    )
+    for home in (str(tmp_path / "home"), "/nonexistent/home"):
+        variables = environment(zoo, HOME=home, PYTHONIOENCODING="ascii")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=variables)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\\u72ac" in done.stdout
+    assert not list((tmp_path / "home").iterdir()) or os.geteuid() == 0
+
+
+def test_a_data_set_without_a_home_is_told(monkeypatch):
+    from keras_attention.data.download import named_dataset
+    from keras_attention.errors import UserError
+
+    monkeypatch.delenv("KERAS_ATTENTION_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(UserError, match="no home folder.*KERAS_ATTENTION_HOME"):
+        named_dataset("multi30k")
+
+
+def test_arguments_that_were_no_utf8(zoo):
+    done = subprocess.run(
+        [*COMMAND, "translate", "--model", b"no\xffmodel", "x"], capture_output=True, env=environment(zoo)
+    )
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
