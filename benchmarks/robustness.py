@@ -152,8 +152,8 @@ def tables(arguments, place):
         refused += code == 2 and told.count("\n") == 1 and "Traceback" not in told
         named += all(part in told for part in parts)
     print(
-        f"tables: {refused} of {len(cases)} bad tables and parallel files end with 2 and one line, {named} with all that "
-        " the tests want named; the odd ones are read by tests/commands/test_bad_tables.py"
+        f"tables: {refused} of {len(cases)} bad tables and parallel files end with 2 and one line, {named} with all "
+        "that the tests want named; the odd ones are read by tests/commands/test_bad_tables.py"
     )
 
 
