@@ -69,7 +69,7 @@ def test_the_wheel_holds_every_file_of_package_and_zoo(checkout, wheel):
 @pytest.mark.slow
 def test_the_command_and_what_it_needs_are_declared(wheel):
     info = f"keras_attention-{__version__}.dist-info"
-    assert "keras-attention = keras_attention.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "keras-attention = keras_attention.__main__:run" in wheel.read(f"{info}/entry_points.txt").decode()
     metadata = wheel.read(f"{info}/METADATA").decode()
     needed = set(re.findall(r"^Requires-Dist: ([\w-]+)", metadata, re.MULTILINE))
     assert needed >= {"tensorflow", "keras", "tensorflow-text", "keras-nlp", "h5py"}

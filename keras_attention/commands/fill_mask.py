@@ -15,11 +15,7 @@ def fill_mask(arguments):
         raise UserError("Give texts either as arguments or by --input, not both.")
     folder = find_entry(arguments.model)
     texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
-    with silent_libraries():
-        from keras_attention.zoo.loading import load_pipeline
-        from keras_attention.zoo.mask_filler import MaskFiller
-
-    answers = load_pipeline(folder, MaskFiller).fill_mask(texts, top_k=arguments.top, max_pieces=arguments.pieces)
+    answers = load(folder).fill_mask(texts, top_k=arguments.top, max_pieces=arguments.pieces)
     for text, fillings in zip(texts, answers, strict=True):
         if arguments.json:
             found = {"text": text, "fillings": [filling._asdict() for filling in fillings]}
@@ -27,3 +23,12 @@ def fill_mask(arguments):
         else:
             for filling in fillings:
                 print(f"{filling.score:.4f}\t{filling.text}")
+
+
+def load(folder):
+    """The masked language model of an entry; imports TensorFlow."""
+    with silent_libraries():
+        from keras_attention.zoo.loading import load_pipeline
+        from keras_attention.zoo.mask_filler import MaskFiller
+
+    return load_pipeline(folder, MaskFiller)

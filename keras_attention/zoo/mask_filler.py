@@ -8,7 +8,7 @@ from keras_attention.errors import UserError
 from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
-from keras_attention.zoo.text_rows import Row, text_rows
+from keras_attention.zoo.text_rows import Row, text_rows, warn_of_cut
 
 MASK = "[MASK]"
 MAX_MASKS = 32
@@ -111,9 +111,10 @@ class MaskFiller:
                 raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
         alone = isinstance(texts, str)
         texts = [texts] if alone else texts
-        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True)
+        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
         for text, row in zip(texts, rows, strict=True):
             self._check(text, row)
+        warn_of_cut(rows, self.max_tokens)
         answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
         return answers[0] if alone else answers
 

@@ -48,15 +48,21 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=T
     rows = [_row(tokenizer, parts, max_tokens) for parts in zip(*encoded, strict=True)]
     too_long = [max(map(len, texts)) > longest for texts in zip(*sides, strict=True)]
     rows = [row._replace(truncated=row.truncated or cut) for row, cut in zip(rows, too_long, strict=True)]
+    if warn:
+        warn_of_cut(rows, max_tokens)
+    return rows
+
+
+def warn_of_cut(rows, max_tokens):
+    """Warns of the rows that are truncated, if there are some."""
     cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
-    if cut and warn:
+    if cut:
         warnings.warn(
             f"{len(cut)} of {len(rows)} texts (the first is number {cut[0]}) have more than the {max_tokens} tokens "
             "that this model reads: their end was left out.",
             TruncatedText,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return rows
 
 
 def _row(tokenizer, parts, max_tokens):
