@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check smoke readme clean
+.PHONY: run test browser check smoke readme clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart
@@ -12,8 +12,14 @@ run: $(VENV)/installed
 		--attention runs/a_dog_runs.png
 
 # Two processes; the tests of a file stay in one, which keeps what they have compiled.
-test: $(VENV)/installed-test
+test: $(VENV)/installed-test browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+# The pages are tested in Chromium. Where it is missing and cannot be installed (as root, on Debian), those are skipped.
+browser:
+	@command -v chromedriver >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		timeout 300 sh -c "apt-get -qq update && apt-get -qq install -y chromium chromium-driver" >/dev/null; } || \
+		echo "No Chromium: the tests of the pages are skipped (apt-get install chromium chromium-driver)."
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check .

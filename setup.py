@@ -43,6 +43,7 @@ setup(
             "pytest>=9.2",
             "pytest-xdist>=3.8",
             "ruff>=0.17.5",
+            "selenium>=4.51",
             "setuptools>=77",
             "tokenizers>=0.23",
         ],

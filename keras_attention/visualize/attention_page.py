@@ -68,7 +68,7 @@ def attention_page(answers, title, note="", decision=(), kept=None):
         kept: what is marked at first, ("row" or "column", number of a token), or None.
 
     Returns:
-        str, a whole HTML document.
+        AttentionView.
 
     Raises:
         ValueError: see `AttentionMap.as_json`.
@@ -85,17 +85,26 @@ def attention_page(answers, title, note="", decision=(), kept=None):
         "kept": kept,
         "answers": [{"name": name, "maps": [one.as_json() for one in maps]} for name, maps in answers],
     }
-    # Within a script element only "<" could end it; a lone surrogate could not be written.
-    text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
-    template = files("keras_attention.visualize").joinpath("attention_page.html").read_text(encoding="utf-8")
-    before, after = template.split(PLACE)
-    return before + text + after
+    return AttentionView(data)
 
 
 class AttentionView(NamedTuple):
-    """A page; the last value of a notebook's cell is shown in the notebook."""
+    """A page; the last value of a notebook's cell is shown in the notebook.
 
-    html: str
+    Attributes:
+        data: dict of JSON types, all that the page shows.
+    """
+
+    data: dict
+
+    @property
+    def html(self):
+        """str, a whole HTML document."""
+        # Within a script element only "<" could end it; a lone surrogate could not be written.
+        text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
+        template = files("keras_attention.visualize").joinpath("attention_page.html").read_text(encoding="utf-8")
+        before, after = template.split(PLACE)
+        return before + text + after
 
     def _repr_html_(self):
         return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 50rem; border: 0"></iframe>'

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
-from keras_attention.visualize.attention_page import AttentionMap, AttentionView, attention_page
+from keras_attention.visualize.attention_page import AttentionMap, attention_page
 from keras_attention.zoo.text_rows import text_rows
 from keras_attention.zoo.texts import check_texts
 
@@ -42,7 +42,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
     (source_ids,), _ = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
     note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
-    return AttentionView(attention_page(answers, text, note))
+    return attention_page(answers, text, note)
 
 
 def _translation_maps(translator, source_ids, written_ids):
@@ -98,7 +98,7 @@ def bert_view(pipeline, text, text_b=None):
         decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
     note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"
-    return AttentionView(attention_page([("", maps)], title, note, decision))
+    return attention_page([("", maps)], title, note, decision)
 
 
 def _first(weights):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize.attention_page import AttentionMap, AttentionView, attention_page
+from keras_attention.visualize.attention_page import AttentionMap, attention_page
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
 
@@ -24,7 +24,7 @@ def data_of(page):
 
 def test_holds_every_weight_and_token():
     one = one_map()
-    data = data_of(attention_page([("first", [one])], "A </script> dog", "note", [("good", 0.75)], ("row", 1)))
+    data = data_of(attention_page([("first", [one])], "A </script> dog", "note", [("good", 0.75)], ("row", 1)).html)
     assert (data["title"], data["note"], data["decision"], data["kept"]) == (
         "A </script> dog",
         "note",
@@ -39,7 +39,7 @@ def test_holds_every_weight_and_token():
 
 
 def test_needs_no_network_and_cannot_be_broken_out_of():
-    page = attention_page([("<img src=x onerror=alert(1)>", [one_map()])], "<b>")
+    page = attention_page([("<img src=x onerror=alert(1)>", [one_map()])], "<b>").html
     assert page.count("</script>") == 2
     assert "<img" not in page
     outside = r"""(src|href)\s*=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)"""
@@ -50,18 +50,18 @@ def test_needs_no_network_and_cannot_be_broken_out_of():
 def test_thirty_tokens_of_a_large_bert_stay_small():
     weights = np.full((12, 12, 30, 30), 1 / 30)
     tokens = [f"token{i}" for i in range(30)]
-    assert len(attention_page([("", [AttentionMap("all", weights, tokens, tokens)])], "x").encode()) < 1_000_000
+    assert len(attention_page([("", [AttentionMap("all", weights, tokens, tokens)])], "x").html.encode()) < 1_000_000
 
 
 def test_a_notebook_shows_it():
-    view = AttentionView(attention_page([("", [one_map()])], 'a "quoted" text'))
+    view = attention_page([("", [one_map()])], 'a "quoted" text')
     shown = view._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert shown.count('"') == 4
 
 
 def test_a_file_is_written_whole(tmp_path):
-    view = AttentionView(attention_page([("", [one_map()])], "x"))
+    view = attention_page([("", [one_map()])], "x")
     view.save(tmp_path / "view.html")
     assert (tmp_path / "view.html").read_text(encoding="utf-8") == view.html
     assert [path.name for path in tmp_path.iterdir()] == ["view.html"]
