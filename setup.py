@@ -8,6 +8,8 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_attention" / "__init__.py").read_text())[1]
 
+SERVE = ["fastapi>=0.165", "fastapi-offline>=1.7", "httptools>=0.9", "prometheus-client>=0.26", "uvicorn>=0.54"]
+
 # The zoo stands at the top of the checkout and travels inside the package.
 ZOO = {"keras_attention.saved_models": "saved_models"} if (HERE / "saved_models").is_dir() else {}
 
@@ -21,7 +23,11 @@ setup(
     python_requires=">=3.11",
     packages=[*find_packages(include=["keras_attention", "keras_attention.*"]), *ZOO],
     package_dir=ZOO,
-    package_data={"keras_attention.visualize": ["*.html"], **{name: ["*/*", "*/*/*"] for name in ZOO}},
+    package_data={
+        "keras_attention.visualize": ["*.html"],
+        "keras_attention.serving": ["demo/*"],
+        **{name: ["*/*", "*/*/*"] for name in ZOO},
+    },
     install_requires=[
         "tensorflow>=2.21",
         "keras>=3.15.1",
@@ -37,7 +43,9 @@ setup(
         "sentencepiece>=0.2.3",
     ],
     extras_require={
+        "serve": SERVE,
         "test": [
+            *SERVE,
             "hypothesis>=6.170",
             "jax>=0.10",
             "pytest>=9.2",

@@ -7,7 +7,7 @@ import sys
 import warnings
 
 from keras_attention import __version__
-from keras_attention.commands import arguments, bert_arguments
+from keras_attention.commands import arguments, bert_arguments, serve_arguments
 from keras_attention.errors import UserError
 
 PROGRAM = "keras-attention"
@@ -109,6 +109,7 @@ def _parser():
     bert_arguments.add_convert(commands)
     arguments.add_zoo(commands)
     arguments.add_export(commands)
+    serve_arguments.add_serve(commands)
     return parser
 
 

@@ -57,7 +57,9 @@ def run(site, folder, *arguments):
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_package_and_zoo(checkout, wheel):
-    code = [path for path in (checkout / "keras_attention").rglob("*") if path.suffix in (".py", ".html")]
+    code = [
+        path for path in (checkout / "keras_attention").rglob("*") if path.suffix in (".py", ".html", ".css", ".js")
+    ]
     files = {path.relative_to(checkout).as_posix() for path in code}
     assert "keras_attention/visualize/attention_page.html" in files
     zoo = [path for path in (checkout / "saved_models").rglob("*") if path.is_file()]

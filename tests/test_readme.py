@@ -29,6 +29,11 @@ def is_command(line):
     return line.startswith("keras-attention ")
 
 
+def runs_for_ever(line):
+    """The server; tests/serving asks it."""
+    return line.startswith("keras-attention serve")
+
+
 def is_recipe(line):
     return line.startswith("python recipes/")
 
@@ -73,6 +78,8 @@ def test_first_success_stands_within_the_first_20_lines():
 @pytest.mark.slow
 def test_indented_commands_of_the_start():
     for line in filter(is_command, INDENTED):
+        if runs_for_ever(line):
+            continue
         assert cli.main(words(line)[1:]) == 0
 
 
@@ -88,7 +95,10 @@ def test_trainings_are_told_with_flags_that_exist(line):
 
 
 def test_flags_in_the_text_exist():
-    commands = [ROOT / "keras_attention" / "commands" / f"{name}.py" for name in ("arguments", "bert_arguments")]
+    commands = [
+        ROOT / "keras_attention" / "commands" / f"{name}.py"
+        for name in ("arguments", "bert_arguments", "serve_arguments")
+    ]
     known = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("recipes/*.py"), *commands))
     for flag in set(re.findall(r"`--([a-z_-]+)", README)):
         assert f"    {flag}: " in known or f'"--{flag}"' in known, flag

@@ -20,12 +20,17 @@ class CompiledBert:
             int32 tensors (B, T) `token_ids` and `segment_ids`, and of what else `run` was given.
         max_tokens: int, of a row.
         num_segments: int, that the model knows. With fewer than two it gets no `segment_ids`.
+
+    Attributes:
+        trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, used once for each padded
+            length; `specs` is a dict of tf.TensorSpec of any number of rows. Others may put theirs in its place.
     """
 
     def __init__(self, function, max_tokens, num_segments):
         self.max_tokens = max_tokens
         self._names = ("token_ids", "segment_ids") if num_segments > 1 else ("token_ids",)
-        self._program = tf.function(function, autograph=False, reduce_retracing=False)
+        self.trace = traced
+        self._function = function
         self._traced = {}
 
     def run(self, rows, progress=None, **more):
@@ -60,10 +65,19 @@ class CompiledBert:
         key = tuple((name, value.shape[1:]) for name, value in inputs.items())
         if key not in self._traced:
             specs = {name: tf.TensorSpec((None, *value.shape[1:]), tf.int32) for name, value in inputs.items()}
-            self._traced[key] = self._program.get_concrete_function(specs)
-        outputs = self._traced[key]({name: tf.constant(value, tf.int32) for name, value in inputs.items()})
-        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-        return [output.numpy() for output in outputs]
+            self._traced[key] = self.trace(self._function, specs)
+        return self._traced[key](inputs)
+
+
+def traced(function, specs):
+    """The function as a graph for inputs of the given shapes; see `CompiledBert.trace`."""
+    program = tf.function(function, autograph=False).get_concrete_function(specs)
+
+    def run(inputs):
+        outputs = program({name: tf.constant(value, tf.int32) for name, value in inputs.items()})
+        return tuple(output.numpy() for output in tf.nest.flatten(outputs))
+
+    return run
 
 
 def padded(rows, length, names):

@@ -92,28 +92,10 @@ class CompiledSearch:
             self._programs[key] = compile_it()
         return self._programs[key]
 
-    def _compile_search(self, shape, max_steps, *, beam_size, coverage_penalty, unknowns, **options):
+    def _compile_search(self, shape, max_steps, **options):
         signature = [tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape[:1], tf.int32)]
-
-        @tf.function(jit_compile=True, input_signature=signature, autograph=False)
-        def program(source_ids, limits):
-            memory = self.model.encode(source_ids)
-            return beam_search(
-                lambda token_ids, state: self.model.step(token_ids, state, memory),
-                self.model.initial_state(memory, max_steps, attention=bool(coverage_penalty)),
-                shape[0],
-                beam_size=beam_size,
-                coverage_penalty=coverage_penalty,
-                start_id=START_ID,
-                end_id=END_ID,
-                pad_id=PAD_ID,
-                unknown_id=None if unknowns else UNKNOWN_ID,
-                max_length=limits,
-                max_steps=max_steps,
-                source_mask=memory["mask"] if coverage_penalty else None,
-                **options,
-            )
-
+        search = search_function(self.model, max_steps, **options)
+        program = tf.function(search, jit_compile=True, input_signature=signature, autograph=False)
         return program.get_concrete_function()
 
     def _compile_stream(self, shape, max_steps, sampling):
@@ -141,3 +123,36 @@ class CompiledSearch:
             return self.model.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
 
         return program.get_concrete_function()
+
+
+def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, **options):
+    """The beam search of a model, to be compiled.
+
+    Args:
+        model: AttentionSeq2Seq or Transformer, built.
+        max_steps: int, at least the largest limit.
+        beam_size, coverage_penalty, unknowns, options: see `CompiledSearch.search`.
+
+    Returns:
+        Function (source_ids int32 (B, S), limits int32 (B,)) -> Hypotheses; the shapes must be static.
+    """
+
+    def search(source_ids, limits):
+        memory = model.encode(source_ids)
+        return beam_search(
+            lambda token_ids, state: model.step(token_ids, state, memory),
+            model.initial_state(memory, max_steps, attention=bool(coverage_penalty)),
+            source_ids.shape[0],
+            beam_size=beam_size,
+            coverage_penalty=coverage_penalty,
+            start_id=START_ID,
+            end_id=END_ID,
+            pad_id=PAD_ID,
+            unknown_id=None if unknowns else UNKNOWN_ID,
+            max_length=limits,
+            max_steps=max_steps,
+            source_mask=memory["mask"] if coverage_penalty else None,
+            **options,
+        )
+
+    return search

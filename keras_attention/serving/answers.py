@@ -1,0 +1,45 @@
+"""What is answered: a request and a model in, JSON types out."""
+
+
+def translate(pipeline, request):
+    """The best translations of each text, with the pieces that were read and written."""
+    shown = ("text", "score", "log_prob", "low_score", "tokens")
+    return {
+        "answers": [
+            {
+                "translations": [{name: getattr(one, name) for name in shown} for one in hypotheses],
+                "source_tokens": hypotheses[0].source_tokens,
+                "truncated": hypotheses[0].truncated,
+            }
+            for hypotheses in pipeline.hypotheses(request.texts, n_best=request.n_best)
+        ]
+    }
+
+
+def classify(pipeline, request):
+    """The label of each text, and how probable the labels are."""
+    found = pipeline.classify(request.texts, request.texts_b, threshold=request.threshold, return_scores=True)
+    return {
+        "answers": [
+            {
+                "label": answer.label,
+                "probabilities": dict(list(answer.probabilities.items())[: request.top]),
+                "truncated": answer.truncated,
+            }
+            for answer in found
+        ]
+    }
+
+
+def fill_mask(pipeline, request):
+    """The best fillings of each text."""
+    found = pipeline.fill_mask(request.texts, top_k=request.top)
+    return {"answers": [{"fillings": [filling._asdict() for filling in fillings]} for fillings in found]}
+
+
+def attention(pipeline, request):
+    """What the model looked at, as `AttentionView`."""
+    if hasattr(pipeline, "hypotheses"):
+        return pipeline.attention_view(request.text, target=request.target, n_best=request.n_best)
+    second = () if request.text_b is None else (request.text_b,)
+    return pipeline.attention_view(request.text, *second)

@@ -1,0 +1,186 @@
+"use strict";
+const $ = (id) => document.getElementById(id);
+const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
+const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
+const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with gaps, written ${GAP}`, attention: "Text to read" };
+let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
+
+// One call of the API; waits and tries again while the server is busy or not ready yet.
+async function call(path, body, signal) {
+  for (;;) {
+    const answer = await fetch(path, { method: body ? "POST" : "GET", headers: body ? { "content-type": "application/json" } : {}, body: body && JSON.stringify(body), signal });
+    const found = await answer.json();
+    if (answer.ok) return found;
+    if (answer.status !== 503) throw new Error(found.error);
+    tell(`Waiting: ${found.error}`);
+    await new Promise((go) => setTimeout(go, RETRY_MS));
+    if (signal?.aborted) throw new DOMException("aborted", "AbortError");
+  }
+}
+function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
+
+async function start() {
+  ({ models, limits } = await call("/v1/models"));
+  for (const one of models) make("option", one.name, $("model")).value = one.name;
+  $("model").addEventListener("change", choose);
+  for (const id of ["text", "text-b"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
+  $("gap").addEventListener("click", insertGap);
+  $("file").addEventListener("change", readFile);
+  $("classify").addEventListener("click", classifyTable);
+  $("view").addEventListener("load", fitView);
+  $("text").maxLength = $("text-b").maxLength = limits.characters;
+  choose();
+}
+function choose() {
+  model = models.find((one) => one.name === $("model").value);
+  const languages = model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
+  $("about").textContent = [model.description, languages, model.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · ");
+  $("text-title").textContent = TITLES[model.task];
+  $("second").hidden = $("column-second").hidden = !model.pair;
+  $("gap").hidden = model.task !== "fill-mask";
+  $("table").hidden = model.task !== "classify";
+  $("looked").hidden = !model.attention;
+  $("examples").replaceChildren();
+  for (const example of model.examples) {
+    const button = make("button", example.source, $("examples"));
+    button.type = "button"; button.dir = "auto";
+    button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
+  }
+  const first = model.examples[0] || {};
+  $("text").value = first.source || ""; $("text-b").value = first.source_b || "";
+  ask();
+}
+function insertGap() {
+  const box = $("text");
+  box.setRangeText(GAP, box.selectionStart, box.selectionEnd, "end"); box.focus(); ask();
+}
+
+// Asks the chosen model; an answer that is no longer wanted is dropped.
+async function ask() {
+  clearTimeout(timer); asked?.abort();
+  const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
+  const empty = !text.trim() || (model.pair && !second.trim());
+  if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
+    $("answers").replaceChildren(); $("view").hidden = true;
+    return tell(empty ? "Type something." : `Put ${GAP} where a word is missing.`);
+  }
+  document.querySelector(".answer").classList.add("waiting");
+  try {
+    const began = performance.now(), found = await answerTo(text, second, controller.signal);
+    if (controller.signal.aborted) return;
+    $("answers").replaceChildren();
+    found.rows.forEach(showRow);
+    tell([`${Math.round(performance.now() - began)} ms`, ...found.notes].join(" · "));
+    if (model.attention) showView(text, second);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    $("answers").replaceChildren(); $("view").hidden = true; tell(error.message, true);
+  } finally {
+    if (controller === asked) document.querySelector(".answer").classList.remove("waiting");
+  }
+}
+// The rows {text, score, share, use} to show, best first, and notes.
+async function answerTo(text, second, signal) {
+  const body = { model: model.name, texts: [text] }, percent = (value) => `${(100 * value).toFixed(1)} %`;
+  if (model.task === "translate") {
+    const [answer] = (await call("/v1/translate", { ...body, n_best: Math.min(3, model.beam_size) }, signal)).answers;
+    const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
+    return { rows, notes: notes(answer, answer.translations[0].low_score) };
+  }
+  if (model.task === "classify") {
+    const [answer] = (await call("/v1/classify", { ...body, ...(model.pair && { texts_b: [second] }), top: 10 }, signal)).answers;
+    const rows = Object.entries(answer.probabilities).map(([label, value]) => ({ text: label, score: percent(value), share: value }));
+    return { rows: rows.length ? rows : [{ text: answer.label.toFixed(3), score: "", share: 0 }], notes: notes(answer) };
+  }
+  if (model.task === "fill-mask") {
+    const [answer] = (await call("/v1/fill-mask", { ...body, top: 5 }, signal)).answers;
+    const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
+    return { rows, notes: ["choose a word to put it in"] };
+  }
+  return { rows: [], notes: [] };
+}
+function notes(answer, unsure = false) {
+  return [answer.truncated && "too long for the model: only the beginning was read", unsure && "the model is not sure"].filter(Boolean);
+}
+function showRow(row, number) {
+  const item = make("li", undefined, $("answers"));
+  if (row.share) { const bar = make("div", undefined, item); bar.className = "bar"; bar.style.width = `${100 * row.share}%`; }
+  const what = make(row.use ? "button" : "span", row.text, item);
+  what.className = "what"; what.dir = "auto";
+  if (row.use) { what.type = "button"; what.addEventListener("click", () => { $("text").value = row.use; $("text").focus(); ask(); }); }
+  make("span", row.score, item).className = "score";
+  item.classList.toggle("best", number === 0);
+}
+function showView(text, second) {
+  const query = new URLSearchParams({ model: model.name, text, ...(model.pair && { text_b: second }) });
+  $("view").hidden = false;
+  $("view").contentWindow.location.replace(`/attention?${query}`);  // no entry in the history for each letter
+}
+function fitView() {
+  const page = $("view").contentDocument;
+  $("view").style.height = "0";  // a page is never lower than its frame
+  if (page?.documentElement) $("view").style.height = `${page.documentElement.scrollHeight + 4}px`;
+}
+
+// Rows of a table with quotes as in RFC 4180; the delimiter is what the header has most of.
+function parseTable(content) {
+  const header = content.split(/\r?\n/, 1)[0], delimiter = [",", "\t", ";"].reduce((best, one) => header.split(one).length > header.split(best).length ? one : best);
+  const rows = [[]];
+  let field = "", quoted = false, i = 0;
+  for (; i < content.length; i++) {
+    const c = content[i];
+    if (quoted) {
+      if (c !== '"') field += c; else if (content[i + 1] === '"') { field += c; i++; } else quoted = false;
+    } else if (c === '"' && field === "") quoted = true;
+    else if (c === delimiter) { rows.at(-1).push(field); field = ""; }
+    else if (c === "\n") { rows.at(-1).push(field.replace(/\r$/, "")); rows.push([]); field = ""; }
+    else field += c;
+  }
+  if (quoted) throw new Error("A quote never closes.");
+  if (field || rows.at(-1).length) rows.at(-1).push(field); else rows.pop();
+  const wrong = rows.findIndex((row) => row.length !== rows[0].length);
+  if (wrong >= 0) throw new Error(`Row ${wrong + 1} has ${rows[wrong].length} fields, the header ${rows[0].length}.`);
+  if (rows.length < 2) throw new Error("The file has no row below its header.");
+  return { delimiter, rows };
+}
+async function readFile() {
+  uploads++; table = null; $("download").hidden = true; $("table-status").textContent = "";
+  const [file] = $("file").files;
+  try {
+    if (file) table = { name: file.name, ...parseTable((await file.text()).replace(/^\uFEFF/, "")) };
+  } catch (error) { $("table-status").textContent = error.message; }
+  for (const id of ["column", "column-b"]) {
+    $(id).replaceChildren(); $(id).disabled = !table;
+    table?.rows[0].forEach((name, at) => { make("option", name, $(id)).value = at; });
+  }
+  $("classify").disabled = !table;
+}
+async function classifyTable() {
+  const upload = ++uploads, [header, ...rows] = table.rows, { delimiter, name } = table, chosen = model;
+  const texts = rows.map((row) => row[$("column").value]), seconds = rows.map((row) => row[$("column-b").value]);
+  const written = [[...header, "label", "probability"]], counts = {};
+  $("download").hidden = true;
+  try {
+    for (let at = 0; at < rows.length; at += ROWS_AT_A_TIME) {
+      const some = { model: chosen.name, texts: texts.slice(at, at + ROWS_AT_A_TIME) };
+      if (chosen.pair) some.texts_b = seconds.slice(at, at + ROWS_AT_A_TIME);
+      const { answers } = await call("/v1/classify", some);
+      if (upload !== uploads) return;
+      answers.forEach((answer, i) => {
+        const label = [answer.label].flat().join("|");
+        counts[label] = (counts[label] || 0) + 1;
+        written.push([...rows[at + i], label, answer.probabilities[answer.label] ?? ""]);
+      });
+      $("table-status").textContent = `${written.length - 1} of ${rows.length} rows`;
+    }
+  } catch (error) { $("table-status").textContent = `Stopped behind row ${written.length}: ${error.message}`; return; }
+  const quote = (value) => /["\r\n]/.test(value) || String(value).includes(delimiter) ? `"${String(value).replaceAll('"', '""')}"` : value;
+  const content = written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
+  const numeric = chosen.kind === "regression";
+  $("table-status").textContent = `${rows.length} rows` + (numeric ? "" : `: ${Object.entries(counts).map(([label, count]) => `${count} ${label}`).join(", ")}`);
+  URL.revokeObjectURL($("download").href);
+  $("download").href = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
+  $("download").download = name.replace(/(\.\w+)?$/, "-classified$1");
+  $("download").textContent = `Download ${$("download").download}`; $("download").hidden = false; $("download").focus();
+}
+start().catch((error) => tell(error.message, true));

@@ -1,0 +1,56 @@
+"""What the server counts, for Prometheus."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class ServerMetrics:
+    """Counts requests and rows.
+
+    Args:
+        paths: collection of str, the routes that are told apart; others count as "other".
+    """
+
+    def __init__(self, paths):
+        self._paths = frozenset(paths)
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter("requests", "Requests answered", ["path", "status"], registry=self._registry)
+        self._seconds = Histogram(
+            "request_seconds", "From headers to answer", ["path"], buckets=SECONDS, registry=self._registry
+        )
+        self._open = Gauge("requests_in_progress", "Requests being answered", registry=self._registry)
+        self._rows = Histogram(
+            "rows_together", "Of each row: rows in its batch", ["model"], buckets=ROWS, registry=self._registry
+        )
+
+    def accepted(self):
+        """A context in which a request counts as being answered."""
+        return self._open.track_inprogress()
+
+    def answered(self, path, status, seconds):
+        """Counts an answer."""
+        path = path if path in self._paths else "other"
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def computed(self, model, rows_together):
+        """Counts a row of a model that was computed in a batch of so many."""
+        self._rows.labels(model).observe(rows_together)
+
+    def answers_by_path(self):
+        """Dict from path to int, the requests that were answered."""
+        counts = {}
+        for sample in next(iter(self._requests.collect())).samples:
+            if sample.name == "requests_total":
+                path = sample.labels["path"]
+                counts[path] = counts.get(path, 0) + int(sample.value)
+        return counts
+
+    def text(self):
+        """Everything, as bytes in the format of Prometheus."""
+        return generate_latest(self._registry)

@@ -1,0 +1,45 @@
+"""Threads that answer requests: so many at a time, each for so long."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from keras_attention.serving.refusal import Refusal
+
+
+class Workers:
+    """Answers requests in threads, which mostly wait for a batch to be computed.
+
+    Who comes while all threads are busy is sent away at once, so that nobody waits in vain. An answer that takes too
+    long is given up; its thread stays busy until it is done.
+
+    Args:
+        most: int > 0, requests answered at a time.
+        seconds: float > 0, for an answer.
+    """
+
+    def __init__(self, most, seconds):
+        self.most = most
+        self.seconds = seconds
+        self.busy = 0
+        self._threads = ThreadPoolExecutor(most, "answer")
+
+    async def run(self, function, *arguments):
+        """What the function returns; raises Refusal with 503 if there is no thread or no time for it."""
+        if self.busy >= self.most:
+            raise Refusal(503, f"All {self.most} places are taken: try again later.")
+        self.busy += 1
+        work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        work.add_done_callback(self._release)
+        done, _ = await asyncio.wait([work], timeout=self.seconds)
+        if not done:
+            raise Refusal(503, f"There was no answer within {self.seconds:g} seconds: ask for less, or later.")
+        return work.result()
+
+    def close(self):
+        """Waits for the threads; none begins anew."""
+        self._threads.shutdown()
+
+    def _release(self, work):
+        self.busy -= 1
+        if not work.cancelled():
+            work.exception()  # of an answer that was given up: looked at, so that nobody complains that none did
