@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -40,3 +41,13 @@ def test_attention_beside_that_of_keras():
     assert backward.startswith("n 31, with gradients: ours")
     for line in (forward, backward):
         assert re.search(r"; Keras [\d.]+ ms, -?\d+ MB: [\d.]+ times the time", line)
+
+
+@pytest.mark.slow
+def test_a_server_under_load(tmp_path):
+    example = [{"source": TEXTS[0], "output": LABELS["binary"][0]}]
+    write_tiny(tmp_path / "moods", tiny_classifier().model, example, task=task())
+    arguments = ("--model", tmp_path / "moods", "--seconds", 0.3, "--only", "equal", "sigterm")
+    equal, sigterm = lines_of("serving.py", *arguments)
+    assert re.fullmatch(r"equal: 30 requests of 64 clients in [\d.]+ s, 0 unlike the answers alone", equal)
+    assert re.fullmatch(r"sigterm: [\d,]+ requests accepted, 0 lost, [\d,]+ answered with 200, exit code 0", sigterm)

@@ -1,0 +1,137 @@
+"""A server on a core of its own, and clients that ask it over HTTP/1.1."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+CORES = os.sched_getaffinity(0)
+CLIENT_CORE, SERVER_CORE = min(CORES), max(CORES)
+PATHS = {"translate": "/v1/translate", "classify": "/v1/classify", "fill-mask": "/v1/fill-mask"}
+
+
+class Reply(NamedTuple):
+    """`status` is 0 where the connection ended without an answer; `seconds` from the first byte sent."""
+
+    status: int
+    body: bytes
+    seconds: float
+
+
+class Client:
+    """One connection that is kept open, and opened anew after the server closed it."""
+
+    def __init__(self, url):
+        self._address = urlsplit(url).hostname, urlsplit(url).port
+        self._streams = None
+
+    async def ask(self, path, body=None):
+        """Sends a GET, or with a body a POST; returns a Reply."""
+        began = time.perf_counter()
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection(*self._address)
+            status, answer = await self._exchange(path, body)
+        except (OSError, asyncio.IncompleteReadError):
+            self.close()
+            status, answer = 0, b""
+        return Reply(status, answer, time.perf_counter() - began)
+
+    async def _exchange(self, path, body):
+        reader, writer = self._streams
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nhost: benchmark\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+        writer.write(head.encode() + content)
+        answer_head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(answer_head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        answer = await reader.readexactly(length)
+        if b"connection: close" in answer_head:
+            self.close()
+        return int(answer_head.split(b" ", 2)[1]), answer
+
+    def close(self):
+        if self._streams:
+            self._streams[1].close()
+            self._streams = None
+
+
+@contextlib.contextmanager
+def server(models, *flags):
+    """Starts `keras-attention serve` on its core; gives (process, URL) once every shape is compiled."""
+    command = [sys.executable, "-m", "keras_attention", "serve", "--port", "0", "--json", *map(str, flags)]
+    command += [flag for name in models for flag in ("--model", name)]
+    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    os.sched_setaffinity(process.pid, CORES)  # all cores while it compiles, one of them from then on
+    try:
+        url = json.loads(process.stdout.readline())["url"]
+        while not is_ready(url):
+            time.sleep(0.2)
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            os.sched_setaffinity(int(thread), {SERVER_CORE})
+        yield process, url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def is_ready(url):
+    """Whether every shape is compiled."""
+    try:
+        return urllib.request.urlopen(f"{url}/ready").status == 200
+    except urllib.error.HTTPError:
+        return False
+
+
+async def closed_loop(url, requests, clients):
+    """Asks all requests [(path, body)] from so many clients, each as soon as its last answer is there.
+
+    Returns:
+        (list of Reply in the order of the requests, seconds in all).
+    """
+    waiting = iter(enumerate(requests))
+    replies = [None] * len(requests)
+
+    async def one():
+        client = Client(url)
+        for position, request in waiting:
+            replies[position] = await client.ask(*request)
+        client.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(clients)))
+    return replies, time.perf_counter() - began
+
+
+async def open_loop(url, requests, rate, seconds):
+    """Asks requests in turn, `rate` of them a second, whether the answers come or not; returns a list of Reply."""
+    idle, tasks = [], []
+
+    async def one(request):
+        client = idle.pop() if idle else Client(url)
+        reply = await client.ask(*request)
+        idle.append(client)
+        return reply
+
+    began = time.perf_counter()
+    for number in range(int(rate * seconds)):
+        await asyncio.sleep(max(0, began + number / rate - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(requests[number % len(requests)])))
+    replies = await asyncio.gather(*tasks)
+    for client in idle:
+        client.close()
+    return replies
+
+
+def resident_megabytes(process):
+    """Memory of the server."""
+    with open(f"/proc/{process.pid}/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))
