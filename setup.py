@@ -8,7 +8,14 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_attention" / "__init__.py").read_text())[1]
 
-SERVE = ["fastapi>=0.165", "fastapi-offline>=1.7", "httptools>=0.9", "prometheus-client>=0.26", "uvicorn>=0.54"]
+SERVE = [
+    "fastapi>=0.165",
+    "fastapi-offline>=1.7",
+    "httptools>=0.9",
+    "prometheus-client>=0.26",
+    "uvicorn>=0.54",
+    "uvloop>=0.23",
+]
 
 # The zoo stands at the top of the checkout and travels inside the package.
 ZOO = {"keras_attention.saved_models": "saved_models"} if (HERE / "saved_models").is_dir() else {}

@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -27,7 +28,7 @@ from collections import Counter
 
 import numpy as np
 from serving_abuse import ABUSE, status_of
-from serving_load import CLIENT_CORE, PATHS, Client, closed_loop, open_loop, resident_megabytes, server
+from serving_load import CLIENT_CORE, PATHS, Client, closed_loop, open_loop, server, watch
 
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.finding import find_entry
@@ -141,7 +142,7 @@ def overload(models, seconds, flags):
     with server(models[:1], *flags) as (process, url):
         rate = 3 * capacity(url, requests, min(10, seconds))
         before = median_seconds(asyncio.run(ask_for(url, requests, 2)))
-        replies, health, memory = asyncio.run(watched(process, url, requests, rate, seconds))
+        replies, health, memory = watched(process, url, requests, rate, seconds)
         ended, recovered = time.perf_counter(), None
         while recovered is None and time.perf_counter() - ended < 60:
             if median_seconds(asyncio.run(closed_loop(url, requests[:5], 1))[0]) <= 2 * before:
@@ -156,21 +157,14 @@ def overload(models, seconds, flags):
     say((recovered or 60) <= 10, f"overload: back to normal after {recovered or float('inf'):.1f} s")
 
 
-async def watched(process, url, requests, rate, seconds):
-    """Overload with a look at /health ten times a second, and at the memory: replies, seconds, (seconds, MB)."""
-    health, memory = [], []
-
-    async def watch():
-        client, began = Client(url), time.perf_counter()
-        while True:
-            reply = await client.ask("/health")
-            health.append(reply.seconds if reply.status == 200 else float("inf"))
-            memory.append((time.perf_counter() - began, resident_megabytes(process)))
-            await asyncio.sleep(0.1)
-
-    watching = asyncio.create_task(watch())
-    replies = await open_loop(url, requests, rate, seconds)
-    watching.cancel()
+def watched(process, url, requests, rate, seconds):
+    """Overload, while another process looks at /health and the memory: replies, seconds, (seconds, MB)."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+    watcher = multiprocessing.Process(target=watch, args=(url, process.pid, seconds, send))
+    watcher.start()
+    replies = asyncio.run(open_loop(url, requests, rate, seconds))
+    health, memory = receive.recv()
+    watcher.join()
     return replies, health, memory
 
 

@@ -131,7 +131,23 @@ async def open_loop(url, requests, rate, seconds):
     return replies
 
 
-def resident_megabytes(process):
-    """Memory of the server."""
-    with open(f"/proc/{process.pid}/status") as file:
+def watch(url, pid, seconds, results):
+    """Looks at /health and at the server's memory ten times a second, from a process that has nothing else to do.
+
+    Sends (list of seconds, infinite where there was no 200; list of (seconds since the start, MB)) to `results`.
+    """
+    health, memory, began = [], [], time.perf_counter()
+    while time.perf_counter() < began + seconds:
+        asked, found = time.perf_counter(), False
+        with contextlib.suppress(OSError):
+            found = urllib.request.urlopen(f"{url}/health", timeout=10).status == 200
+        health.append(time.perf_counter() - asked if found else float("inf"))
+        memory.append((asked - began, resident_megabytes(pid)))
+        time.sleep(0.1)
+    results.send((health, memory))
+
+
+def resident_megabytes(pid):
+    """Memory of a process."""
+    with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))

@@ -56,7 +56,7 @@ def make_app(server):
         warming.join()
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
-    app.add_middleware(Gate, settings=server.settings, metrics=server.metrics)
+    app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
     _add_errors(app)
     _add_api(app, server)
     _add_pages(app, server)

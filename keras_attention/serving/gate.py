@@ -17,12 +17,14 @@ class Gate:
         app: ASGI application.
         settings: ServerSettings.
         metrics: ServerMetrics.
+        workers: Workers. While all of them are busy, what only they could answer is refused here, where it costs least.
     """
 
-    def __init__(self, app, settings, metrics):
+    def __init__(self, app, settings, metrics, workers):
         self.app = app
         self.settings = settings
         self.metrics = metrics
+        self.workers = workers
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -49,6 +51,7 @@ class Gate:
         try:
             headers = dict(scope["headers"])
             if scope["method"] == "POST":
+                self.workers.check_room()
                 _check_type(headers)
             body = await self._read(headers, receive)
         except Refusal as refusal:

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import sys
 import warnings
 
 import uvicorn
@@ -14,6 +15,8 @@ from keras_attention.serving.served_models import load_models
 from keras_attention.serving.server import Server
 
 BACKLOG = 2048
+# How long a thread may keep Python to itself while others want it: /health must not wait behind dozens of answers.
+SWITCH_SECONDS = 0.0005
 
 
 def bind(host, port):
@@ -68,6 +71,7 @@ def serve(names, settings, bound, say):
         backlog=BACKLOG,
         timeout_graceful_shutdown=int(2 * settings.seconds) + 1,
     )
+    sys.setswitchinterval(SWITCH_SECONDS)
     bound.listen(BACKLOG)
     host, port = bound.getsockname()[:2]
     say(list(models), f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -23,7 +23,7 @@ HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}
 
 
-def through_the_gate(messages, headers=HEADERS, seconds=0.2):
+def through_the_gate(messages, headers=HEADERS, seconds=0.2, busy=0):
     """(status, JSON, what the application read) of a request whose body comes as `messages`, then never."""
     sent, read = [], []
     messages = list(messages)
@@ -43,7 +43,9 @@ def through_the_gate(messages, headers=HEADERS, seconds=0.2):
 
     settings = ServerSettings(body_bytes=11, seconds=seconds)
     metrics = ServerMetrics(["/here"])
-    asyncio.run(Gate(app, settings, metrics)({**SCOPE, "headers": headers}, receive, send))
+    workers = Workers(3, seconds)
+    workers.busy = busy
+    asyncio.run(Gate(app, settings, metrics, workers)({**SCOPE, "headers": headers}, receive, send))
     if not sent:
         return None, None, read
     status = sent[0]["status"]
@@ -73,6 +75,11 @@ def test_a_body_in_pieces_comes_whole():
 def test_refuses(status, messages, headers):
     found, answer, read = through_the_gate(messages, headers)
     assert (found, list(answer), read) == (status, ["error"], [])
+
+
+def test_refuses_before_reading_while_all_workers_are_busy():
+    assert through_the_gate([part(b"0")], busy=2) == (200, {}, [b"0"])
+    assert through_the_gate([], busy=3)[::2] == (503, [])
 
 
 def test_a_client_that_goes_away_is_forgotten():

@@ -179,7 +179,7 @@ def test_ends_after_what_it_accepted(zoo, tmp_path):
     body = json.dumps({"texts": [TEXTS[0]]}).encode()
     head = "POST /v1/classify HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     head += f"content-length: {len(body)}\r\n\r\n"
-    with running_server(tmp_path) as (process, url):
+    with running_server(tmp_path, "--seconds", "120") as (process, url):
         address = urlsplit(url)
         clients = [socket.create_connection((address.hostname, address.port)) for _ in range(5)]
         for client in clients:
