@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,7 @@ class WordPieceTokenizer:
         self.pad_id, self.unknown_id, self.start_id, self.end_id, self.mask_id = ids
         self.is_continuation = np.array([piece.startswith(CONTINUATION) for piece in self.vocabulary])
         self._library = None
+        self._cut_in_graph = None
 
     @classmethod
     def train(cls, texts, vocabulary_size, lowercase=True):
@@ -104,12 +106,14 @@ class WordPieceTokenizer:
     def _encode_parts(self, texts):
         import tensorflow as tf
 
-        library = self._library_tokenizer()
+        if self._cut_in_graph is None:  # as single operations it takes milliseconds for the shortest text
+            cut, signature = partial(_cut, self._library_tokenizer()), [tf.TensorSpec([None], tf.string)]
+            self._cut_in_graph = tf.function(cut, input_signature=signature, autograph=False)
         sizes = np.cumsum([len(text) for text in texts]) // BATCH_CHARACTERS
         encoded = []
         for batch in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(sizes)) + 1):
             parted = part_words([texts[i] for i in batch], self.lowercase)
-            pieces = _cut(library, tf.constant(parted, tf.string))
+            pieces = self._cut_in_graph(tf.constant(parted, tf.string))
             encoded += np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1]) if parted else []
         return encoded
 
