@@ -39,9 +39,8 @@ from keras_attention.training.run_facts import run_facts
 from keras_attention.training.schedules import LinearDecay
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free, load_entry
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.finding import find_entry
+from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.starting import load_start, start_settings
 
 
 @dataclass
@@ -99,10 +98,7 @@ def presets(config):
     """The defaults that depend on other flags."""
     size = config.size or ("mini" if config.text and not config.smoke else "tiny")
     chosen = {"size": size} | BERT_PRESETS[size] | ({} if config.text else DOCSTRINGS)
-    started = read_entry(find_entry(config.start_from)).config["model"] if config.start_from else {}
-    started = {name.replace("max_length", "max_tokens"): value for name, value in started.items()}
-    started = {name: value for name, value in started.items() if hasattr(config, name)}
-    return chosen | (SMOKE if config.smoke else {}) | started
+    return chosen | (SMOKE if config.smoke else {}) | start_settings(config.start_from, config)
 
 
 def load_rows(config, start):
@@ -145,7 +141,7 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     out = Path(config.out + "_smoke" * config.smoke)
-    start = load_entry(find_entry(config.start_from)) if config.start_from else None
+    start = load_start(config.start_from)
     tokenizer, rows, validation_rows = load_rows(config, start)
     if config.encode_to:
         save_encoded_prose(config.encode_to, tokenizer, rows, validation_rows)

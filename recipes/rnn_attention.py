@@ -32,12 +32,11 @@ from keras_attention.models import AttentionSeq2Seq
 from keras_attention.models.seq2seq_settings import CHOICES, SETTINGS
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
-from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
+from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free, load_entry
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.finding import find_entry
+from keras_attention.zoo.archive import check_free
 from keras_attention.zoo.scoring import quick_score
+from keras_attention.zoo.starting import load_start, start_settings
 from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
 
@@ -110,9 +109,8 @@ SMOKE_PAIRS = 8
 
 def presets(config):
     """The defaults that depend on other flags."""
-    started = read_entry(find_entry(config.start_from)).config["model"] if config.start_from else {}
-    started = {name: value for name, value in started.items() if not name.endswith("vocabulary_size")}
-    return (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {}) | started
+    chosen = (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {})
+    return chosen | start_settings(config.start_from, config)
 
 
 def make_model(config, source_tokenizer, target_tokenizer):
@@ -123,12 +121,8 @@ def make_model(config, source_tokenizer, target_tokenizer):
 
 
 def make_optimizer(config, total_steps):
-    peak, warmup = config.learning_rate, max(1, min(config.warmup_steps, total_steps // 2))
-    schedules = {
-        "cosine": CosineDecay(peak, warmup, max(total_steps, 2), floor=0.02 * peak),
-        "inverse_square_root": InverseSquareRoot(peak, warmup),
-    }
-    return keras.optimizers.Adam(schedules[config.schedule], beta_2=0.98, epsilon=1e-9)
+    rate = make_schedule(config.schedule, config.learning_rate, config.warmup_steps, total_steps)
+    return keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
 
 
 def main(arguments=None):
@@ -141,7 +135,7 @@ def main(arguments=None):
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data
     out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
     check_free(out, overwrite=True)
-    start = load_entry(find_entry(config.start_from)) if config.start_from else None
+    start = load_start(config.start_from)
     tokenizers = tuple(start.tokenizers.values()) if start else train_tokenizers(data, config.vocabulary_size)
     cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
     corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
@@ -181,7 +175,7 @@ def main(arguments=None):
         translator,
         data,
         description=f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention.",
-        settings=asdict(config) | {"data_dir": Path(config.data_dir).name, "out": out.name},
+        settings=asdict(config),
         seed=config.seed,
         result=result,
         facts=facts,

@@ -37,9 +37,11 @@ from keras_attention.models import Transformer
 from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
-from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
+from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
+from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.starting import load_start, start_settings
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Config:
     dropout: float = setting(0.3, "share of units dropped")
     attention_dropout: float = setting(0.0, "share of attention weights dropped")
     # Training
+    start_from: str = setting("", "begin with this trained model, its settings and its vocabularies")
     epochs: int = setting(120, "passes over the training pairs")
     tokens_per_batch: int = setting(8192, "tokens of a batch, padding included, on the longer side")
     num_buckets: int = setting(4, "shapes of batches; each is compiled once")
@@ -115,7 +118,9 @@ SMOKE_PAIRS = 8
 
 
 def presets(config):
-    return PRESETS[config.size] | (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {})
+    """The defaults that depend on other flags."""
+    chosen = PRESETS[config.size] | (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {})
+    return chosen | start_settings(config.start_from, config)
 
 
 def load_data(config):
@@ -125,22 +130,17 @@ def load_data(config):
 
 
 def make_optimizer(config, total_steps):
-    peak, warmup = config.learning_rate, max(1, min(config.warmup_steps, total_steps // 2))
-    schedules = {
-        "cosine": CosineDecay(peak, warmup, max(total_steps, 2), floor=0.02 * peak),
-        "inverse_square_root": InverseSquareRoot(peak, warmup),
-    }
-    return keras.optimizers.Adam(schedules[config.schedule], beta_2=0.98, epsilon=1e-9)
+    rate = make_schedule(config.schedule, config.learning_rate, config.warmup_steps, total_steps)
+    return keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
 
 
-def finish(config, translator, data, out, result, facts):
+def finish(config, translator, data, out, result, facts, start):
     """Scores the model, writes it as an entry and shows what it does."""
     from keras_attention.zoo.trained import write_trained
 
     described = f"A Transformer of {config.num_encoder_layers} and {config.num_decoder_layers} layers."
-    settings = asdict(config) | {"data_dir": Path(config.data_dir).name, "out": out.name}
-    given = {"description": described, "settings": settings, "seed": config.seed}
-    for score in write_trained(out, translator, data, **given, result=result, facts=facts):
+    told = {"description": described, "settings": asdict(config), "seed": config.seed, "start": start}
+    for score in write_trained(out, translator, data, **told, result=result, facts=facts):
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     try_out(out, data, config.ask)
 
@@ -151,11 +151,12 @@ def main(arguments=None):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     data, tokenizers, validate = None, None, None
+    start = load_start(config.start_from)
     if config.encoded:
         corpora, sizes = load_encoded(config.encoded)
     else:
         data = load_data(config)
-        tokenizers = train_tokenizers(data, config.vocabulary_size)
+        tokenizers = tuple(start.tokenizers.values()) if start else train_tokenizers(data, config.vocabulary_size)
         sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
         cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
         corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
@@ -166,10 +167,11 @@ def main(arguments=None):
     batches = BucketedBatches(corpora, config.tokens_per_batch, config.num_buckets, config.seed)
     model = Transformer(*sizes, **{key: value for key, value in asdict(config).items() if key in SETTINGS})
     model.build()
+    if start:
+        model.set_weights(start.model.get_weights())
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates")
     if data:
-        from keras_attention.zoo.archive import check_free
         from keras_attention.zoo.scoring import quick_score
         from keras_attention.zoo.translator import Translator
 
@@ -190,7 +192,7 @@ def main(arguments=None):
         folders = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None}
         result = train(model, make_optimizer(config, total_steps), batches, **kept, **watched, **folders)
     if data:
-        finish(config, translator, data, out, result, facts)
+        finish(config, translator, data, out, result, facts, start and start.entry)
     else:
         save_trained(out, model, result, facts)
     shutil.rmtree(unfinished, ignore_errors=True)

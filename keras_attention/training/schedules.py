@@ -118,6 +118,21 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
 
 
+def make_schedule(name, peak, warmup_steps, total_steps):
+    """Returns the schedule of a training, its warm-up at most half of the updates.
+
+    Args:
+        name: str, one of `SCHEDULES`; "cosine" falls to 2 % of the peak.
+        peak: float > 0.
+        warmup_steps: int >= 0.
+        total_steps: int > 0.
+    """
+    warmup_steps = max(1, min(warmup_steps, total_steps // 2))
+    if name == "cosine":
+        return CosineDecay(peak, warmup_steps, max(total_steps, 2), floor=0.02 * peak)
+    return InverseSquareRoot(peak, warmup_steps)
+
+
 def _check_steps(warmup_steps, total_steps):
     if warmup_steps < 0:
         raise ValueError(f"`warmup_steps` must not be negative. Received: warmup_steps={warmup_steps}")

@@ -1,9 +1,12 @@
 """From the end of a training to an entry: measured on the test set, described by a card, written."""
 
+from pathlib import Path
+
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.scoring import low_score_threshold, scores_on
 
 EXAMPLES = 20
+PATHS = ("data_dir", "extra")  # among a recipe's settings
 
 
 def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None):
@@ -14,7 +17,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         translator: Translator. For dates, its threshold of low scores is set here, from the validation dates.
         data: TranslationData.
         description: str, one or two sentences for the card.
-        settings: dict of JSON types, the recipe's configuration.
+        settings: dict of JSON types, the recipe's configuration. Of its paths the names alone are kept.
         seed: int.
         result: TrainResult.
         facts: dict, see `training.run_facts`.
@@ -29,6 +32,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test")
     sources = data.test[0][:EXAMPLES]
     outputs = translator.translate(sources)
+    settings = {**settings, "out": Path(folder).name}
+    settings |= {name: Path(settings[name]).name for name in PATHS if name in settings}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0}
     metrics = {
         "description": description,
