@@ -44,6 +44,19 @@ def check_folder(folder, resume):
         )
 
 
+def remove(folder):
+    """Removes all checkpoints in the folder, and what a killed run left there; other files stay.
+
+    Raises:
+        UserError: if one cannot be removed.
+    """
+    try:
+        for path in [*_checkpoints(Path(folder)), *Path(folder).glob(f"{_UNFINISHED}*")]:
+            shutil.rmtree(path)
+    except OSError as error:
+        raise UserError(f"The checkpoints in {folder} cannot be removed: {error.strerror}.") from error
+
+
 def write(folder, step, arrays, state, keep=2):
     """Writes the checkpoint `folder/step-<step>` and removes all but the `keep` newest.
 

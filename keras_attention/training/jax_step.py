@@ -5,20 +5,25 @@ import functools
 import jax
 import keras
 
+from keras_attention.errors import UserError
+from keras_attention.training.distribution import split_rows
 from keras_attention.training.train_step import StepResult, clip_by_norm, global_norm
 
 
 class JaxStep:
     """`step(batch) -> StepResult`; see `train_step.make_train_step`.
 
-    Between steps the newest values live here, and `sync()` writes them into the Keras variables.
+    Under `keras.distribution.DataParallel` each device gets its share of the rows. With `turns` a batch is computed in
+    so many parts, one after the other. Between steps the newest values live here, and `sync()` writes them into the
+    Keras variables.
     """
 
-    def __init__(self, model, optimizer, loss_and_counts, clip_norm):
+    def __init__(self, model, optimizer, loss_and_counts, clip_norm, turns=1):
         self.model = model
         self.optimizer = optimizer
         self.loss_and_counts = loss_and_counts
         self.clip_norm = clip_norm
+        self.turns = turns
         self._state = None
         self._compiled = jax.jit(self._update, donate_argnums=0)
 
@@ -26,7 +31,7 @@ class JaxStep:
         if self._state is None:
             # Copied, because the compiled function reuses the memory of what it is given.
             self._state = [[jax.numpy.array(v.value) for v in group] for group in self._variables()]
-        self._state, result = self._compiled(self._state, batch)
+        self._state, result = self._compiled(self._state, _on_devices(batch))
         return result
 
     def sync(self):
@@ -40,17 +45,38 @@ class JaxStep:
     def _variables(self):
         return self.model.trainable_variables, self.model.non_trainable_variables, self.optimizer.variables
 
-    def _update(self, state, batch):
-        trainable, non_trainable, optimizer_state = state
-        with keras.StatelessScope(state_mapping=list(zip(self.optimizer.variables, optimizer_state, strict=True))):
-            scale = self.optimizer.scale_loss(jax.numpy.float32(1.0))
+    def _gradients(self, trainable, non_trainable, batch, scale):
+        """The gradients of the scaled mean loss; that loss; its counts; the variables that are not trained."""
 
         def scaled_loss(trainable):
             call = functools.partial(self.model.stateless_call, trainable, non_trainable, training=True)
             loss, extra = self.loss_and_counts(batch, call)
             return loss * scale, (loss, extra)
 
-        gradients, (loss, (*counts, new_non_trainable)) = jax.grad(scaled_loss, has_aux=True)(trainable)
+        gradients, (loss, (*counts, non_trainable)) = jax.grad(scaled_loss, has_aux=True)(trainable)
+        return gradients, loss, counts, non_trainable
+
+    def _summed_gradients(self, trainable, non_trainable, batch, scale):
+        """What `_gradients` gives, from parts of the batch; each counts as many times as it has labels."""
+        sums = None
+        for part in split_rows(batch, self.turns):
+            *found, non_trainable = self._gradients(trainable, non_trainable, part, scale)
+            weight = jax.numpy.maximum(found[-1][1], 1.0)  # what the mean was divided by
+            found[:2] = jax.tree.map(lambda x, weight=weight: x * weight, found[:2])
+            sums = found if sums is None else jax.tree.map(jax.numpy.add, sums, found)
+            # One part at a time, which is what saves memory.
+            sums, non_trainable, trainable = jax.lax.optimization_barrier((sums, non_trainable, trainable))
+        gradients, loss, counts = sums
+        gradients, loss = jax.tree.map(lambda x: x / jax.numpy.maximum(counts[1], 1.0), (gradients, loss))
+        return gradients, loss, counts, non_trainable
+
+    def _update(self, state, batch):
+        trainable, non_trainable, optimizer_state = state
+        with keras.StatelessScope(state_mapping=list(zip(self.optimizer.variables, optimizer_state, strict=True))):
+            scale = self.optimizer.scale_loss(jax.numpy.float32(1.0))
+
+        compute = self._gradients if self.turns == 1 else self._summed_gradients
+        gradients, loss, counts, new_non_trainable = compute(trainable, non_trainable, batch, scale)
         norm = global_norm(gradients) / scale
         gradients = clip_by_norm(gradients, norm, self.clip_norm)
         may_apply = jax.numpy.isfinite(loss)
@@ -62,3 +88,15 @@ class JaxStep:
             lambda: (trainable, optimizer_state),
         )
         return [trainable, new_non_trainable, optimizer_state], StepResult(*counts, norm, global_norm(trainable))
+
+
+def _on_devices(batch):
+    """The batch with its rows divided among the devices of Keras's distribution, if there is one."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return batch
+    rows, devices = len(batch["labels"]), distribution.device_mesh.devices.size
+    if rows % devices:
+        raise UserError(f"A batch of {rows} rows cannot be divided among {devices} devices. Use a multiple of that.")
+    layouts = {name: distribution.get_data_layout(value.shape) for name, value in batch.items()}
+    return {name: keras.distribution.distribute_tensor(value, layouts[name]) for name, value in batch.items()}

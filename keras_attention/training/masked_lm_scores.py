@@ -2,11 +2,14 @@
 
 import tensorflow as tf
 
+from keras_attention.training.distribution import add_up, workers
 from keras_attention.training.losses import count_correct, masked_cross_entropy
 
 
 class MaskedLMScores:
     """Measures loss and accuracy over batches whose labels are the hidden tokens, compiled once for each shape.
+
+    Several workers take the batches in turn and add up what they find; all must call.
 
     Args:
         model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V).
@@ -32,8 +35,9 @@ class MaskedLMScores:
             dict of "loss" in nats a token and "accuracy" in per cent.
         """
         totals = [0.0, 0.0, 0.0]
-        for i in range(len(batches)):
+        index, count = workers()
+        for i in range(index, len(batches), count):
             found = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
             totals = [total + float(value) for total, value in zip(totals, found, strict=True)]
-        loss, tokens, correct = totals
+        loss, tokens, correct = add_up(totals)
         return {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}

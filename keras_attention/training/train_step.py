@@ -24,14 +24,24 @@ class StepResult(NamedTuple):
 
 
 def make_train_step(
-    model, optimizer, *, loss=None, label_smoothing=0.0, r_drop=0.0, clip_norm=None, jit_compile=True, pad_id=0
+    model,
+    optimizer,
+    *,
+    loss=None,
+    label_smoothing=0.0,
+    r_drop=0.0,
+    clip_norm=None,
+    accumulate=1,
+    jit_compile=True,
+    pad_id=0,
 ):
     """Compiles `step(batch) -> StepResult`, which updates `model` and `optimizer` in place.
 
     The loss is divided by the number of real labels in the batch. With `r_drop` the
     batch passes twice under different dropout; the loss is the mean of both, plus `r_drop` / 2 times the divergence
     between the two predictions (half of Liang et al. 2021, equation 4). An update whose loss or gradient norm is not
-    finite is not applied. Each new batch shape is compiled once.
+    finite is not applied. Each new batch shape is compiled once. Under a strategy (`distribution.use_strategy`) the
+    batch is split over its replicas, with the same result.
 
     Args:
         model: built `keras.Model`, called as `model(inputs, training=True)` -> logits (B, T, V), where `inputs` is the
@@ -43,6 +53,8 @@ def make_train_step(
         label_smoothing: float in [0, 1), of the tokens' loss.
         r_drop: float >= 0 (alpha in the paper). 0 passes each batch once.
         clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
+        accumulate: int > 0. Parts of the batch that are computed one after the other, which saves memory; the update
+            is that of the whole batch.
         jit_compile: bool. Compile with XLA; JAX always does.
         pad_id: int, the label that counts nothing in the tokens' loss.
 
@@ -50,14 +62,15 @@ def make_train_step(
         A callable with the method `sync()`, which must be called before anything reads the variables.
 
     Raises:
-        ValueError: if `clip_norm` or `r_drop` is out of range, or the backend is neither "tensorflow" nor "jax".
+        ValueError: if `clip_norm`, `r_drop` or `accumulate` is out of range, or the backend is neither "tensorflow" nor
+            "jax".
     """
     if clip_norm is not None and clip_norm <= 0:
         raise ValueError(f"`clip_norm` must be positive or None. Received: clip_norm={clip_norm}")
-
     if r_drop < 0:
         raise ValueError(f"`r_drop` must not be negative. Received: r_drop={r_drop}")
-
+    if accumulate < 1:
+        raise ValueError(f"`accumulate` must be a positive integer. Received: accumulate={accumulate}")
     loss_of = loss or token_loss(label_smoothing, pad_id)
 
     def loss_and_counts(batch, call):
@@ -77,13 +90,18 @@ def make_train_step(
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        from keras_attention.training.split_step import SplitStep
         from keras_attention.training.tensorflow_step import TensorFlowStep
 
+        if accumulate > 1 or tf.distribute.has_strategy():
+            return SplitStep(model, optimizer, loss_and_counts, clip_norm, jit_compile, accumulate)
         return TensorFlowStep(model, optimizer, loss_and_counts, clip_norm, jit_compile)
     if keras.backend.backend() == "jax":
         from keras_attention.training.jax_step import JaxStep
 
-        return JaxStep(model, optimizer, loss_and_counts, clip_norm)
+        return JaxStep(model, optimizer, loss_and_counts, clip_norm, accumulate)
     raise ValueError(f'The backend must be "tensorflow" or "jax". Received: backend="{keras.backend.backend()}"')
 
 

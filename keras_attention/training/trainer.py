@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from keras_attention.training import checkpoints
+from keras_attention.training import checkpoints, distribution
 from keras_attention.training.averaging import LastWeights, use_exponential_average
 from keras_attention.training.early_stopping import EarlyStopping
 from keras_attention.training.interrupts import deferred_interrupts
@@ -35,6 +35,7 @@ def train(
     label_smoothing=0.0,
     r_drop=0.0,
     clip_norm=None,
+    accumulate=1,
     validate=None,
     validate_every=1,
     monitor="val_loss",
@@ -47,6 +48,7 @@ def train(
     checkpoint_every=None,
     checkpoint_minutes=10.0,
     resume=False,
+    restart=False,
     config=None,
     log_dir=None,
     jit_compile=True,
@@ -62,6 +64,10 @@ def train(
     training ends with exactly the weights, and the history up to its times, of one that was never stopped; for that the
     batches must depend on the epoch alone, and layers must draw random numbers from generators of their own.
 
+    Under a strategy (see `distribution.use_strategy`), which must be there before model and optimizer are made, every
+    worker calls this alike. The chief alone writes and shows; all keep the weights, and go by the chief's validation.
+    A checkpoint fits any strategy and `accumulate`; the bits are the same with the same ones.
+
     Args:
         model: `keras.Model`, called as `model(inputs, training=True)` -> logits (B, T, V).
         optimizer: `keras.Optimizer`.
@@ -73,6 +79,7 @@ def train(
         label_smoothing: float in [0, 1), of that cross-entropy.
         r_drop: float >= 0, see `make_train_step`; each batch passes twice unless it is 0.
         clip_norm: float > 0 or None, the highest global norm of the gradients.
+        accumulate: int > 0, parts in which each batch is computed, to save memory; see `make_train_step`.
         validate: callable(model) -> dict of floats, or None.
         validate_every: int > 0, epochs.
         monitor, mode, patience: see `EarlyStopping`; used where `validate` is given.
@@ -83,6 +90,7 @@ def train(
         checkpoint_every: int > 0, steps, or None.
         checkpoint_minutes: float > 0, minutes since the last checkpoint, or None.
         resume: bool. Go on from the newest whole checkpoint; where there is none, start from the beginning and say so.
+        restart: bool. Remove the checkpoints that are there, unless `resume` is given too.
         config: dict of further settings that a resumed training must share, or None.
         log_dir: path for TensorBoard, or None.
         jit_compile: bool, compile with XLA.
@@ -94,11 +102,15 @@ def train(
 
     Raises:
         TrainingDivergedError: if loss, gradients or weights are not finite.
-        UserError: if checkpoints cannot be written, none is whole, or one was made with other settings.
+        UserError: if checkpoints cannot be written, none is whole, one was made with other settings, or a worker trains
+            with others than the chief.
+        WorkerLostError: if another worker is gone.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when the checkpoint is saved.
         ValueError: if an argument is out of range or there is nothing to train on.
     """
     options = dict(locals())
+    if distribution.workers().index:
+        options |= {"verbose": 0, "log_dir": None}
     if epochs is None and max_steps is None and time_limit_s is None:
         raise ValueError("One of `epochs`, `max_steps` and `time_limit_s` must be given. Received: None for all")
     if average_last is not None and ema_decay is not None:
@@ -108,7 +120,9 @@ def train(
         )
     if resume and checkpoint_dir is None:
         raise ValueError("`resume` needs `checkpoint_dir`. Received: checkpoint_dir=None")
-    if checkpoint_dir is not None:
+    if checkpoint_dir is not None and not distribution.workers().index:
+        if restart and not resume:
+            checkpoints.remove(checkpoint_dir)
         checkpoints.check_folder(checkpoint_dir, resume)
     shared = ("label_smoothing", "r_drop", "clip_norm", "validate_every", "monitor", "mode", "patience")
     shared = {name: options[name] for name in (*shared, "restore_best", "average_last", "ema_decay", "jit_compile")}
@@ -117,10 +131,10 @@ def train(
     if ema_decay is not None:
         use_exponential_average(optimizer, ema_decay)
     _build(model, batches)
-    losses = {"label_smoothing": label_smoothing, "r_drop": r_drop}
-    step = make_train_step(model, optimizer, loss=loss, **losses, clip_norm=clip_norm, jit_compile=jit_compile)
+    names = ("loss", "label_smoothing", "r_drop", "clip_norm", "accumulate", "jit_compile")
+    step = make_train_step(model, optimizer, **{name: options[name] for name in names})
     settings = settings_of(model, optimizer, batches, {"train": shared, "config": config or {}})
-    run = TrainingRun(model, optimizer, step, stopping, last_weights, EpochLog(log_dir), settings, options)
+    run = TrainingRun(model, optimizer, step, stopping, last_weights, EpochLog(options["log_dir"]), settings, options)
     return _train(run, batches)
 
 
@@ -130,6 +144,7 @@ def _train(run, batches):
         path = run.resume()
         if verbose:
             print(f"Resumed from {path}." if path else "No checkpoint found: starting from the beginning.", flush=True)
+    distribution.check_alike(run.settings, run.progress.total_steps)
     with deferred_interrupts() as interrupts:
         reason = run.train(batches, interrupts)
     run.keep_weights()

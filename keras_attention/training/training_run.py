@@ -4,7 +4,7 @@ import time
 
 import keras
 
-from keras_attention.training import checkpoints, train_state
+from keras_attention.training import checkpoints, distribution, train_state
 from keras_attention.training.averaging import assign_weights, averaged_weights, copy_weights, exponential_average
 from keras_attention.training.divergence import check_finite
 from keras_attention.training.progress import EpochBar
@@ -77,9 +77,10 @@ class TrainingRun:
         return path
 
     def save(self):
-        """Writes a checkpoint, where a folder for them is given and a step has been made since the last one."""
+        """Writes a checkpoint, where a folder is given and a step has been made since the last one; the chief alone."""
         self._saved_at = time.perf_counter()
-        if self.options["checkpoint_dir"] is None or self._saved_step == self.progress.total_steps:
+        nowhere = self.options["checkpoint_dir"] is None or distribution.workers().index
+        if nowhere or self._saved_step == self.progress.total_steps:
             return
         self._saved_step = self.progress.total_steps
         self.step.sync()
@@ -113,8 +114,8 @@ class TrainingRun:
         bar = EpochBar(self.options["epochs"], len(sequence), progress, self._rate, *shown)
         reason = None
         while progress.epoch_step < len(sequence) and reason is None:
-            if interrupts.received:
-                self._stop_for(interrupts.received)
+            if distribution.any_worker(interrupts.received):
+                self._stop_for(interrupts.received or "a signal to another worker")
             result = self.step(sequence[progress.epoch_step])
             check_finite(result, self.optimizer, self.step.sync, epoch=progress.epoch + 1, step=progress.epoch_step + 1)
             progress.epoch_step += 1
@@ -138,7 +139,7 @@ class TrainingRun:
         if options["max_steps"] is not None and progress.total_steps >= options["max_steps"]:
             return f"the limit of {options['max_steps']} steps is reached"
         limit = options["time_limit_s"]
-        if limit is not None and time.perf_counter() - self._started >= limit:
+        if limit is not None and distribution.any_worker(time.perf_counter() - self._started >= limit):
             return f"the time limit of {limit:g} s is reached"
         if self.stopping.should_stop:
             return self.stopping.reason()
@@ -173,7 +174,9 @@ class TrainingRun:
     def _validate(self):
         """The scores of the weights that would be kept, were this the last epoch."""
         with averaged_weights(self.model, self._averaged_weights()):
-            metrics = {name: float(value) for name, value in self.options["validate"](self.model).items()}
+            metrics = self.options["validate"](self.model)
+            values = distribution.from_chief([float(value) for value in metrics.values()])
+            metrics = dict(zip(metrics, values, strict=True))
             if self.stopping.update(metrics, self.progress.epoch + 1) and self.options["restore_best"]:
                 self.best_weights = copy_weights(self.model)
         if self.options["verbose"]:

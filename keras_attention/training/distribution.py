@@ -1,0 +1,212 @@
+"""Where a training runs: on one device, on all devices of a machine, or on several machines."""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attention.errors import UserError, WorkerLostError
+
+STRATEGIES = ("auto", "none", "mirrored", "multiworker")
+
+
+class Workers(NamedTuple):
+    """The processes that train together, each with devices of its own; number 0 is the chief, who alone writes."""
+
+    index: int
+    count: int
+
+
+def use_strategy(name="auto"):
+    """Chooses the devices of all models that are made from now on, and says which they are.
+
+    `mirrored` splits each batch over all GPUs of the machine, or all CPU devices where there is no GPU; `multiworker`
+    over the processes that the variable TF_CONFIG names, or SLURM where there is none, and the GPUs of each. `auto` is
+    `multiworker` where TF_CONFIG names several processes, `mirrored` where there are several GPUs, else `none`. On JAX,
+    `mirrored` is `keras.distribution.DataParallel` over all devices. Workers that are not the chief fall silent.
+
+    Args:
+        name: one of `STRATEGIES`. Call it before anything else of TensorFlow computes.
+
+    Raises:
+        UserError: if the name is none of these, or the machine does not offer what it asks for.
+    """
+    if name not in STRATEGIES:
+        raise UserError(f"The strategy must be one of {', '.join(STRATEGIES)}. Received: {name}")
+    if keras.backend.backend() == "jax":
+        _use_jax(name)
+        return
+    import tensorflow as tf
+
+    tasks = _tasks_of_tf_config()
+    devices = tf.config.list_logical_devices("GPU") if name == "mirrored" or name == "auto" and tasks < 2 else []
+    if name == "auto":
+        name = "multiworker" if tasks > 1 else "mirrored" if len(devices) > 1 else "none"
+    if name == "mirrored":
+        devices = devices or tf.config.list_logical_devices("CPU")
+        strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+        print(f"Strategy: mirrored, on {_counted(devices)}.", flush=True)
+    elif name == "multiworker":
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(_cluster_resolver())
+    else:
+        return
+    tf.distribute.experimental_set_strategy(strategy)
+    if name == "multiworker":
+        index, count = workers()
+        each = strategy.num_replicas_in_sync // count
+        print(f"Strategy: multiworker, worker {index} of {count}, {each} devices in each.", flush=True)
+        if index:
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the process)
+
+
+def chief_goes_on():
+    """Ends the strategy; what follows is the work of one process.
+
+    Returns:
+        bool, False in the workers that are not the chief, which have nothing left to do.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return True
+    import tensorflow as tf
+
+    index, count = workers()
+    if count > 1:
+        add_up([1.0])  # nobody leaves while another still needs it
+    if tf.distribute.has_strategy():
+        tf.distribute.experimental_set_strategy(None)
+    return index == 0
+
+
+def workers():
+    """The `Workers` of this training; one alone where the strategy is not `multiworker`."""
+    resolver = None
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
+    tasks = resolver.cluster_spec().as_dict() if resolver else {}
+    if sum(map(len, tasks.values())) < 2:
+        return Workers(0, 1)
+    before = len(tasks.get("chief", ())) if resolver.task_type == "worker" else 0
+    return Workers(before + resolver.task_id, len(tasks.get("chief", ())) + len(tasks.get("worker", ())))
+
+
+def add_up(values):
+    """The sums over all workers of a list of floats, each of which every worker has; every worker must call."""
+    if workers().count == 1:
+        return list(values)
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    first = strategy.num_replicas_in_sync // workers().count * workers().index
+
+    def of_replica(context):  # the other replicas of a worker add nothing
+        return tf.constant(values, "float64") * float(context.replica_id_in_sync_group == first)
+
+    with named_loss_of_a_worker():
+        each = strategy.experimental_distribute_values_from_function(of_replica)
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, each, axis=None).numpy().tolist()
+
+
+def from_chief(values):
+    """The chief's list of floats, in every worker; every worker must call."""
+    return add_up(values if workers().index == 0 else [0.0] * len(values))
+
+
+def any_worker(flag):
+    """Whether `flag` is true in any worker; every worker must call."""
+    return bool(flag) if workers().count == 1 else add_up([float(bool(flag))])[0] > 0.0
+
+
+def check_alike(settings, step):
+    """Raises UserError in each worker whose settings (JSON types), data or step are not the chief's."""
+    digest = hashlib.sha256(json.dumps([settings, step], sort_keys=True).encode()).digest()
+    number = float(int.from_bytes(digest[:6]))  # which a float64 holds exactly
+    if from_chief([number]) != [number]:
+        raise UserError(
+            f"Worker {workers().index} is at step {step} with settings or data that are not the chief's. "
+            "Start all workers with the same command and the same files, on a file system that they share."
+        )
+
+
+@contextlib.contextmanager
+def named_loss_of_a_worker():
+    """Inside the `with`, TensorFlow's errors about a worker that does not answer become a `WorkerLostError`."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (
+        tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError, tf.errors.InternalError,
+    ) as error:  # fmt: skip
+        if workers().count == 1:
+            raise
+        raise WorkerLostError(
+            f"Worker {workers().index}: another worker is gone, and the training cannot go on without it. "
+            "Start all of them again with --resume."
+        ) from error
+
+
+def split_rows(batch, count):
+    """Cuts a batch into parts of nearly equal numbers of rows.
+
+    Args:
+        batch: dict of arrays with the rows first.
+        count: int > 0, parts.
+
+    Returns:
+        List of `count` such dicts.
+
+    Raises:
+        UserError: if there are fewer rows than parts.
+    """
+    rows = len(next(iter(batch.values())))
+    if rows < count:
+        raise UserError(
+            f"A batch of {rows} rows cannot be split into {count} parts, one for each device and turn. "
+            "Use larger batches, fewer devices or a smaller accumulation."
+        )
+    bounds = np.linspace(0, rows, count + 1).astype(int)
+    return [{name: value[a:b] for name, value in batch.items()} for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def _use_jax(name):
+    devices = keras.distribution.list_devices()
+    if name == "multiworker":
+        raise UserError("On JAX the strategy must be auto, none or mirrored. Received: multiworker")
+    if name == "mirrored" or name == "auto" and len(devices) > 1:
+        keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
+        print(f"Strategy: mirrored, on {len(devices)} devices of JAX.", flush=True)
+
+
+def _tasks_of_tf_config():
+    """How many processes TF_CONFIG names; 0 where it is not set."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        return len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UserError(f"TF_CONFIG must be JSON with a cluster and a task. Received: {error}") from error
+
+
+def _cluster_resolver():
+    import tensorflow as tf
+
+    if _tasks_of_tf_config():
+        return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if "SLURM_PROCID" in os.environ:
+        return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=False)
+    raise UserError(
+        "The strategy multiworker needs the variable TF_CONFIG, or a job of SLURM. "
+        "On one machine, `keras-attention launch --workers 2 -- ...` sets it."
+    )
+
+
+def _counted(devices):
+    kind = devices[0].device_type
+    return f"{len(devices)} {kind}{'s' * (len(devices) > 1)}"
