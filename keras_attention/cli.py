@@ -8,10 +8,11 @@ import warnings
 
 from keras_attention import __version__
 from keras_attention.commands import arguments, bert_arguments, serve_arguments
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, WorkerLostError
 
 PROGRAM = "keras-attention"
 BAD_USAGE = 2
+TRY_AGAIN = 75
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -31,7 +32,8 @@ def main(argv=None):
 
     Returns:
         int, the exit code: 0; 1 if `zoo verify` found damage; 2 for what the user can mend, told in one line on
-        stderr; 130 after Ctrl-C; 141 if the reader of our output went away.
+        stderr; 75 if another worker of the training is gone, which ends the process at once; 130 after Ctrl-C; 141 if
+        the reader of our output went away.
     """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
@@ -72,6 +74,9 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
             raise
         print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except WorkerLostError as error:
+        print(f"{program}: {one_line(error)}", file=sys.stderr, flush=True)
+        os._exit(TRY_AGAIN)  # TensorFlow would wait for the other worker
     except mendable as error:
         if debug:
             raise
@@ -107,6 +112,7 @@ def _parser():
     bert_arguments.add_classify(commands)
     bert_arguments.add_fill_mask(commands)
     bert_arguments.add_convert(commands)
+    arguments.add_launch(commands)
     arguments.add_zoo(commands)
     arguments.add_export(commands)
     serve_arguments.add_serve(commands)

@@ -30,14 +30,17 @@ from keras_attention.finetuning.finetune import finetune_classifier
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.writing import write_classifier
+from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
 from keras_attention.zoo.archive import check_free
 
 
 @dataclass(frozen=True)
-class Config(FinetuneSettings):
+class Config(RunSettings, FinetuneSettings):
     # Beside these, all that `keras_attention.finetuning.settings` has: epochs, learning_rate, layer_decay ...
+    # and `keras_attention.training.run_settings`: strategy, resume ...
     # Data
     table: str = setting("", "CSV, TSV or JSONL with a header; none: dates, and texts that are none")
     text: str = setting("text", "column of the texts")
@@ -52,10 +55,6 @@ class Config(FinetuneSettings):
     # Run
     out: str = setting("runs/bert_finetune", "folder of the trained model")
     log_dir: str = setting("", "folder for TensorBoard")
-    resume: bool = setting(False, "go on from the last checkpoint of the same run")
-    restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
-    smoke: bool = setting(False, "tiny, from end to end")
-    debug: bool = setting(False, "show the traceback of an error")
 
 
 ROWS, TEST_ROWS = 4000, 1000
@@ -93,13 +92,12 @@ def load_examples(config):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    use_strategy(config.strategy)
     out = Path(config.out + "_smoke" * config.smoke)
     check_free(out, overwrite=True)
     train, validation, test = load_examples(config)
     settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
     unfinished = out.with_name(out.name + "_checkpoints")
-    if config.restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
     finetuned = finetune_classifier(
         train,
         validation,
@@ -110,8 +108,11 @@ def main(arguments=None):
         validation_share=config.validation_share,
         checkpoint_dir=unfinished,
         resume=config.resume,
+        restart=config.restart,
         log_dir=config.log_dir or None,
     )
+    if not chief_goes_on():  # the other workers are done
+        return
     report = make_report(finetuned, test)
     names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
     data = [{"name": ", ".join(names), "terms": "as its owner says" if config.table else "no terms", "link": ""}]

@@ -34,8 +34,10 @@ from keras_attention.data.prose import docstrings, read_documents
 from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import LinearDecay
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
@@ -43,8 +45,9 @@ from keras_attention.zoo.archive import check_free
 from keras_attention.zoo.starting import load_start, start_settings
 
 
-@dataclass
-class Config:
+@dataclass(frozen=True)
+class Config(RunSettings):
+    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
     # Data
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")
@@ -83,10 +86,6 @@ class Config:
     out: str = setting("runs/bert_pretrain", "folder of the trained model")
     weights: str = setting("", "take these weights, trained where there is no TensorFlow")
     half_precision: bool = setting(True, "store the weights in float16")
-    resume: bool = setting(False, "go on from the last checkpoint of the same run")
-    restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
-    smoke: bool = setting(False, "tiny and untrained, from end to end")
-    debug: bool = setting(False, "show the traceback of an error")
 
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
@@ -138,6 +137,7 @@ def make_model(config, tokenizer):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     out = Path(config.out + "_smoke" * config.smoke)
@@ -160,14 +160,14 @@ def main(arguments=None):
         scores_of = MaskedLMScores(model, config.jit_compile)
         validate = lambda _: {f"val_{name}": value for name, value in scores_of(validation).items()}  # noqa: E731
     unfinished = out.with_name(out.name + "_checkpoints")
-    if config.restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
     if config.weights:
         result, facts = load_trained(config.weights, model)
     else:
-        kept = {name: getattr(config, name) for name in ("max_steps", "clip_norm", "resume", "jit_compile")}
+        kept = {name: getattr(config, name) for name in ("max_steps", "clip_norm", "jit_compile")}
         kept |= {"epochs": epochs, "checkpoint_dir": unfinished, "validate": validate, "monitor": "val_loss"}
-        result = train(model, make_optimizer(config, model, total_steps), batches, **kept)
+        result = train(model, make_optimizer(config, model, total_steps), batches, **kept, **config.running)
+    if not chief_goes_on():  # the other workers are done
+        return
     if here:
         from keras_attention.zoo.pretrained import write_pretrained
 

@@ -30,8 +30,10 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import AttentionSeq2Seq
 from keras_attention.models.seq2seq_settings import CHOICES, SETTINGS
+from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trainer import train
 from keras_attention.zoo.archive import check_free
@@ -41,8 +43,9 @@ from keras_attention.zoo.trained import write_trained
 from keras_attention.zoo.translator import Translator
 
 
-@dataclass
-class Config:
+@dataclass(frozen=True)
+class Config(RunSettings):
+    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
     # Data
     data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k; empty: download it once")
@@ -90,11 +93,7 @@ class Config:
     # Run
     out: str = setting("", "folder of the trained model (default: runs/rnn_attention_DATA)")
     log_dir: str = setting("", "folder for TensorBoard")
-    resume: bool = setting(False, "go on from the last checkpoint of the same run")
-    restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
     ask: bool = setting(False, "translate what is typed, at the end (on with --data dates)")
-    smoke: bool = setting(False, "tiny and untrained, from end to end")
-    debug: bool = setting(False, "show the traceback of an error")
 
 
 DATES = {
@@ -128,6 +127,7 @@ def make_optimizer(config, total_steps):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
@@ -149,8 +149,6 @@ def main(arguments=None):
     search["max_source_length"] = 2 * config.max_tokens
     translator = Translator(model, *tokenizers, search, target_language=data.target_language)
     unfinished = out.with_name(out.name + "_checkpoints")
-    if config.restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
     result = train(
         model,
         make_optimizer(config, total_steps),
@@ -166,10 +164,12 @@ def main(arguments=None):
         average_last=config.average_last,
         ema_decay=config.ema_decay,
         checkpoint_dir=unfinished,
-        resume=config.resume,
         log_dir=config.log_dir or None,
         jit_compile=config.jit_compile,
+        **config.running,
     )
+    if not chief_goes_on():  # the other workers are done
+        return
     scores = write_trained(
         out,
         translator,

@@ -35,8 +35,10 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import Transformer
 from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
+from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
@@ -44,8 +46,9 @@ from keras_attention.zoo.archive import check_free
 from keras_attention.zoo.starting import load_start, start_settings
 
 
-@dataclass
-class Config:
+@dataclass(frozen=True)
+class Config(RunSettings):
+    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
     # Data
     data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k; empty: download it once")
@@ -100,11 +103,7 @@ class Config:
     out: str = setting("", "folder of the trained model (default: runs/transformer_DATA)")
     weights: str = setting("", "take these weights, trained with --encoded, instead of training")
     log_dir: str = setting("", "folder for TensorBoard")
-    resume: bool = setting(False, "go on from the last checkpoint of the same run")
-    restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
     ask: bool = setting(False, "translate what is typed, at the end (on with --data dates)")
-    smoke: bool = setting(False, "tiny and untrained, from end to end")
-    debug: bool = setting(False, "show the traceback of an error")
 
 
 DATES = {"hidden_dim": 64, "intermediate_dim": 128, "num_encoder_layers": 2, "num_decoder_layers": 1, "dropout": 0.0,
@@ -121,12 +120,6 @@ def presets(config):
     """The defaults that depend on other flags."""
     chosen = PRESETS[config.size] | (DATES if config.data == "dates" else {}) | (SMOKE if config.smoke else {})
     return chosen | start_settings(config.start_from, config)
-
-
-def load_data(config):
-    names = ("data", "data_dir", "source", "target", "validation_share", "train_size", "extra", "seed")
-    data = load_translation_data(**{name: getattr(config, name) for name in names})
-    return data.shortened(SMOKE_PAIRS) if config.smoke else data
 
 
 def make_optimizer(config, total_steps):
@@ -148,6 +141,7 @@ def finish(config, translator, data, out, result, facts, start):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     data, tokenizers, validate = None, None, None
@@ -155,7 +149,9 @@ def main(arguments=None):
     if config.encoded:
         corpora, sizes = load_encoded(config.encoded)
     else:
-        data = load_data(config)
+        names = ("data", "data_dir", "source", "target", "validation_share", "train_size", "extra", "seed")
+        data = load_translation_data(**{name: getattr(config, name) for name in names})
+        data = data.shortened(SMOKE_PAIRS) if config.smoke else data
         tokenizers = tuple(start.tokenizers.values()) if start else train_tokenizers(data, config.vocabulary_size)
         sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
         cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
@@ -181,16 +177,16 @@ def main(arguments=None):
         translator = Translator(model, *tokenizers, search, target_language=data.target_language)
         validate = lambda _: {"val_score": quick_score(translator, *data.validation, data.target_language)}  # noqa: E731
     unfinished = out.with_name(out.name + "_checkpoints")
-    if config.restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
     if config.weights:
         result, facts = load_trained(config.weights, model)
     else:
         kept = {name: getattr(config, name) for name in ("epochs", "label_smoothing", "r_drop", "clip_norm",
-                "validate_every", "patience", "average_last", "ema_decay", "resume", "jit_compile")}  # fmt: skip
+                "validate_every", "patience", "average_last", "ema_decay", "jit_compile")}  # fmt: skip
         watched = {"validate": validate, "monitor": "val_score", "mode": "max"} if data else {}
-        folders = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None}
-        result = train(model, make_optimizer(config, total_steps), batches, **kept, **watched, **folders)
+        running = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None, **config.running}
+        result = train(model, make_optimizer(config, total_steps), batches, **kept, **watched, **running)
+    if not chief_goes_on():  # the other workers are done
+        return
     if data:
         finish(config, translator, data, out, result, facts, start and start.entry)
     else:

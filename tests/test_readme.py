@@ -95,10 +95,9 @@ def test_trainings_are_told_with_flags_that_exist(line):
 
 
 def test_flags_in_the_text_exist():
-    commands = [
-        ROOT / "keras_attention" / "commands" / f"{name}.py"
-        for name in ("arguments", "bert_arguments", "serve_arguments")
-    ]
+    names = ("arguments", "bert_arguments", "serve_arguments")
+    commands = [ROOT / "keras_attention" / "commands" / f"{name}.py" for name in names]
+    commands.append(ROOT / "keras_attention" / "training" / "run_settings.py")
     known = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("recipes/*.py"), *commands))
     for flag in set(re.findall(r"`--([a-z_-]+)", README)):
         assert f"    {flag}: " in known or f'"--{flag}"' in known, flag

@@ -88,6 +88,18 @@ def add_export(commands):
     command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger favours long answers")
 
 
+def add_launch(commands):
+    help_text = "Start a training in several processes of this machine, and again if one of them dies."
+    command = commands.add_parser("launch", help=help_text, description=help_text)
+    command.add_argument("--workers", type=int, default=2, metavar="N", help="processes (2)")
+    command.add_argument("--max-restarts", type=int, default=0, metavar="N", help="after that many deaths: give up (0)")
+    command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    command.add_argument(
+        "command", nargs="+", metavar="COMMAND", help="behind --: recipes/NAME.py or finetune, with flags"
+    )
+    command.set_defaults(module="launch", function="launch")
+
+
 def add_search(command):
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help="a name out of `zoo list`, or a folder")
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: the model's, mostly 5")

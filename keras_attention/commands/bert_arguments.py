@@ -26,6 +26,12 @@ def add_finetune(commands):
     command.add_argument("--language", default="en", metavar="CODE", help="of the texts, for the card")
     command.add_argument("--resume", action="store_true", help="go on from the last checkpoint of the same training")
     command.add_argument("--restart", action="store_true", help="start anew where checkpoints stand")
+    command.add_argument(
+        "--strategy",
+        choices=("auto", "none", "mirrored", "multiworker"),
+        default="auto",
+        help="none (one device), mirrored (all), multiworker, or what is there (default: auto)",
+    )
     add_settings(command, FinetuneSettings, "-")
 
 

@@ -21,11 +21,13 @@ def finetune(arguments):
         from keras_attention.finetuning.finetune import finetune_classifier
         from keras_attention.finetuning.report import make_report
         from keras_attention.finetuning.writing import write_classifier
+        from keras_attention.training.distribution import chief_goes_on, use_strategy
         from keras_attention.zoo.archive import check_free
 
     check_free(out, overwrite=True)
     facts = run_facts()
     say = _silent if arguments.json else print
+    use_strategy(arguments.strategy, say)
     tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {}
     for role, path in tables.items():
@@ -36,8 +38,6 @@ def finetune(arguments):
             read[role], said = read_examples(path, *columns, **options)
             say(said)
     unfinished = out.with_name(out.name + "_checkpoints")
-    if arguments.restart:
-        shutil.rmtree(unfinished, ignore_errors=True)
     finetuned = finetune_classifier(
         read["train"],
         read.get("validation"),
@@ -50,8 +50,11 @@ def finetune(arguments):
         say=say,
         checkpoint_dir=unfinished,
         resume=arguments.resume,
+        restart=arguments.restart,
         verbose=0 if arguments.json else 1,
     )
+    if not chief_goes_on():  # the other workers are done
+        return
     report = make_report(finetuned, read.get("test"))
     names = ", ".join(Path(path).name for path in tables.values() if path)
     data = [{"name": names, "terms": "as its owner says", "link": ""}]
@@ -75,7 +78,7 @@ def settings_of(arguments):
     for name, value in shares.items():
         if not 0 <= value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")
-    for name in ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay"):
+    for name in ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate"):
         value = getattr(settings, name)
         if value is not None and value <= 0:
             raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")

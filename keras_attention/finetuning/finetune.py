@@ -67,7 +67,7 @@ def finetune_classifier(
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used where `validation` is None.
         say: callable(str), told what was found and decided.
-        running: checkpoint_dir, resume, log_dir and verbose of `training.train`.
+        running: checkpoint_dir, resume, restart, log_dir and verbose of `training.train`.
 
     Returns:
         Finetuned.
@@ -111,6 +111,7 @@ def finetune_classifier(
         epochs=epochs,
         loss=_loss(task, targets, settings),
         clip_norm=1.0,
+        accumulate=settings.accumulate,
         validate=_validator(classifier, task, validation_rows, validation_targets, spread, center),
         monitor="val_score",
         mode="max",

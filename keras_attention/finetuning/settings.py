@@ -21,6 +21,7 @@ class FinetuneSettings:
     max_tokens: int = setting(128, "tokens of a row; longer texts lose their end")
     patience: int | None = setting(3, "validations without a better score until the training stops")
     seed: int = setting(1, "split, weights, dropout and order of the rows")
+    accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
     jit_compile: bool = setting(True, "compile with XLA")
     size: str = setting("mini", "of a model that starts from nothing", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "pieces of a model that starts from nothing")

@@ -2,7 +2,6 @@
 
 import contextlib
 
-import keras
 import numpy as np
 
 
@@ -67,7 +66,7 @@ def exponential_average(model, optimizer):
 
 def copy_weights(model):
     """The trainable variables as a list of arrays of at least float32, which the model no longer touches."""
-    arrays = [keras.ops.convert_to_numpy(v.value) for v in model.trainable_variables]
+    arrays = [v.numpy() for v in model.trainable_variables]
     return [array.astype(np.result_type(array.dtype, "float32"), copy=True) for array in arrays]
 
 

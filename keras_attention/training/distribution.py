@@ -22,7 +22,7 @@ class Workers(NamedTuple):
     count: int
 
 
-def use_strategy(name="auto"):
+def use_strategy(name="auto", say=print):
     """Chooses the devices of all models that are made from now on, and says which they are.
 
     `mirrored` splits each batch over all GPUs of the machine, or all CPU devices where there is no GPU; `multiworker`
@@ -32,6 +32,7 @@ def use_strategy(name="auto"):
 
     Args:
         name: one of `STRATEGIES`. Call it before anything else of TensorFlow computes.
+        say: callable(str), told what was chosen, unless it is one device.
 
     Raises:
         UserError: if the name is none of these, or the machine does not offer what it asks for.
@@ -39,7 +40,7 @@ def use_strategy(name="auto"):
     if name not in STRATEGIES:
         raise UserError(f"The strategy must be one of {', '.join(STRATEGIES)}. Received: {name}")
     if keras.backend.backend() == "jax":
-        _use_jax(name)
+        _use_jax(name, say)
         return
     import tensorflow as tf
 
@@ -50,16 +51,16 @@ def use_strategy(name="auto"):
     if name == "mirrored":
         devices = devices or tf.config.list_logical_devices("CPU")
         strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
-        print(f"Strategy: mirrored, on {_counted(devices)}.", flush=True)
+        say(f"Strategy: mirrored, on {_counted(devices)}.")
     elif name == "multiworker":
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(_cluster_resolver())
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver())
     else:
         return
     tf.distribute.experimental_set_strategy(strategy)
     if name == "multiworker":
         index, count = workers()
         each = strategy.num_replicas_in_sync // count
-        print(f"Strategy: multiworker, worker {index} of {count}, {each} devices in each.", flush=True)
+        say(f"Strategy: multiworker, worker {index} of {count}, {each} devices in each.")
         if index:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the process)
 
@@ -176,13 +177,13 @@ def split_rows(batch, count):
     return [{name: value[a:b] for name, value in batch.items()} for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def _use_jax(name):
+def _use_jax(name, say):
     devices = keras.distribution.list_devices()
     if name == "multiworker":
         raise UserError("On JAX the strategy must be auto, none or mirrored. Received: multiworker")
     if name == "mirrored" or name == "auto" and len(devices) > 1:
         keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
-        print(f"Strategy: mirrored, on {len(devices)} devices of JAX.", flush=True)
+        say(f"Strategy: mirrored, on {len(devices)} devices of JAX.")
 
 
 def _tasks_of_tf_config():
@@ -194,13 +195,26 @@ def _tasks_of_tf_config():
         raise UserError(f"TF_CONFIG must be JSON with a cluster and a task. Received: {error}") from error
 
 
-def _cluster_resolver():
+def cluster_resolver():
+    """TensorFlow's object that knows the workers, out of TF_CONFIG or else SLURM.
+
+    Raises:
+        UserError: if there is neither.
+    """
     import tensorflow as tf
 
     if _tasks_of_tf_config():
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if "SLURM_PROCID" in os.environ:
-        return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=False)
+        port = 20_000 + int(os.environ.get("SLURM_JOB_ID", 0)) % 10_000  # two jobs may share a machine
+        # Its own arithmetic with GPUs fails where there are none; SLURM has already given each task its GPUs.
+        gpus = {"gpus_per_node": 2**10, "gpus_per_task": 1, "auto_set_gpu": False}
+        slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(port_base=port, **gpus)
+        cluster, (kind, index) = slurm.cluster_spec(), slurm.get_task_info()
+        visible = {"GPU": len(tf.config.list_physical_devices("GPU"))}
+        return tf.distribute.cluster_resolver.SimpleClusterResolver(
+            cluster, task_type=kind, task_id=index, num_accelerators=visible, rpc_layer="grpc"
+        )
     raise UserError(
         "The strategy multiworker needs the variable TF_CONFIG, or a job of SLURM. "
         "On one machine, `keras-attention launch --workers 2 -- ...` sets it."

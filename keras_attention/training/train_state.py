@@ -83,7 +83,7 @@ def capture(model, optimizer, **lists):
     arrays = {}
     for group, variables in (("model", _unique(model.variables)), ("optimizer", optimizer.variables)):
         for index, variable in enumerate(variables):
-            array = keras.ops.convert_to_numpy(variable.value)
+            array = variable.numpy()
             arrays[f"{group}.{index}"] = _storable(array)
             sound = np.isfinite(array) if variable.trainable else ~np.isnan(array)
             if array.dtype.kind not in "iub" and not np.all(sound):

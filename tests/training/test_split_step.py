@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -15,8 +14,6 @@ import pytest
 from training.split_run import MODELS
 from training.tiny_run import TinyModel
 
-from keras_attention.errors import UserError
-from keras_attention.training import distribution
 from keras_attention.training.train_step import make_train_step
 
 PROGRAM = Path(__file__).with_name("split_run.py")
@@ -153,20 +150,6 @@ def test_jax_splits_over_devices_and_turns(tmp_path):
         assert_same_training(load(tmp_path, f"{split}-transformer-0"), whole)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_rows_are_divided_evenly_and_in_order(count):
-    batch = {"labels": np.arange(5), "source_ids": np.arange(10).reshape(5, 2)}
-    parts = distribution.split_rows(batch, count)
-    assert max(len(part["labels"]) for part in parts) - min(len(part["labels"]) for part in parts) <= 1
-    for name, array in batch.items():
-        np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), array)
-
-
-def test_too_few_rows_are_named():
-    with pytest.raises(UserError, match="A batch of 2 rows cannot be split into 3 parts"):
-        distribution.split_rows({"labels": np.zeros(2)}, 3)
-
-
 def test_accumulation_must_be_positive_and_without_loss_scale():
     model = TinyModel()
     model({"source_ids": np.ones((1, 3), "int32")})
@@ -175,18 +158,3 @@ def test_accumulation_must_be_positive_and_without_loss_scale():
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     with pytest.raises(ValueError, match="use bfloat16 instead"):
         make_train_step(model, scaled, accumulate=2)
-
-
-@pytest.mark.parametrize(
-    ("name", "variable", "found"),
-    [
-        ("several", "", "Received: several"),
-        ("multiworker", "", "needs the variable TF_CONFIG"),
-        ("auto", "{", "TF_CONFIG must be JSON"),
-    ],
-)
-def test_a_strategy_that_cannot_be_is_named(monkeypatch, name, variable, found):
-    monkeypatch.setenv("TF_CONFIG", variable)
-    monkeypatch.delenv("SLURM_PROCID", raising=False)
-    with pytest.raises(UserError, match=re.escape(found)):
-        distribution.use_strategy(name)

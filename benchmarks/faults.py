@@ -1,0 +1,209 @@
+"""What a training survives: kill -9, a full disk, damaged checkpoints; each against the undisturbed run, bit by bit.
+
+    python benchmarks/faults.py
+    python benchmarks/faults.py --kills 5 --full-disks 2 --damages 3
+
+Each training is a process of its own: a small Transformer with dropout, which writes a checkpoint after every step. A
+kill comes at a random instant, every second one while a checkpoint is being written. A full disk is a limit to the size
+of files, at a random byte. A damage is done to a file of the newest checkpoint. Afterwards the training is resumed, and
+weights, optimizer and random states must be those of the undisturbed one. Exits with 1 if one is not.
+"""
+
+import argparse
+import hashlib
+import itertools
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.cli import guarded
+from keras_attention.errors import UserError
+from keras_attention.training import checkpoints
+
+EPOCHS, STEPS, VOCABULARY, ROWS, LENGTH = 3, 7, 29, 8, 5
+FORKSERVER = multiprocessing.get_context("forkserver")  # has the libraries loaded, and has computed nothing
+
+
+class CopyBatches:
+    """What is read is to be written; a pure function of the epoch."""
+
+    def __init__(self, pause):
+        self.pause = pause
+
+    def epoch(self, epoch):
+        batches = self
+
+        class Epoch:
+            def __len__(self):
+                return STEPS
+
+            def __getitem__(self, step):
+                time.sleep(batches.pause)
+                ids = np.random.default_rng((epoch, step)).integers(4, VOCABULARY, (ROWS, LENGTH)).astype("int32")
+                return {"source_ids": ids, "target_ids": np.roll(ids, 1, axis=1), "labels": ids}
+
+        return Epoch()
+
+
+def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
+    """Trains, or goes on with it, and sends the sha256 of all variables, or what a user is told."""
+    if file_limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    import keras
+
+    from keras_attention.models import Transformer
+    from keras_attention.training.trainer import train
+
+    keras.utils.set_random_seed(3)
+    sizes = {"hidden_dim": 24, "intermediate_dim": 41, "num_heads": 3, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = Transformer(VOCABULARY, VOCABULARY, **sizes, dropout=0.3)
+    model.build()
+    optimizer = keras.optimizers.Adam(1e-3)
+    kept = {"checkpoint_dir": folder, "checkpoint_every": 1, "resume": True, "average_last": 2}
+    try:
+        train(model, optimizer, CopyBatches(pause), epochs=EPOCHS, **kept, jit_compile=False, verbose=0)
+    except UserError as error:
+        answer.send(str(error))
+        sys.exit(2)
+    arrays = [np.ascontiguousarray(v.numpy()) for v in (*model.variables, *optimizer.variables)]
+    answer.send(hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest())
+
+
+def start(folder, *arguments):
+    """Returns the process and the connection that its answer comes by."""
+    answer, theirs = FORKSERVER.Pipe(duplex=False)
+    process = FORKSERVER.Process(target=train_to_the_end, args=(folder, theirs, *arguments))
+    process.start()
+    theirs.close()
+    return process, answer
+
+
+def finish(folder, *arguments):
+    """Trains to the end; returns the exit code and the answer."""
+    process, answer = start(folder, *arguments)
+    told = answer.recv()
+    process.join()
+    return process.exitcode, told
+
+
+def kill(folder, chance, while_writing):
+    """Kills a training at a random instant; returns whether it was writing a checkpoint."""
+    process, _ = start(folder, 0.02)
+    first = chance.randrange(1, EPOCHS * STEPS - 2)
+    while not any(path.name >= f"step-{first:09d}" for path in folder.glob("step-*")):
+        if not process.is_alive():
+            raise RuntimeError("The training ended before it could be killed.")
+    if while_writing:
+        while process.is_alive() and not any(folder.glob("unfinished-step-*")):
+            pass
+        time.sleep(chance.uniform(0, 0.003))
+    else:
+        time.sleep(chance.uniform(0, 0.05))
+    process.kill()
+    process.join()
+    return any(folder.glob("unfinished-step-*"))
+
+
+def fill_disk(folder, chance):
+    """Lets a training meet a full disk; returns whether it said so, and the previous checkpoint is whole."""
+    process, _ = start(folder, 0.02)
+    while len(list(folder.glob("step-*"))) < 2:
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    before = checkpoints.latest_valid(folder)
+    size = (before / checkpoints.ARRAYS).stat().st_size
+    code, told = finish(folder, 0.0, chance.randrange(1, size))
+    return code == 2 and "could not be written" in told and checkpoints.latest_valid(folder) == before
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path):
+    os.truncate(path, 0)
+
+
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 16
+    path.write_bytes(content)
+
+
+def grow(path):
+    path.write_bytes(path.read_bytes() + b"\n{}")
+
+
+def delete(path):
+    path.unlink()
+
+
+def take_from_the_other(path):
+    older = min(path.parent.parent.glob("step-*"))
+    path.write_bytes((older / path.name).read_bytes())
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES = [truncate, empty, zero, flip, grow, delete, take_from_the_other, replace_by_folder]
+FILES = [checkpoints.ARRAYS, checkpoints.STATE, checkpoints.MANIFEST]
+
+
+def damage(folder, harm, name):
+    """Stops a training by a kill, and harms a file of its newest checkpoint."""
+    process, _ = start(folder, 0.02)
+    while len(list(folder.glob("step-*"))) < 2:
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    harm(max(folder.glob("step-*")) / name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--full-disks", type=int, default=20)
+    parser.add_argument("--damages", type=int, default=len(DAMAGES) * len(FILES), help="of the 24")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    FORKSERVER.set_forkserver_preload(["keras_attention.models", "keras_attention.training.trainer", "tensorflow"])
+    chance = random.Random(arguments.seed)
+    with tempfile.TemporaryDirectory() as root:
+        folders = (Path(root) / str(number) for number in itertools.count())
+        _, expected = finish(next(folders))
+
+        def resumed(folder):
+            return finish(folder) == (0, expected)
+
+        killed = [(kill(folder := next(folders), chance, i % 2), resumed(folder)) for i in range(arguments.kills)]
+        writing, same = sum(inside for inside, _ in killed), sum(equal for _, equal in killed)
+        print(f"kill -9: {same} of {len(killed)} end with the same bits, {writing} were killed in a write", flush=True)
+        full = [fill_disk(folder := next(folders), chance) and resumed(folder) for _ in range(arguments.full_disks)]
+        print(
+            f"full disk: {sum(full)} of {len(full)} are told, keep the checkpoint, end with the same bits", flush=True
+        )
+        cases = list(itertools.product(DAMAGES, FILES))[: arguments.damages]
+        harmed = [damage(folder := next(folders), *case) or resumed(folder) for case in cases]
+        print(f"damaged checkpoint: {sum(harmed)} of {len(harmed)} end with the same bits")
+    return int(same + sum(full) + sum(harmed) < len(killed) + len(full) + len(harmed))
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "faults.py"))
