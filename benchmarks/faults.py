@@ -102,9 +102,10 @@ def kill(folder, chance, while_writing):
     while not any(path.name >= f"step-{first:09d}" for path in folder.glob("step-*")):
         if not process.is_alive():
             raise RuntimeError("The training ended before it could be killed.")
+        time.sleep(1e-3)
     if while_writing:
         while process.is_alive() and not any(folder.glob("unfinished-step-*")):
-            pass
+            time.sleep(1e-4)
         time.sleep(chance.uniform(0, 0.003))
     else:
         time.sleep(chance.uniform(0, 0.05))

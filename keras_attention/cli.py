@@ -76,6 +76,7 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
         return INTERRUPTED
     except WorkerLostError as error:
         print(f"{program}: {one_line(error)}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
         os._exit(TRY_AGAIN)  # TensorFlow would wait for the other worker
     except mendable as error:
         if debug:

@@ -44,12 +44,11 @@ def use_strategy(name="auto", say=print):
         return
     import tensorflow as tf
 
-    tasks = _tasks_of_tf_config()
-    devices = tf.config.list_logical_devices("GPU") if name == "mirrored" or name == "auto" and tasks < 2 else []
     if name == "auto":
-        name = "multiworker" if tasks > 1 else "mirrored" if len(devices) > 1 else "none"
+        several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
+        name = "multiworker" if _tasks_of_tf_config() > 1 else "mirrored" if several_gpus else "none"
     if name == "mirrored":
-        devices = devices or tf.config.list_logical_devices("CPU")
+        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
         say(f"Strategy: mirrored, on {_counted(devices)}.")
     elif name == "multiworker":

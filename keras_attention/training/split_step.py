@@ -21,7 +21,7 @@ class SplitStep:
 
     Args:
         model, optimizer, loss_and_counts, clip_norm, jit_compile: as in `TensorFlowStep`. Model and optimizer must have
-            been made under the strategy.
+            been made under the strategy; the optimizer is of no use elsewhere afterwards.
         turns: int > 0, parts that a replica takes one after the other.
 
     Raises:

@@ -51,3 +51,12 @@ def test_a_server_under_load(tmp_path):
     equal, sigterm = lines_of("serving.py", *arguments)
     assert re.fullmatch(r"equal: 30 requests of 64 clients in [\d.]+ s, 0 unlike the answers alone", equal)
     assert re.fullmatch(r"sigterm: [\d,]+ requests accepted, 0 lost, [\d,]+ answered with 200, exit code 0", sigterm)
+
+
+@pytest.mark.slow
+def test_scaling_over_two_workers():
+    sizes = ("--width", 12, "--heads", 3, "--layers", 1, "--vocabulary", 29, "--batch", 6, "--length", 5)
+    alone, joined, *projections = lines_of("scaling.py", *sizes, "--rounds", 1)
+    assert re.fullmatch(r"1 worker: [\d,]+ tokens/s, \d+ ms a step", alone)
+    assert re.search(r"^2 workers: .* times; [\d.]+ ms or [\d.]+% of a step exchange [\d.]+ MB$", joined)
+    assert [line.split(",")[0] for line in projections] == ["projection"] * 2

@@ -134,6 +134,14 @@ def test_a_leftover_of_a_killed_write_is_no_checkpoint_and_goes(folder):
     assert not list(folder.glob("unfinished-*"))
 
 
+def test_removing_all_leaves_other_files_alone(folder):
+    (folder / "notes.txt").write_text("mine")
+    (folder / "unfinished-step-000000013").mkdir()
+    checkpoints.remove(folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    checkpoints.remove(folder / "missing")
+
+
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
     path = tmp_path / "file"
     path.write_text("mine")

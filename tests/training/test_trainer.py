@@ -93,6 +93,13 @@ def test_a_second_training_does_not_overwrite_the_first(tmp_path):
         run(max_steps=2, checkpoint_dir=tmp_path)
 
 
+def test_restart_begins_anew_and_resume_goes_before(tmp_path):
+    run(max_steps=2, checkpoint_dir=tmp_path)
+    assert run(max_steps=3, checkpoint_dir=tmp_path, resume=True, restart=True)[0].steps == 3
+    run(max_steps=1, checkpoint_dir=tmp_path, restart=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
+
+
 def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, capsys):
     run(max_steps=1, checkpoint_dir=tmp_path, resume=True, verbose=2)
     assert "No checkpoint found: starting from the beginning." in capsys.readouterr().out
