@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,7 @@ def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
     if file_limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write fails as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    warnings.simplefilter("ignore")  # about checkpoints that are passed over
     import keras
 
     from keras_attention.models import Transformer
