@@ -1,4 +1,4 @@
-"""Our decoding beside CTranslate2 with the same weights, and beside ourselves without a cache.
+"""Our decoding beside CTranslate2 and Hugging Face with the same weights, and beside ourselves without a cache.
 
     python benchmarks/decode_speed.py --model NAME --input FILE           # real sentences, one a line
     python benchmarks/decode_speed.py --untrained --input FILE            # tiny, random weights: speed without a model
@@ -25,7 +25,8 @@ from keras_attention.cli import guarded
 from keras_attention.data.parallel_text import read_lines
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
-ENGINES = ("ours", "ctranslate2", "uncached")
+ENGINES = ("ours", "ctranslate2", "hugging_face", "uncached")
+SLOW = ("hugging_face", "uncached")  # measured in one round
 LENGTH_PENALTY = 0.0
 
 
@@ -50,6 +51,38 @@ class Uncached(Ours):
         from uncached import without_cache
 
         without_cache(self.translator.model)
+
+
+class HuggingFace:
+    """`transformers.MarianMTModel.generate` with the weights and the tokenizer of an entry."""
+
+    def __init__(self, folder):
+        from marian_model import marian_of
+
+        from keras_attention.zoo.archive import load_entry
+
+        entry, model, tokenizers = load_entry(folder)
+        self.model, self.decoding, self.tokenizer = marian_of(model), entry.config["decoding"], tokenizers["source"]
+
+    def translate(self, texts, beam):
+        import torch
+
+        from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+        rows = [torch.tensor([*ids, END_ID]) for ids in self.tokenizer.encode(texts)]
+        source_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD_ID)
+        with torch.inference_mode():
+            found = self.model.generate(
+                source_ids,
+                attention_mask=(source_ids != PAD_ID).long(),
+                num_beams=beam,
+                length_penalty=LENGTH_PENALTY,
+                max_new_tokens=self.decoding["max_length"],
+                bad_words_ids=[[PAD_ID], [UNKNOWN_ID], [START_ID]],
+                do_sample=False,
+            )
+        ids = [[number for number in row.tolist() if number not in (PAD_ID, START_ID, END_ID)] for row in found]
+        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in ids)
 
 
 class CTranslate2:
@@ -83,7 +116,7 @@ class CTranslate2:
         return self.tokenizer.decode(ids), sum(len(row) + 1 for row in pieces)
 
 
-KINDS = {"ours": Ours, "uncached": Uncached, "ctranslate2": CTranslate2}
+KINDS = {"ours": Ours, "ctranslate2": CTranslate2, "hugging_face": HuggingFace, "uncached": Uncached}
 
 
 def serve(kind, folder, texts, pipe):
@@ -177,7 +210,7 @@ def measure(arguments, folder, texts):
         rounds = {kind: [] for kind in pipes}
         for number in range(arguments.rounds + 1):
             for kind, pipe in pipes.items():
-                if kind == "uncached" and number > 1:
+                if kind in SLOW and number > 1:
                     continue
                 pipe.send((beam, batch))
                 result = pipe.recv()

@@ -44,7 +44,7 @@ NO_TEXTS = [
     True,
     b"a dog",
     {"text": "a dog"},
-    object(),
+    range(3),
     {"a"},
     [None],
     [3],
