@@ -34,7 +34,7 @@ BAD_TABLES = {
     "old line ends": (".csv", b"text,label\ra,1\rb,0\r", ["CR alone"]),
     "a spreadsheet": (".xlsx", b"PK\x03\x04", ["Expected: .csv"]),
     "no gzip": (".csv.gz", HEAD + GOOD, ["cannot be decompressed"]),
-    "a cut gzip": (".csv.gz", gzip.compress(HEAD + GOOD)[:-9], ["cannot be decompressed"]),
+    "a cut gzip": (".csv.gz", gzip.compress(HEAD + GOOD, mtime=0)[:-9], ["cannot be decompressed"]),
     "a cut xz": (".csv.xz", lzma.compress(HEAD + GOOD)[:-9], ["cannot be decompressed"]),
     "a line ends inside a field between tabs": (".tsv", b'text\tlabel\n"a\nb"\t1\n', ["line 2", "quotes mean nothing"]),
     "cut JSON": (".jsonl", b'{"text": "a", "label"\n', ["line 1", "on one line"]),
@@ -61,8 +61,13 @@ BAD_PAIRS = {
     "old line ends": ("", b"A dog.\rMen sit.\r", LINES, ["line 1", "CR alone"]),
     "an empty file": ("", b"", LINES, ["is empty"]),
     "a mark alone": ("", b"\xef\xbb\xbf", LINES, ["is empty"]),
-    "no gzip": (".gz", LINES, gzip.compress(LINES), ["cannot be decompressed"]),
-    "a cut gzip": (".gz", gzip.compress(LINES)[:-5], gzip.compress(LINES), ["cannot be decompressed"]),
+    "no gzip": (".gz", LINES, gzip.compress(LINES, mtime=0), ["cannot be decompressed"]),
+    "a cut gzip": (
+        ".gz",
+        gzip.compress(LINES, mtime=0)[:-5],
+        gzip.compress(LINES, mtime=0),
+        ["cannot be decompressed"],
+    ),
     "a cut xz": (".xz", lzma.compress(LINES)[:-5], lzma.compress(LINES), ["cannot be decompressed"]),
     "half a character at the end": ("", LINES, LINES + b"\xf0\x9f\x90", ["line 4, column 1", "0xF0"]),
 }
@@ -79,7 +84,7 @@ ODD_TABLES = {
     "a field of 200 kB": (".csv", HEAD + b"x" * 200_000 + b",1\nb,0\n", ["x" * 200_000, "b"], ["1", "0"]),
     "no end of the last line": (".csv", HEAD + b'a,1\n"b","0"', ["a", "b"], ["1", "0"]),
     "more columns": (".csv", b"id,label,,text\n7,1,,a\n9,0,,b\n", ["a", "b"], ["1", "0"]),
-    "empty lines at the end": (".csv.gz", gzip.compress(HEAD + GOOD + b"\r\n\n"), ["good", "bad"], ["1", "0"]),
+    "empty lines at the end": (".csv.gz", gzip.compress(HEAD + GOOD + b"\r\n\n", mtime=0), ["good", "bad"], ["1", "0"]),
     "JSON lines": (
         ".jsonl",
         b"\xef\xbb\xbf"

@@ -50,7 +50,9 @@ def test_a_folder(tmp_path):
         read_lines(tmp_path)
 
 
-@pytest.mark.parametrize(("suffix", "content"), [("", b""), (".gz", gzip.compress(b"")), (".xz", lzma.compress(b""))])
+@pytest.mark.parametrize(
+    ("suffix", "content"), [("", b""), (".gz", gzip.compress(b"", mtime=0)), (".xz", lzma.compress(b""))]
+)
 def test_empty_files(tmp_path, suffix, content):
     path = tmp_path / f"text{suffix}"
     path.write_bytes(content)
@@ -60,7 +62,7 @@ def test_empty_files(tmp_path, suffix, content):
 
 DAMAGED = {
     "plain": b"plain text",
-    "cut_gz": gzip.compress(b"text" * 101)[:-11],
+    "cut_gz": gzip.compress(b"text" * 101, mtime=0)[:-11],
     "cut_xz": lzma.compress(b"text" * 101)[:-7],
 }
 
