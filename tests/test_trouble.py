@@ -30,7 +30,14 @@ def test_ctrl_c_at_any_time(zoo, tmp_path, seconds):
     (tmp_path / "some.en").write_text(f"{ENGLISH[0]}\n" * 200_000)
     command = [*COMMAND, "translate", "--model", "tiny", "--input", "some.en", "--output", "some.de"]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(zoo)
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(zoo),
+        # Where the tests run in the background, the signal is ignored, and a child inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)

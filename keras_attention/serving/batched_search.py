@@ -54,7 +54,7 @@ class BatchedSearch:
 
     def _batcher(self, model, length):
         settings = self._settings
-        names = ("beam_size", "length_penalty", "coverage_penalty")
+        names = ("beam_size", "length_penalty", "coverage_penalty", "patience")
         options = {name: settings[name] for name in names}
         search = search_function(
             model, answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
