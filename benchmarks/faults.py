@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import itertools
 import multiprocessing
-import os
 import random
 import resource
 import signal
@@ -25,9 +24,14 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_attention.cli import guarded
-from keras_attention.errors import UserError
-from keras_attention.training import checkpoints
+ROOT = Path(__file__).parents[1]
+sys.path += [str(ROOT), str(ROOT / "tests")]
+
+from training.damages import DAMAGES  # noqa: E402
+
+from keras_attention.cli import guarded  # noqa: E402
+from keras_attention.errors import UserError  # noqa: E402
+from keras_attention.training import checkpoints  # noqa: E402
 
 EPOCHS, STEPS, VOCABULARY, ROWS, LENGTH = 3, 7, 29, 8, 5
 FORKSERVER = multiprocessing.get_context("forkserver")  # has the libraries loaded, and has computed nothing
@@ -129,43 +133,6 @@ def fill_disk(folder, chance):
     return code == 2 and "could not be written" in told and checkpoints.latest_valid(folder) == before
 
 
-def truncate(path):
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def empty(path):
-    os.truncate(path, 0)
-
-
-def zero(path):
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 16
-    path.write_bytes(content)
-
-
-def grow(path):
-    path.write_bytes(path.read_bytes() + b"\n{}")
-
-
-def delete(path):
-    path.unlink()
-
-
-def take_from_the_other(path):
-    older = min(path.parent.parent.glob("step-*"))
-    path.write_bytes((older / path.name).read_bytes())
-
-
-def replace_by_folder(path):
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES = [truncate, empty, zero, flip, grow, delete, take_from_the_other, replace_by_folder]
 FILES = [checkpoints.ARRAYS, checkpoints.STATE, checkpoints.MANIFEST]
 
 

@@ -7,19 +7,11 @@ import sys
 
 import pytest
 from commands.running import translator
-from zoo.tiny_entry import ENGLISH, write_tiny_entry
+from zoo.tiny_entry import ENGLISH
 
 from keras_attention import cli
 
 COMMAND = [sys.executable, "-m", "keras_attention"]
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory):
-    """A folder with one entry."""
-    folder = tmp_path_factory.mktemp("zoo")
-    write_tiny_entry(folder / "tiny")
-    return folder
 
 
 def test_broken_pipe_is_quiet(zoo):

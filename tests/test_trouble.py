@@ -7,16 +7,9 @@ import sys
 import time
 
 import pytest
-from zoo.tiny_entry import ENGLISH, write_tiny_entry
+from zoo.tiny_entry import ENGLISH
 
 COMMAND = [sys.executable, "-m", "keras_attention"]
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zoo")
-    write_tiny_entry(folder / "tiny")
-    return folder
 
 
 def environment(zoo, **more):

@@ -13,6 +13,7 @@ from keras_attention.errors import UserError
 TRY_AGAIN = 75  # the exit code of a worker that has lost another
 GRACE_SECONDS = 60  # for the others to notice, and to save
 LOOK_SECONDS = 0.2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def launch(arguments):
@@ -40,9 +41,6 @@ def launch(arguments):
         for number, handler in before.items():
             signal.signal(number, handler)
     return 128 + signals[0] if signals else code
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def python_command(words):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_attention.decoding import Hypotheses
 from keras_attention.serving.batching import Batcher, by_size
 from keras_attention.tokenizers.special_tokens import END_ID
-from keras_attention.zoo.compiled_search import search_function
+from keras_attention.zoo.compiled_search import SEARCH_OPTIONS, search_function
 from keras_attention.zoo.lengths import SOURCE_LENGTHS, answer_limit, source_bucket
 
 
@@ -54,8 +54,7 @@ class BatchedSearch:
 
     def _batcher(self, model, length):
         settings = self._settings
-        names = ("beam_size", "length_penalty", "coverage_penalty", "patience")
-        options = {name: settings[name] for name in names}
+        options = {name: settings[name] for name in SEARCH_OPTIONS}
         search = search_function(
             model, answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
         )

@@ -7,6 +7,7 @@ from keras_attention.errors import UserError
 from keras_attention.serving.chunks import map_chunks
 from keras_attention.serving.graph_tokenizers import in_graph, strip
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from keras_attention.zoo.compiled_search import SEARCH_OPTIONS
 from keras_attention.zoo.lengths import answer_limit
 from keras_attention.zoo.schema import DECODING
 from keras_attention.zoo.translator import CHARACTERS_PER_TOKEN
@@ -108,16 +109,13 @@ class GraphTranslator(tf.Module):
             lambda token_ids, state: model.step(token_ids, state, memory),
             model.initial_state(memory, max_steps, attention=bool(settings["coverage_penalty"])),
             source_ids.shape[0],
-            beam_size=settings["beam_size"],
+            **{name: settings[name] for name in SEARCH_OPTIONS},
             start_id=START_ID,
             end_id=END_ID,
             pad_id=PAD_ID,
             unknown_id=UNKNOWN_ID,
             max_length=tf.gather(self._limits, source_lengths),
             max_steps=max_steps,
-            length_penalty=settings["length_penalty"],
-            coverage_penalty=settings["coverage_penalty"],
-            patience=settings["patience"],
             source_mask=memory["mask"] if settings["coverage_penalty"] else None,
         )
         token_ids = found.token_ids[:, 0, : longest_of(found.lengths)]  # (n, T)

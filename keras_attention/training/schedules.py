@@ -122,15 +122,20 @@ def make_schedule(name, peak, warmup_steps, total_steps):
     """Returns the schedule of a training, its warm-up at most half of the updates.
 
     Args:
-        name: str, one of `SCHEDULES`; "cosine" falls to 2 % of the peak.
+        name: str, "cosine", which falls to 2 % of the peak, or "inverse_square_root".
         peak: float > 0.
         warmup_steps: int >= 0.
         total_steps: int > 0.
+
+    Raises:
+        ValueError: if there is no schedule of that name, or a number is out of range.
     """
     warmup_steps = max(1, min(warmup_steps, total_steps // 2))
     if name == "cosine":
         return CosineDecay(peak, warmup_steps, max(total_steps, 2), floor=0.02 * peak)
-    return InverseSquareRoot(peak, warmup_steps)
+    if name == "inverse_square_root":
+        return InverseSquareRoot(peak, warmup_steps)
+    raise ValueError(f'`name` must be "cosine" or "inverse_square_root". Received: name={name!r}')
 
 
 def _check_steps(warmup_steps, total_steps):

@@ -10,6 +10,7 @@ from keras_attention.decoding.sampling import sampler
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
+SEARCH_OPTIONS = ("beam_size", "length_penalty", "coverage_penalty", "patience")  # of the settings of decoding
 
 
 class CompiledSearch:

@@ -7,7 +7,7 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.zoo.attention_view import translation_view
-from keras_attention.zoo.compiled_search import CompiledSearch
+from keras_attention.zoo.compiled_search import SEARCH_OPTIONS, CompiledSearch
 from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
 from keras_attention.zoo.streaming import stream
@@ -154,14 +154,13 @@ class Translator:
         for i, row in enumerate(rows):
             source_ids[i, : len(row)] = row
             limits[i] = answer_limit(len(row), settings)
-        names = ("beam_size", "length_penalty", "coverage_penalty", "patience")
         found = self.compiled.search(
             source_ids,
             limits,
             answer_limit(padded, settings),
             n_best=n_best,
             unknowns=replace_unknowns,
-            **{name: settings[name] for name in names},
+            **{name: settings[name] for name in SEARCH_OPTIONS},
         )
         weights = None
         if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):

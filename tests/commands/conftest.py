@@ -5,19 +5,10 @@ import sys
 
 import pytest
 from commands.running import translator
-from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention import cli
 from keras_attention.commands import translate
 from keras_attention.zoo import finding
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory):
-    """A folder with one entry."""
-    folder = tmp_path_factory.mktemp("zoo")
-    write_tiny_entry(folder / "tiny")
-    return folder
 
 
 @pytest.fixture

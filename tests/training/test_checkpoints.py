@@ -3,6 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
+from training.damages import DAMAGES, flip_a_bit, take_from_the_oldest
 from training.tiny_run import run, untimed
 
 from keras_attention.errors import UserError
@@ -23,42 +24,16 @@ def arrays(seed=0):
 @pytest.fixture
 def folder(tmp_path):
     """Two checkpoints, of steps 5 and 11."""
-    checkpoints.write(tmp_path, 5, arrays(5), STATE)
+    checkpoints.write(tmp_path, 5, arrays(5), {**STATE, "settings": {"older": True}})
     checkpoints.write(tmp_path, 11, arrays(11), STATE)
     return tmp_path
 
 
-def truncate(path):
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def empty(path):
-    os.truncate(path, 0)
-
-
-def zero(path):
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def flip_a_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def delete(path):
-    path.unlink()
-
-
-def replace_by_folder(path):
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES = [truncate, empty, zero, flip_a_bit, delete, replace_by_folder]
 FILES = [checkpoints.ARRAYS, checkpoints.STATE, checkpoints.MANIFEST]
 # A flipped bit in the manifest may hit a blank, so that case is left to the hashes inside.
-CASES = [(d, f) for d in DAMAGES for f in FILES if (d, f) != (flip_a_bit, checkpoints.MANIFEST)]
+CASES = [
+    (d, f) for d in DAMAGES for f in FILES if d != take_from_the_oldest and (d, f) != (flip_a_bit, checkpoints.MANIFEST)
+]
 
 
 def test_what_is_written_is_read(folder):
@@ -92,6 +67,13 @@ def test_the_same_step_again_replaces(folder):
 def test_a_damaged_one_is_passed_over_and_named(folder, damage, name):
     damage(folder / "step-000000011" / name)
     with pytest.warns(UserWarning, match=f"Checkpoint passed over: .*step-000000011/{name}"):
+        assert checkpoints.latest_valid(folder).name == "step-000000005"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_checkpoint_is_noticed(folder, name):
+    take_from_the_oldest(folder / "step-000000011" / name)
+    with pytest.warns(UserWarning, match="Checkpoint passed over: .*step-000000011/.* (sha256 differs|bytes instead of)"):
         assert checkpoints.latest_valid(folder).name == "step-000000005"
 
 

@@ -3,7 +3,7 @@ import math
 import keras
 import pytest
 
-from keras_attention.training.schedules import CosineDecay, InverseSquareRoot
+from keras_attention.training.schedules import CosineDecay, InverseSquareRoot, make_schedule
 
 
 @pytest.mark.parametrize("step", [0, 1, 6, 7, 12, 13, 1000])
@@ -48,8 +48,21 @@ def test_an_optimizer_saves_and_loads_it(schedule):
         (lambda: CosineDecay(0.1, -1, 5), "warmup_steps=-1"),
         (lambda: CosineDecay(0.1, 7, 7), "total_steps=7, warmup_steps=7"),
         (lambda: CosineDecay(0.1, 2, 7, floor=0.2), "floor=0.2, peak=0.1"),
+        (lambda: make_schedule("linear", 0.1, 2, 7), "name='linear'"),
     ],
 )
 def test_arguments_out_of_range_are_named(make, message):
     with pytest.raises(ValueError, match=f"Received: .*{message}"):
         make()
+
+
+def test_a_schedule_is_made_by_its_name():
+    cosine = make_schedule("cosine", 0.3, 7, 100)
+    assert cosine.get_config() == CosineDecay(0.3, 7, 100, floor=0.006).get_config()
+    assert make_schedule("inverse_square_root", 0.3, 7, 100).get_config() == InverseSquareRoot(0.3, 7).get_config()
+
+
+@pytest.mark.parametrize(("total_steps", "warmup_steps"), [(9, 4), (2, 1), (1, 1)])
+def test_a_short_training_warms_up_for_half_of_it(total_steps, warmup_steps):
+    for name in ("cosine", "inverse_square_root"):
+        assert make_schedule(name, 0.3, 1000, total_steps).warmup_steps == warmup_steps

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from training.split_run import MODELS
 from training.tiny_run import TinyModel
 
+from keras_attention.commands.launch import free_ports
 from keras_attention.training.train_step import make_train_step
 
 PROGRAM = Path(__file__).with_name("split_run.py")
@@ -26,16 +26,6 @@ def start(folder, *ways, models=tuple(MODELS), **variables):
     environment = {**os.environ, "PYTHONPATH": roots, "CUDA_VISIBLE_DEVICES": "", **variables}
     command = [sys.executable, str(PROGRAM), str(folder), ",".join(models), *ways]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def finish(processes):
@@ -116,6 +106,7 @@ def test_replicas_drop_different_units():
 import keras, numpy as np, tensorflow as tf
 from training.tiny_run import TinyModel
 from keras_attention.training import distribution
+from keras_attention.commands.launch import free_ports
 from keras_attention.training.train_step import make_train_step
 two = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
