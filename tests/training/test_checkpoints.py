@@ -73,7 +73,7 @@ def test_a_damaged_one_is_passed_over_and_named(folder, damage, name):
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_checkpoint_is_noticed(folder, name):
     take_from_the_oldest(folder / "step-000000011" / name)
-    with pytest.warns(UserWarning, match="Checkpoint passed over: .*step-000000011/.* (sha256 differs|bytes instead of)"):
+    with pytest.warns(UserWarning, match="Checkpoint passed over: .*step-000000011/"):
         assert checkpoints.latest_valid(folder).name == "step-000000005"
 
 
