@@ -11,7 +11,8 @@ With a GPU that has JAX and no TensorFlow, give the same flags three times:
     python recipes/bert_pretrain.py ... --encoded prose --weights trained                      # here: scores, entry
 
 Pre-norm, no dropout, rows packed with texts, a vocabulary of the corpus's own: what helped cheap BERTs (Geiping &
-Goldstein 2022). The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
+Goldstein 2022); and heads that begin with a look at the neighbours, which spares the plateau of the first updates.
+The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
 """
 
 import os
@@ -33,6 +34,7 @@ from keras_attention.data.packed_text import PackedRows
 from keras_attention.data.prose import docstrings, read_documents
 from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
+from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
@@ -69,6 +71,7 @@ class Config(RunSettings):
     activation: str = setting("gelu", "of the feed-forward networks", ("gelu", "gelu_approximate", "relu", "silu"))
     normalize_first: bool = setting(True, "norm before each part instead of behind it")
     dropout: float = setting(0.0, "share of units dropped")
+    neighbour_heads: bool = setting(True, "begin with some heads that look at the neighbours of each token")
     # Training
     start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
     epochs: int = setting(1, "passes over the texts")
@@ -131,6 +134,8 @@ def make_model(config, tokenizer):
     sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
     model.build()
+    if config.neighbour_heads:
+        start_with_neighbour_heads(model.encoder, config.seed)
     return model
 
 
