@@ -36,6 +36,7 @@ from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.training.acceleration import AccelerationSettings, accelerate, in_float32
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -48,8 +49,8 @@ from keras_attention.zoo.starting import load_start, start_settings
 
 
 @dataclass(frozen=True)
-class Config(RunSettings):
-    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
+class Config(RunSettings, AccelerationSettings):
+    # Beside these: strategy, resume ... (training.run_settings), mixed_precision, jit_compile (training.acceleration)
     # Data
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")
@@ -82,8 +83,6 @@ class Config(RunSettings):
     weight_decay: float = setting(0.01, "of AdamW, not on biases and norms")
     clip_norm: float = setting(1.0, "largest global norm of the gradients")
     max_steps: int | None = setting(None, "updates after which to end, if the epochs have more")
-    mixed_precision: bool = setting(False, "compute in bfloat16")
-    jit_compile: bool = setting(True, "compile with XLA")
     seed: int = setting(1, "weights, masks and order of the rows")
     # Run
     out: str = setting("runs/bert_pretrain", "folder of the trained model")
@@ -142,9 +141,9 @@ def make_model(config, tokenizer):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    config = accelerate(config, large_products=config.hidden_dim >= 256)
     use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
-    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     out = Path(config.out + "_smoke" * config.smoke)
     start = load_start(config.start_from)
     tokenizer, rows, validation_rows = load_rows(config, start)
@@ -176,7 +175,8 @@ def main(arguments=None):
     if here:
         from keras_attention.zoo.pretrained import write_pretrained
 
-        scores = scores_of(validation)
+        model = in_float32(model)
+        scores = MaskedLMScores(model, config.jit_compile)(validation)
         print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
         names = {name: [Path(path).name for path in getattr(config, name)] for name in ("text", "validation")}
         told = {"settings": asdict(config) | names | {"out": out.name}, "result": result, "facts": facts}

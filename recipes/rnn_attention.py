@@ -30,6 +30,7 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import AttentionSeq2Seq
 from keras_attention.models.seq2seq_settings import CHOICES, SETTINGS
+from keras_attention.training.acceleration import AccelerationSettings, accelerate
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -44,8 +45,8 @@ from keras_attention.zoo.translator import Translator
 
 
 @dataclass(frozen=True)
-class Config(RunSettings):
-    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
+class Config(RunSettings, AccelerationSettings):
+    # Beside these: strategy, resume ... (training.run_settings), mixed_precision, jit_compile (training.acceleration)
     # Data
     data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k; empty: download it once")
@@ -84,8 +85,6 @@ class Config(RunSettings):
     average_last: int | None = setting(None, "average of the weights at the last so many epoch ends")
     ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
     patience: int | None = setting(None, "validations without a better score until the training stops")
-    mixed_precision: bool = setting(False, "compute in bfloat16")
-    jit_compile: bool = setting(True, "compile with XLA")
     seed: int = setting(1, "weights, dropout and order of the batches")
     # Decoding
     beam_size: int = setting(5, "hypotheses kept")
@@ -127,9 +126,9 @@ def make_optimizer(config, total_steps):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    config = accelerate(config)
     use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
-    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
     data = load_translation_data(**where, train_size=config.train_size, extra=config.extra, seed=config.seed)
     data = data.shortened(SMOKE_PAIRS) if config.smoke else data

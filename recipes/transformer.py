@@ -35,6 +35,7 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import Transformer
 from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
+from keras_attention.training.acceleration import AccelerationSettings, accelerate
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -47,8 +48,8 @@ from keras_attention.zoo.starting import load_start, start_settings
 
 
 @dataclass(frozen=True)
-class Config(RunSettings):
-    # Beside these, all that `keras_attention.training.run_settings` has: strategy, resume ...
+class Config(RunSettings, AccelerationSettings):
+    # Beside these: strategy, resume ... (training.run_settings), mixed_precision, jit_compile (training.acceleration)
     # Data
     data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k; empty: download it once")
@@ -93,8 +94,6 @@ class Config(RunSettings):
     ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
     validate_every: int = setting(5, "epochs from one validation to the next")
     patience: int | None = setting(None, "validations without a better score until the training stops")
-    mixed_precision: bool = setting(False, "compute in bfloat16")
-    jit_compile: bool = setting(True, "compile with XLA")
     seed: int = setting(1, "weights, dropout and order of the batches")
     # Decoding
     beam_size: int = setting(5, "hypotheses kept")
@@ -141,9 +140,9 @@ def finish(config, translator, data, out, result, facts, start):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    config = accelerate(config)
     use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
-    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
     data, tokenizers, validate = None, None, None
     start = load_start(config.start_from)
     if config.encoded:

@@ -53,7 +53,7 @@ def add_settings(parser, config_class, separator="_"):
     for field in dataclasses.fields(config_class):
         known = "" if field.default is None else f" (default: {field.default})"
         options = {"default": field.default, "help": field.metadata["help"] + known, "dest": field.name}
-        if field.type is bool:
+        if value_type(field.type) is bool:
             options["action"] = argparse.BooleanOptionalAction
         else:
             several = typing.get_origin(field.type) is tuple

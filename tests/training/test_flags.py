@@ -11,6 +11,7 @@ class Config:
     epochs: int = setting(3, "passes")
     ema: float | None = setting(None, "average")
     smoke: bool = setting(False, "tiny")
+    jit_compile: bool | None = setting(None, "compiled; default: where it helps")
 
 
 def presets(config):
@@ -22,6 +23,7 @@ def test_every_setting_is_a_flag_of_its_type():
     assert config == Config("x.tsv", 7, 0.5, True)
     assert parse_config(Config, "", []) == Config()
     assert parse_config(Config, "", ["--no-smoke"]).smoke is False
+    assert [parse_config(Config, "", given).jit_compile for given in ([], ["--no-jit_compile"])] == [None, False]
 
 
 def test_a_preset_gives_way_to_the_command_line():

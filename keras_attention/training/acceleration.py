@@ -1,0 +1,84 @@
+"""Number format and compiler, as the device wants them, and said aloud."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import keras
+
+from keras_attention.training.flags import setting
+
+GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
+# TensorFlow's own clusters: XLA gets all that is element-wise, oneDNN keeps the products, whose kernels use AMX.
+CLUSTERS = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE"
+
+
+@dataclasses.dataclass(frozen=True)
+class AccelerationSettings:
+    """A base for settings of a training."""
+
+    mixed_precision: bool | None = setting(None, "compute in bfloat16; default: where the device gains by it")
+    jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: where the device gains by it")
+
+
+def accelerate(settings, large_products=False, say=print):
+    """Chooses how to compute, sets Keras's dtype policy for what is built from now on, and says what was chosen.
+
+    What the settings leave open is chosen for the device: bfloat16 and XLA on a GPU, float32 and XLA on a CPU. A CPU
+    with AMX units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
+    do not. There large products are left to oneDNN, and only what is element-wise is compiled. To be called before
+    TensorFlow runs its first function, for it reads its flags then.
+
+    Args:
+        settings: dataclass with the fields of AccelerationSettings.
+        large_products: bool. Whether products outweigh the rest of a step, as from a width of about 256 on.
+        say: callable(str).
+
+    Returns:
+        `settings` with both fields decided; `jit_compile` says whether to compile whole steps.
+    """
+    device, mixed_precision, jit_compile = find_device(), settings.mixed_precision, settings.jit_compile
+    by_parts = device == AMX and large_products and not jit_compile and mixed_precision is not False
+    if by_parts:
+        os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {CLUSTERS}".strip()
+        os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "BF16")  # for products of float32, such as those of scores
+    mixed_precision = (by_parts or device == GPU) if mixed_precision is None else mixed_precision
+    jit_compile = not by_parts if jit_compile is None else jit_compile
+    keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision else "float32")
+    number = "bfloat16" if mixed_precision else "float32"
+    compiled = ", compiled with XLA" if jit_compile else ", all but the products compiled with XLA" if by_parts else ""
+    say(f"Computing in {number} on {device}{compiled}.")
+    return dataclasses.replace(settings, mixed_precision=mixed_precision, jit_compile=jit_compile)
+
+
+def find_device():
+    """GPU, AMX or CPU: what trains here. AMX is found on Linux, and used by TensorFlow alone."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return GPU if jax.default_backend() == "gpu" else CPU
+    import tensorflow as tf
+
+    if tf.config.list_physical_devices("GPU"):
+        return GPU
+    try:
+        return AMX if "amx_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split() else CPU
+    except OSError:
+        return CPU
+
+
+def in_float32(model):
+    """The same model with the same weights, computing in float32 as one does that was stored and loaded.
+
+    Args:
+        model: keras.Model of this package, built.
+
+    Returns:
+        `model` itself where it computes in float32.
+    """
+    if model.compute_dtype == "float32":
+        return model
+    again = type(model).from_config({**model.get_config(), "dtype": "float32"})
+    again.build()
+    again.set_weights(model.get_weights())
+    return again
