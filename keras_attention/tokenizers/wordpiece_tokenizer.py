@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,12 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.bert_characters import part_words, part_words_in_graph
 from keras_attention.tokenizers.english_spacing import english_spacing
+from keras_attention.tokenizers.piece_cutter import MAX_WORD_CHARACTERS, PieceCutter
 from keras_attention.tokenizers.special_tokens import PAD_ID
 from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS, learn_pieces
 
 PAD, UNKNOWN, START, END, MASK = SPECIALS
 UNKNOWN_TEXT = "⁇"
-MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
-MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 MAX_PIECES = 1_000_000
 MAX_PIECE_CHARACTERS = len(CONTINUATION) + MAX_WORD_CHARACTERS
 BATCH_CHARACTERS = 1 << 22  # encoded at once; bounds the memory
@@ -58,8 +56,7 @@ class WordPieceTokenizer:
         ids = [self.vocabulary.index(piece) for piece in SPECIALS]
         self.pad_id, self.unknown_id, self.start_id, self.end_id, self.mask_id = ids
         self.is_continuation = np.array([piece.startswith(CONTINUATION) for piece in self.vocabulary])
-        self._library = None
-        self._cut_in_graph = None
+        self._cutter = PieceCutter(self.vocabulary)
 
     @classmethod
     def train(cls, texts, vocabulary_size, lowercase=True):
@@ -104,17 +101,10 @@ class WordPieceTokenizer:
         return [np.concatenate(arrays) for arrays in with_masks]
 
     def _encode_parts(self, texts):
-        import tensorflow as tf
-
-        if self._cut_in_graph is None:  # as single operations it takes milliseconds for the shortest text
-            cut, signature = partial(_cut, self._library_tokenizer()), [tf.TensorSpec([None], tf.string)]
-            self._cut_in_graph = tf.function(cut, input_signature=signature, autograph=False)
         sizes = np.cumsum([len(text) for text in texts]) // BATCH_CHARACTERS
         encoded = []
         for batch in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(sizes)) + 1):
-            parted = part_words([texts[i] for i in batch], self.lowercase)
-            pieces = self._cut_in_graph(tf.constant(parted, tf.string))
-            encoded += np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1]) if parted else []
+            encoded += self._cutter.cut(part_words([texts[i] for i in batch], self.lowercase))
         return encoded
 
     def decode(self, sequences):
@@ -144,23 +134,7 @@ class WordPieceTokenizer:
 
     def tokenize_in_graph(self, texts):
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
-        return _cut(self._library_tokenizer(), part_words_in_graph(texts, self.lowercase))
-
-    def _library_tokenizer(self):
-        import tensorflow as tf
-        import tensorflow_text
-
-        if self._library is None:
-            with tf.init_scope():
-                self._library = tensorflow_text.FastWordpieceTokenizer(
-                    self.vocabulary,
-                    suffix_indicator=CONTINUATION,
-                    unknown_token=UNKNOWN,
-                    max_bytes_per_word=MAX_WORD_BYTES,
-                    no_pretokenization=True,
-                    token_out_type=tf.int32,
-                )
-        return self._library
+        return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 
     def save(self, folder):
         """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
@@ -232,17 +206,6 @@ def _check(vocabulary):
             f"A vocabulary begins with {PAD} and has {', '.join(SPECIALS[1:])}. "
             f"Found: {vocabulary[:1]} at the beginning, {', '.join(missing) or 'nothing'} missing"
         )
-
-
-def _cut(library, texts):
-    """Cuts the words of each text (B,), which blanks part, into pieces: tf.RaggedTensor int32 (B, None)."""
-    import tensorflow as tf
-
-    words = tf.strings.split(texts)  # (B, words)
-    too_long = tf.strings.length(words.values, "UTF8_CHAR") > MAX_WORD_CHARACTERS
-    unknown = "?" * (MAX_WORD_BYTES + 1)  # longer than the library accepts
-    words = words.with_values(tf.where(too_long, unknown, words.values))
-    return library.tokenize(words).merge_dims(1, 2)
 
 
 def _integers(ids):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_texts import bert_texts
 
 from keras_attention.errors import UserError
-from keras_attention.tokenizers import WordPieceTokenizer, load_tokenizer
+from keras_attention.tokenizers import WordPieceTokenizer, load_tokenizer, piece_cutter
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -136,6 +136,20 @@ def test_many_batches_give_the_same_ids_as_one(monkeypatch):
     for found, one in zip(SMALL.encode(texts), expected, strict=True):
         np.testing.assert_array_equal(found, one)
     assert SMALL.encode([]) == []
+
+
+def test_short_texts_have_the_ids_of_long_ones(monkeypatch):
+    """Their words are remembered, and forgotten when there are too many."""
+    monkeypatch.setattr(piece_cutter, "MAX_KNOWN_WORDS", 89)
+    texts = [*bert_texts(53, seed=11), "", "a" * 101, "a" * 4_099]
+    tokenizer = WordPieceTokenizer.train(texts, 409)
+    expected = tokenizer.encode(texts)
+    assert not tokenizer._cutter._known
+    for _ in range(2):
+        for text, ids in zip(texts, expected, strict=True):
+            (found,) = tokenizer.encode([text])
+            assert (found.dtype, found.tolist()) == (ids.dtype, ids.tolist()), repr(text)
+    assert 0 < len(tokenizer._cutter._known) <= 89
 
 
 def test_text_that_is_no_unicode_is_an_error():
