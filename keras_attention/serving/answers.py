@@ -33,8 +33,16 @@ def classify(pipeline, request):
 
 def fill_mask(pipeline, request):
     """The best fillings of each text."""
-    found = pipeline.fill_mask(request.texts, top_k=request.top)
-    return {"answers": [{"fillings": [filling._asdict() for filling in fillings]} for fillings in found]}
+    shown = ("text", "words", "score", "probabilities")
+    return {
+        "answers": [
+            {
+                "fillings": [{name: getattr(one, name) for name in shown} for one in fillings],
+                "truncated": fillings[0].truncated,
+            }
+            for fillings in pipeline.fill_mask(request.texts, top_k=request.top)
+        ]
+    }
 
 
 def attention(pipeline, request):

@@ -62,6 +62,7 @@ class Fillings(BaseModel):
     """The best fillings of a text, best first."""
 
     fillings: list[Filled]
+    truncated: bool = Field(description="Whether only the beginning of the text was read.")
 
 
 class FillMaskReply(BaseModel):
@@ -77,6 +78,10 @@ class Map(BaseModel):
     name: str
     rows: list[str] = Field(description="The tokens that look.")
     columns: list[str] = Field(description="The tokens that are looked at.")
+    row_title: str
+    column_title: str
+    row_segments: list[int] | None = Field(description="1 for tokens of a second text.")
+    column_segments: list[int] | None
     layers: int
     heads: int
     weights: str = Field(description="Base64 of bytes, 255 times each weight; axes: layers, heads, rows, columns.")
@@ -94,6 +99,7 @@ class AttentionReply(BaseModel):
 
     model: str
     title: str
-    note: str
+    note: str = Field(description="The model, what it says, and whether the text was cut.")
     decision: list[tuple[str, float]] = Field(description="What the model says, with probabilities.")
+    kept: tuple[str, int] | None = Field(description="What the page marks at first.")
     answers: list[Looked]

@@ -9,6 +9,7 @@ from keras_attention.zoo.text_rows import text_rows
 from keras_attention.zoo.texts import check_texts
 
 READ, WRITTEN = "read", "written"
+CUT = "; the text is longer than the model reads: its end was left out"
 
 
 def translation_view(translator, text, *, target=None, n_best=1, **search):
@@ -39,10 +40,10 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
             most = translator.decoding["max_length"] - 1
             raise UserError(f"A translation has at most {most} tokens here. Received: {len(ids)} tokens")
         written = [(target, np.append(ids, END_ID))]
-    (source_ids,), _ = translator.encode([text], translator.decoding["max_source_length"])
+    (source_ids,), (truncated,) = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
     note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
-    return attention_page(answers, text, note)
+    return attention_page(answers, text, note + CUT * truncated)
 
 
 def _translation_maps(translator, source_ids, written_ids):
@@ -98,7 +99,7 @@ def bert_view(pipeline, text, text_b=None):
         decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
     note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"
-    return attention_page([("", maps)], title, note, decision)
+    return attention_page([("", maps)], title, note + CUT * row.truncated, decision)
 
 
 def _first(weights):

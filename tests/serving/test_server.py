@@ -16,6 +16,7 @@ from zoo.tiny_bert import TEXTS
 from zoo.tiny_entry import ENGLISH
 
 import keras_attention
+from keras_attention.serving.replies import AttentionReply, ClassifyReply, FillMaskReply, TranslateReply
 
 pytestmark = pytest.mark.slow
 JSON = {"content-type": "application/json"}
@@ -84,6 +85,26 @@ def test_answers_are_those_of_the_models(zoo, ask):
         assert found["answers"][0]["maps"] == view.data["answers"][0]["maps"]
         status, _, page = ask("GET", f"/attention?model={model}&text={quote(text)}")
         assert (status, page.startswith("<!doctype html>")) == (200, True)
+
+
+REPLIES = {
+    "/v1/translate": (TranslateReply, "words"),
+    "/v1/classify": (ClassifyReply, "moods"),
+    "/v1/fill-mask": (FillMaskReply, "gaps"),
+}
+
+
+@pytest.mark.parametrize("path", REPLIES)
+def test_replies_are_as_described_and_tell_what_was_cut(ask, path):
+    described, model = REPLIES[path]
+    long = f"[MASK] {'dog ' * 48}"
+    status, _, found = ask("POST", path, {"model": model, "texts": ["A [MASK] runs.", long]})
+    assert status == 200
+    reply = described.model_validate(found, extra="forbid", strict=True)
+    assert [answer.truncated for answer in reply.answers] == [False, True]
+    status, _, found = ask("POST", "/v1/attention", {"model": model, "text": long})
+    looked = AttentionReply.model_validate(found, extra="forbid")
+    assert (status, looked.note.endswith("left out")) == (200, True)
 
 
 def test_many_at_a_time_are_answered_as_if_alone_and_share_batches(ask):

@@ -32,6 +32,13 @@ def test_translation():
         np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore::keras_attention.zoo.texts.TruncatedText")
+def test_what_was_cut_is_told():
+    for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):
+        assert "left out" not in data_of(model.attention_view(text))["note"]
+        assert data_of(model.attention_view(30 * text))["note"].endswith("its end was left out")
+
+
 def test_a_translation_of_ones_own():
     translator = tiny_translator()
     (answer,) = data_of(translator.attention_view(ENGLISH[0], target="2023"))["answers"]

@@ -95,7 +95,7 @@ async function answerTo(text, second, signal) {
   if (model.task === "fill-mask") {
     const [answer] = (await call("/v1/fill-mask", { ...body, top: 5 }, signal)).answers;
     const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
-    return { rows, notes: ["choose a word to put it in"] };
+    return { rows, notes: ["choose a word to put it in", ...notes(answer)] };
   }
   return { rows: [], notes: [] };
 }
