@@ -1,23 +1,31 @@
-"""The pages of docs/: their code runs, the lines they quote are in the code, and what they link to is there."""
+"""The pages of docs/: their code runs, the lines they quote are in the code, and what they link to is there.
 
+serve.md needs a server: tests/serving/test_serve_page.py.
+"""
+
+import contextlib
+import io
+import json
 import re
-import shlex
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
+from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, run_command
 
-from keras_attention import cli
-
-ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-QUOTE = re.compile(r"# (keras_attention/\S+\.py)\n(.*)", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
 
 
-def blocks(page, language):
-    return [block for name, block in FENCE.findall(PAGES[page]) if name == language]
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -28,26 +36,59 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_quoted_lines_are_in_the_code(page):
-    for path, lines in (match.groups() for block in blocks(page, "python") if (match := QUOTE.match(block))):
+    for path, lines in (match.groups() for _, block in blocks(page) if (match := QUOTE.match(block))):
         code = [line.strip() for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
         quoted = [line.strip() for line in lines.splitlines()]
         assert any(code[i : i + len(quoted)] == quoted for i in range(len(code))), lines
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if any(not QUOTE.match(b) for b in blocks(page, "python"))])
-def test_python_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code = "\n".join(block for block in blocks(page, "python") if not QUOTE.match(block))
-    exec(compile(code, page, "exec"), {})
+@pytest.mark.parametrize("page", ["attention.md", "convert.md", "fine_tune.md", "train.md"])
+def test_commands_and_code_run_one_after_the_other(page, elsewhere):
+    if page == "convert.md":
+        tensors, positions = tiny_tensors(), "bert.embeddings.position_embeddings.weight"
+        longer = {positions: np.resize(tensors[positions], (128, tensors[positions].shape[1]))}
+        write_checkpoint(Path("my_bert"), tensors | longer, max_position_embeddings=128)
+        rows = "".join(f"a b {number},good\nc b {number},bad\n" for number in range(9))
+        Path("reviews.csv").write_text(f"review,mood\n{rows}")
+    namespace, code = {}, code_blocks(page)
+    for language, text in blocks(page):
+        if language == "sh":
+            for line in text.splitlines():
+                run_command(line)
+        elif text in code:
+            exec(compile(text, page, "exec"), namespace)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["attention.md", "fine_tune.md"])
-def test_commands_end_with_0(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for line in "".join(blocks(page, "sh")).splitlines():
-        if line.startswith("keras-attention "):
-            assert cli.main(shlex.split(line)[1:]) == 0, line
-        else:
-            subprocess.run(["bash", "-c", line], check=True)
+def test_workers_are_started_as_told(elsewhere, monkeypatch):
+    """The blocks of scale_out.md in bash, where the recipes are in the folder and the ports are free."""
+    (elsewhere / "recipes").symlink_to(ROOT / "recipes")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(contextlib.closing(socket.create_server(("localhost", 0)))) for _ in range(2)]
+        free = [str(port.getsockname()[1]) for port in ports]
+    for language, text in blocks("scale_out.md"):
+        if language == "sh":
+            script = text.replace("12345", free[0]).replace("12346", free[1])
+            subprocess.run(["bash", "-e", "-c", script], check=True)
+
+
+@pytest.mark.slow
+def test_the_tour_says_what_it_says(elsewhere):
+    """The cells of the notebook in order; what each prints is what stands below it."""
+    namespace = {}
+    for cell in TOUR["cells"]:
+        if cell["cell_type"] == "code":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("".join(cell["source"]), "tour.ipynb", "exec"), namespace)
+            shown = ["".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream"]
+            assert printed.getvalue() == "".join(shown)
+
+
+def test_links_of_the_tour_lead_somewhere():
+    for cell in TOUR["cells"]:
+        for target in LINK.findall("".join(cell["source"])) if cell["cell_type"] == "markdown" else ():
+            assert (ROOT / "docs" / target).exists(), target

@@ -37,11 +37,18 @@ def write_tiny_zoo(folder):
 
 @contextlib.contextmanager
 def running_server(zoo, *flags):
-    """Starts a server of all models of a zoo; gives (process, URL) once it is ready, and stops it at the end."""
+    """Starts a server of all models of a zoo; see `server_process`."""
     names = sorted(path.name for path in zoo.iterdir())
     models = [flag for name in names for flag in ("--model", name)]
-    command = [sys.executable, "-m", "keras_attention", "serve", "--port", "0", "--json", *models, *flags]
-    environment = {**os.environ, "KERAS_ATTENTION_ZOO": str(zoo), "PYTHONPATH": str(ROOT)}
+    with server_process("serve", *models, *flags, KERAS_ATTENTION_ZOO=str(zoo)) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def server_process(*arguments, **environment):
+    """Starts `keras-attention` with these arguments; gives (process, URL) once it is ready, and stops it at the end."""
+    command = [sys.executable, "-m", "keras_attention", *arguments, "--port", "0", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         line = process.stdout.readline()
