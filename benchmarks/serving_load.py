@@ -35,6 +35,8 @@ class Client:
     async def ask(self, path, body=None):
         """Sends a GET, or with a body a POST; returns a Reply."""
         began = time.perf_counter()
+        if self._streams and self._streams[0].at_eof():  # the server ends connections that nobody uses
+            self.close()
         try:
             if self._streams is None:
                 self._streams = await asyncio.open_connection(*self._address)
