@@ -86,6 +86,11 @@ def finetune_classifier(
         texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
         kept, held = split_validation(examples.labels, validation_share, settings.seed, texts=texts)
         examples, validation = examples.some(kept), examples.some(held)
+        if task.kind in ("binary", "multiclass") and len(set(examples.labels)) < 2:
+            raise UserError(
+                f"{examples.where}: with {len(validation)} rows held out for validation, all others are "
+                f"{examples.labels[0]!r}. Expected: rows of each label to train on. Add rows, or give a --validation."
+            )
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))

@@ -102,6 +102,12 @@ def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
         finetune_classifier(data, None, "none", settings, test=pair, **QUIET)
 
 
+def test_one_label_left_to_train_on_is_told():
+    data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
+    with pytest.raises(UserError, match="few.csv: with . rows held out for validation, all others are"):
+        finetune_classifier(data, None, "none", FinetuneSettings(**QUICK), **QUIET)
+
+
 def test_weights_of_rare_labels():
     task = find_task(["a", "a", "a", "b"])
     assert class_weights(np.array([0, 0, 0, 1]), task) == pytest.approx([4 / 6, 2.0])
