@@ -6,7 +6,7 @@ from keras import ops
 def without_cache(model):
     """Makes a Transformer read the whole answer again at every step; its answers stay the same."""
 
-    def initial_state(memory, max_steps, attention=False):
+    def initial_state(memory, max_steps, attention=False, beam_size=1):
         batch = ops.shape(memory["mask"])[0]
         return {"prefix": ops.ones((batch, max_steps), "int32"), "position": ops.zeros((batch,), "int32")}
 

@@ -47,7 +47,8 @@ def beam_search(
     Args:
         step: function (token_ids int32 (B * K,), state) -> (logits (B * K, V), state). With a coverage penalty, the
             state it returns holds the step's weights, `state["attention"]` (B * K, S).
-        state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a row adjacent.
+        state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a row adjacent, but
+            for `state["shared"]`.
         batch_size: int > 0, B.
         beam_size: int >= 1, K.
         start_id, end_id, pad_id, unknown_id: int. START, PAD and, unless None, UNKNOWN are never generated.

@@ -24,9 +24,9 @@ class Hypotheses(NamedTuple):
     log_probs: object
 
 
-def repeat_beams(structure, beam_size):
-    """Repeats each row of each tensor of a nested structure: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
-    return tree.map_structure(lambda tensor: ops.repeat(tensor, beam_size, axis=0), structure)
+def repeat_beams(state, beam_size):
+    """Repeats each row of each tensor but the shared ones: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
+    return _map_own(lambda tensor: ops.repeat(tensor, beam_size, axis=0), state)
 
 
 def pick(tensor, indices):
@@ -37,9 +37,17 @@ def pick(tensor, indices):
     return ops.reshape(picked, (batch_size, indices.shape[1], *rest))
 
 
-def take_rows(structure, rows):
-    """Picks rows (R,) of each tensor of a nested structure: (N, ...) becomes (R, ...)."""
-    return tree.map_structure(lambda tensor: ops.take(tensor, rows, axis=0), structure)
+def take_rows(state, rows):
+    """Picks rows (R,) of each tensor but the shared ones: (N, ...) becomes (R, ...)."""
+    return _map_own(lambda tensor: ops.take(tensor, rows, axis=0), state)
+
+
+def _map_own(function, state):
+    """Maps the tensors of a state, but leaves what beams share, `state["shared"]`, as it is."""
+    if not isinstance(state, dict) or "shared" not in state:
+        return tree.map_structure(function, state)
+    own = {name: value for name, value in state.items() if name != "shared"}
+    return {**tree.map_structure(function, own), "shared": state["shared"]}
 
 
 def has_attention(state):

@@ -38,6 +38,13 @@ class AllowedPairs:
         keys = conjunction(None if mask is None else ops.any(mask, axis=(1, 2)) for mask in masks)
         return queries, keys
 
+    def used_new(self, num_queries):
+        """Returns the keys (B, T) at the queries' own positions that one of them may see, or None for all."""
+        if not self.masks:  # by position a query sees at least itself
+            return None
+        queries = ops.arange(num_queries)
+        return ops.any(self.block(queries, queries + self.start), axis=(1, 2))
+
     def block(self, queries, keys):
         """Returns the mask of the pairs of neighbouring queries (Tc,) and neighbouring keys (Sc,), given by index."""
         return conjunction([*(cut(mask, queries, keys) for mask in self.masks), self._by_position(queries, keys)])

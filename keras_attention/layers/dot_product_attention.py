@@ -4,7 +4,7 @@ from keras import ops
 
 from keras_attention.layers.chunked_attention import chunked_attention
 from keras_attention.layers.masks import masked_softmax
-from keras_attention.layers.pair_scores import DotScore, matmul_by_head
+from keras_attention.layers.pair_scores import DotScore
 
 
 def attend(query, key, value, mask, dropout, training):
@@ -12,7 +12,8 @@ def attend(query, key, value, mask, dropout, training):
 
     Args:
         query: float tensor (B, T, H, K).
-        key, value: float tensors (B, S, Hkv, K), (B, S, Hkv, V); each of their heads serves H / Hkv heads of queries.
+        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), as `heads_first` lays them out; each of their heads
+            serves H / Hkv heads of queries.
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         dropout: `Dropout` layer for the weights. Its dtype is the one of scores and weights.
         training: bool. Whether to apply it.
@@ -20,9 +21,13 @@ def attend(query, key, value, mask, dropout, training):
     Returns:
         Context (B, T, H, V) in the dtype of `value` and weights (B, H, T, S), without dropout.
     """
-    query, key, value = heads_first(query, key, value, dropout.compute_dtype)
-    weights = masked_softmax(DotScore()(query, key), mask)  # (B, H, T, S)
-    context = matmul_by_head(ops.cast(dropout(weights, training=training), value.dtype), value)  # (B, H, T, V)
+    query, key = scaled(query, dropout.compute_dtype), ops.cast(key, dropout.compute_dtype)
+    by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
+    scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)
+    weights = masked_softmax(ops.reshape(scores, (*by_query, num_keys)), mask)  # (B, H, T, S)
+    kept = ops.cast(dropout(weights, training=training), value.dtype)
+    context = ops.matmul(ops.reshape(kept, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
+    context = ops.reshape(context, (*by_query, ops.shape(value)[-1]))  # (B, H, T, V)
     return ops.transpose(context, (0, 2, 1, 3)), weights
 
 
@@ -32,13 +37,24 @@ def attend_in_chunks(query, key, value, pairs, dropout, training):
     Returns:
         Context (B, T, H, V), and the bool tensor (B, T) that is False where every key is masked for all heads.
     """
-    query, key, value = heads_first(query, key, value, dropout.compute_dtype)
+    query, key = scaled(query, dropout.compute_dtype), ops.cast(key, dropout.compute_dtype)
+    key = ops.transpose(key, (0, 2, 1))  # (B Hkv, S, K)
+    key, value = (ops.reshape(x, (ops.shape(query)[0], -1, *ops.shape(x)[1:])) for x in (key, value))
     dropout = dropout.next_draw(training)
     context, seen = chunked_attention(query, key, value, DotScore(), pairs=pairs, dropout=dropout)
     return ops.transpose(context, (0, 2, 1, 3)), ops.any(seen, axis=1)
 
 
-def heads_first(query, key, value, score_dtype):
-    """Returns the scaled query (B, H, T, K) and key (B, Hkv, S, K) as `score_dtype`, and value (B, Hkv, S, V)."""
-    query = ops.cast(query, score_dtype) / query.shape[-1] ** 0.5
-    return (ops.transpose(x, (0, 2, 1, 3)) for x in (query, ops.cast(key, score_dtype), value))
+def scaled(query, score_dtype):
+    """Returns query / sqrt(K) as (B, H, T, K) in `score_dtype`."""
+    return ops.transpose(ops.cast(query, score_dtype) / query.shape[-1] ** 0.5, (0, 2, 1, 3))
+
+
+def heads_first(key, value):
+    """Returns key (B, S, Hkv, K) as (B Hkv, K, S) and value (B, S, Hkv, V) as (B Hkv, S, V).
+
+    So laid out they go into the products of attention as they are. Other layouts cost XLA a copy at every step of a
+    decoder; with B and Hkv apart and B = 1 it also copies a cache that it would otherwise update in place.
+    """
+    keys, values = ops.transpose(key, (0, 2, 3, 1)), ops.transpose(value, (0, 2, 1, 3))
+    return (ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
 from keras_attention.layers.chunked_attention import is_large
-from keras_attention.layers.dot_product_attention import attend, attend_in_chunks
+from keras_attention.layers.dot_product_attention import attend, attend_in_chunks, heads_first
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.head_projection import HeadProjection
 from keras_attention.layers.masks import zero_masked
@@ -46,9 +46,9 @@ class MultiHeadAttention(keras.layers.Layer):
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         use_causal_mask: bool. Whether a query sees only the keys up to its own position.
-        projected_key_value: pair of tensors (B, S, Hkv, K), (B, S, Hkv, V), the result of `project_keys_values`, for
+        projected_key_value: pair of tensors (B Hkv, K, S), (B Hkv, S, V), the result of `project_keys_values`, for
             many calls with the same keys and values.
-        cache: pair of tensors (B, L, Hkv, K), (B, L, Hkv, V), the projected keys and values of earlier calls, which
+        cache: pair of tensors (B Hkv, K, L), (B Hkv, L, V), the projected keys and values of earlier calls, which
             starts as `empty_cache(B, L)`. Those of `value` are written at the positions from `cache_index` on, where
             the queries stand too, and each query attends to the cached positions up to its own: S is then L.
         cache_index: int or scalar int tensor, at most L - T.
@@ -142,17 +142,16 @@ class MultiHeadAttention(keras.layers.Layer):
         self.built = True
 
     def project_keys_values(self, value, key=None):
-        """Returns keys (B, S, Hkv, K) and values (B, S, Hkv, V), the `projected_key_value` of many calls.
+        """Returns keys (B Hkv, K, S) and values (B Hkv, S, V), the `projected_key_value` of many calls.
 
         Where masked positions of `value` (B, S, Dv) or `key` (B, S, Dk) may be NaN, put 0 there before.
         """
-        key = value if key is None else key
-        return self.key_projection(key), self.value_projection(value)
+        return tuple(heads_first(self.key_projection(value if key is None else key), self.value_projection(value)))
 
     def empty_cache(self, batch, length):
         """Returns the `cache` for sequences of up to `length` tokens: two tensors of zeros in the compute dtype."""
-        shape = (batch, length, self.num_key_value_heads)
-        return tuple(ops.zeros((*shape, width), dtype=self.compute_dtype) for width in (self.key_dim, self.value_dim))
+        heads, dtype = batch * self.num_key_value_heads, self.compute_dtype
+        return ops.zeros((heads, self.key_dim, length), dtype), ops.zeros((heads, length, self.value_dim), dtype)
 
     def call(
         self,
@@ -171,27 +170,30 @@ class MultiHeadAttention(keras.layers.Layer):
         cache_index=None,
     ):
         self._check_call(value, projected_key_value, cache, cache_index)
-        start = 0 if cache is None else cache_index
         masks = four_axes(query_mask, value_mask, key_mask, attention_mask)
-        pairs = AllowedPairs(masks, use_causal_mask or cache is not None, self.sliding_window, start)
-        num_keys = ops.shape(value)[1] if projected_key_value is None else ops.shape(projected_key_value[0])[1]
-        if cache is not None:
-            num_keys = ops.shape(cache[0])[1]
+        causal, start = use_causal_mask or cache is not None, 0 if cache is None else cache_index
+        pairs = AllowedPairs(masks, causal, self.sliding_window, start)
         num_queries = ops.shape(query)[1]
+        known = projected_key_value if cache is None else cache
+        num_keys = ops.shape(value)[1] if known is None else ops.shape(known[1])[1]
         in_chunks = not return_attention_scores and is_large(num_queries, num_keys, self.num_heads)
         only_by_position = cache is not None and not masks  # then a query sees at least itself
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
         query = zero_masked(query, queries_used)
-        if cache is None and projected_key_value is None:
-            key = None if key is None else zero_masked(key, keys_used)
-            keys, values = self.project_keys_values(zero_masked(value, keys_used), key)
-        else:
-            if cache is not None:
-                new = self.project_keys_values(value, key)
-                cache = tuple(ops.slice_update(c, (0, cache_index, 0, 0), n) for c, n in zip(cache, new, strict=True))
-            keys, values = projected_key_value if cache is None else cache
+        if projected_key_value is not None:
+            keys, values = projected_key_value
             if keys_used is not None:
-                keys, values = zero_masked(keys, keys_used[..., None]), zero_masked(values, keys_used[..., None])
+                keys_used = ops.broadcast_to(keys_used, (ops.shape(query)[0], num_keys))
+                by_head = ops.repeat(keys_used, self.num_key_value_heads, axis=0)  # (B Hkv, S)
+                keys = ops.where(by_head[:, None, :], keys, ops.zeros_like(keys))
+                values = zero_masked(values, by_head)
+        else:
+            new_used = keys_used if cache is None else pairs.used_new(num_queries)
+            key = None if key is None else zero_masked(key, new_used)
+            keys, values = self.project_keys_values(zero_masked(value, new_used), key)
+        if cache is not None:
+            keys = ops.slice_update(cache[0], (0, 0, cache_index), keys)  # (B Hkv, K, L)
+            values = ops.slice_update(cache[1], (0, cache_index, 0), values)  # (B Hkv, L, V)
         query = self.query_projection(query)  # (B, T, H, K)
         if in_chunks:
             context, queries_used = attend_in_chunks(query, keys, values, pairs, self.weight_dropout, training)
@@ -199,7 +201,11 @@ class MultiHeadAttention(keras.layers.Layer):
             mask = pairs.all(num_queries, num_keys)
             context, weights = attend(query, keys, values, mask, self.weight_dropout, training)
         output = zero_masked(self.output_projection(context), queries_used)  # (B, T, D)
-        results = [output, *([weights] if return_attention_scores else []), *([] if cache is None else [cache])]
+        results = [
+            output,
+            *([weights] if return_attention_scores else []),
+            *([] if cache is None else [(keys, values)]),
+        ]
         return output if len(results) == 1 else tuple(results)
 
     def _check_call(self, value, projected_key_value, cache, cache_index):

@@ -143,7 +143,9 @@ class TransformerDecoderLayer(keras.layers.Layer):
         def attend_to_source(x):
             shape = ops.shape(x)
             if cross_attention_cache is not None:  # the hypotheses of a source ask it together
-                x = ops.reshape(x, (ops.shape(cross_attention_cache[0])[0], -1, shape[-1]))  # (B, kT, D)
+                x = ops.reshape(
+                    x, (ops.shape(cross_attention_cache[0])[0] // self.num_heads, -1, shape[-1])
+                )  # (B, kT, D)
             x, *cross[:] = _as_tuple(
                 self.cross_attention(
                     x,

@@ -167,10 +167,10 @@ class AttentionSeq2Seq(keras.Model):
         """The weights (B, 1, 1, T, S) of its one layer and head, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1][:, None, None]
 
-    def initial_state(self, memory, max_steps=None, attention=True):
+    def initial_state(self, memory, max_steps=None, attention=True, beam_size=1):
         """The state before the first step, in tensors with leading axis B.
 
-        It needs no room for `max_steps` and always carries where the last step looked, `attention` (B, S).
+        It needs no room for `max_steps` or beams and always carries where the last step looked, `attention` (B, S).
         """
         batch, length = ops.shape(memory["mask"])
         cells = []

@@ -158,7 +158,10 @@ class Transformer(keras.Model):
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
 
     def encode(self, source_ids, training=None):
-        """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
+        """Reads the sources (B, S): what a decoder step needs to know of them.
+
+        Their mask (B, S), and for each layer the keys and values of `MultiHeadAttention.project_keys_values`.
+        """
         mask = padding_mask(source_ids)  # (B, S)
         source, _ = self._read(source_ids, mask, training)
         return {"mask": mask, "layers": tuple(layer.project_source(source) for layer in self.decoder_layers)}
@@ -169,40 +172,55 @@ class Transformer(keras.Model):
         """The weights (B, L, H, T, S) of its L decoder layers and H heads on the source, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1]["cross"]
 
-    def initial_state(self, memory, max_steps, attention=False):
-        """The state before the first of at most `max_steps` steps, in tensors with leading axis B.
+    def initial_state(self, memory, max_steps, attention=False, beam_size=1):
+        """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
 
-        With `attention` it also carries where the last step looked: the mean over layers and heads, (B, S).
+        The hypotheses of a source write side by side into one cache that is never reordered: `ancestors` (B, L) says
+        of each hypothesis which of them, by its place, wrote token t of it. With `attention` the state also carries
+        where the last step looked: the mean over layers and heads, (B, S).
         """
         batch, length = ops.shape(memory["mask"])
-        caches = tuple(layer.self_attention.empty_cache(batch, max_steps) for layer in self.decoder_layers)
-        state = {"caches": caches, "position": ops.zeros((batch,), dtype="int32")}
+        room = max_steps * beam_size
+        caches = tuple(layer.self_attention.empty_cache(batch, room) for layer in self.decoder_layers)
+        state = {"shared": caches, "position": ops.zeros((batch,), dtype="int32")}
+        state["ancestors"] = ops.zeros((batch, max_steps), dtype="int32")
         return state | ({"attention": ops.zeros((batch, length))} if attention else {})
 
     def step(self, token_ids, state, memory):
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        All rows stand at the same position. N may be a multiple of the rows B of `memory`, when beams share a source.
+        All rows stand at the same position. N is a multiple k of the rows B of `memory`: a source's hypotheses, as many
+        as `initial_state` was told, side by side.
         """
+        rows = ops.shape(memory["mask"])[0]
+        beams = ops.shape(token_ids)[0] // rows
         position = state["position"][0]
         embedded = self.target_embedding(token_ids[:, None]) * self.hidden_dim**0.5  # (N, 1, D)
-        x = self.target_position(embedded, start=position)
+        x = ops.reshape(self.target_position(embedded, start=position), (rows, beams, self.hidden_dim))
+        places = ops.tile(ops.arange(beams, dtype="int32"), (rows,))[:, None]  # (N, 1)
+        ancestors = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
+        lineage = None
+        if beams > 1:
+            lineage = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+            lineage = ops.reshape(lineage, (rows, beams, -1))
         caches, looks = [], []
-        for layer, cache, source in zip(self.decoder_layers, state["caches"], memory["layers"], strict=True):
+        for layer, cache, source in zip(self.decoder_layers, state["shared"], memory["layers"], strict=True):
             x, *look, cache = layer(
                 x,
+                decoder_attention_mask=lineage,
                 encoder_padding_mask=memory["mask"],
                 self_attention_cache=cache,
-                self_attention_cache_update_index=position,
+                self_attention_cache_update_index=position * beams,
                 cross_attention_cache=source,
                 return_attention_scores="attention" in state,
             )
             caches.append(cache)
-            looks += look[1:]  # (N, H, 1, S)
-        new = {"caches": tuple(caches), "position": state["position"] + 1}
+            looks += look[1:]  # (B, H, k, S)
+        new = {"shared": tuple(caches), "position": state["position"] + 1, "ancestors": ancestors}
         if looks:
-            new["attention"] = ops.mean(ops.concatenate(looks, axis=1), axis=(1, 2))  # (N, S)
-        return self._logits(x)[:, 0], new
+            look = ops.mean(ops.concatenate(looks, axis=1), axis=1)  # (B, k, S)
+            new["attention"] = ops.reshape(look, (-1, ops.shape(look)[-1]))
+        return ops.reshape(self._logits(x), (-1, self.target_vocabulary_size)), new
 
     def _read(self, source_ids, mask, training, return_attention_scores=False):
         """The encoder's output (B, S, D) and the weights of its layers."""

@@ -107,7 +107,7 @@ class GraphTranslator(tf.Module):
         max_steps = max(self._limits)
         found = beam_search(
             lambda token_ids, state: model.step(token_ids, state, memory),
-            model.initial_state(memory, max_steps, attention=bool(settings["coverage_penalty"])),
+            model.initial_state(memory, max_steps, bool(settings["coverage_penalty"]), settings["beam_size"]),
             source_ids.shape[0],
             **{name: settings[name] for name in SEARCH_OPTIONS},
             start_id=START_ID,

@@ -1,5 +1,7 @@
 """Beam search and attention of one model, compiled once for each shape and kept."""
 
+import threading
+
 import numpy as np
 import tensorflow as tf
 
@@ -25,6 +27,7 @@ class CompiledSearch:
     def __init__(self, model):
         self.model = model
         self._programs = {}
+        self._tracing = threading.Lock()
 
     def search(self, source_ids, limits, max_steps, **options):
         """Searches the best answers.
@@ -87,11 +90,12 @@ class CompiledSearch:
         return weights.reshape(batch, n_best, *weights.shape[1:])
 
     def _program(self, key, compile_it):
-        if key not in self._programs:
-            if len(self._programs) >= MAX_PROGRAMS:
-                self._programs.pop(next(iter(self._programs)))
-            self._programs[key] = compile_it()
-        return self._programs[key]
+        with self._tracing:  # threads that need the same program trace it once
+            if key not in self._programs:
+                if len(self._programs) >= MAX_PROGRAMS:
+                    self._programs.pop(next(iter(self._programs)))
+                self._programs[key] = compile_it()
+            return self._programs[key]
 
     def _compile_search(self, shape, max_steps, **options):
         signature = [tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape[:1], tf.int32)]
@@ -142,7 +146,7 @@ def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, 
         memory = model.encode(source_ids)
         return beam_search(
             lambda token_ids, state: model.step(token_ids, state, memory),
-            model.initial_state(memory, max_steps, attention=bool(coverage_penalty)),
+            model.initial_state(memory, max_steps, bool(coverage_penalty), beam_size),
             source_ids.shape[0],
             beam_size=beam_size,
             coverage_penalty=coverage_penalty,

@@ -39,12 +39,13 @@ def batches(lengths, longest):
         longest: int, the model's maximum.
 
     Yields:
-        (positions, batch size, padded length): at most "batch size" positions in `lengths`, shortest bucket first.
+        (positions, batch size, padded length): at most "batch size" positions in `lengths`, longest bucket first: side
+            by side, what takes longest should not begin last.
     """
     buckets = {}
     for position, length in enumerate(lengths):
         buckets.setdefault(source_bucket(length, longest), []).append(position)
-    for padded in sorted(buckets):
+    for padded in sorted(buckets, reverse=True):
         waiting = sorted(buckets[padded], key=lengths.__getitem__)
         while waiting:
             size = next((size for size in BATCH_SIZES if size >= len(waiting)), BATCH_SIZES[-1])

@@ -12,6 +12,7 @@ from keras_attention.zoo.lengths import answer_limit, batches
 from keras_attention.zoo.schema import DECODING_DEFAULTS
 from keras_attention.zoo.streaming import stream
 from keras_attention.zoo.texts import TruncatedText, check_texts, is_calendar_day
+from keras_attention.zoo.threads import map_in_threads
 from keras_attention.zoo.translation import Translation
 from keras_attention.zoo.unknowns import copy_unknowns
 
@@ -102,21 +103,18 @@ class Translator:
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
         answers = [[empty] for _ in texts]
         done = len(texts) - len(read)
-        for group, size, padded in batches([len(ids[position]) for position in read], settings["max_source_length"]):
+
+        def search_batch(batch):
+            group, size, padded = batch
             positions = [read[i] for i in group]
-            found = self._search(
-                [ids[position] for position in positions],
-                [texts[position] for position in positions],
-                size,
-                padded,
-                settings,
-                n_best,
-                attention,
-                replace_unknowns,
-            )
+            rows, row_texts = ([of_all[position] for position in positions] for of_all in (ids, texts))
+            return positions, self._search(rows, row_texts, size, padded, settings, n_best, attention, replace_unknowns)
+
+        groups = list(batches([len(ids[position]) for position in read], settings["max_source_length"]))
+        for positions, found in map_in_threads(search_batch, groups):
             for position, hypotheses in zip(positions, found, strict=True):
                 answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
-            done += len(group)
+            done += len(positions)
             if progress:
                 progress(done, len(texts))
         return answers

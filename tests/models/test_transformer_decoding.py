@@ -41,7 +41,7 @@ def search(model, source_ids, cached, beam_size):
             return logits[:, position], {"position": state["position"] + 1, "prefix": prefix}
 
         if cached:
-            state = model.initial_state(memory, LENGTH)
+            state = model.initial_state(memory, LENGTH, beam_size=beam_size or 1)
         else:
             state = {"position": keras.ops.zeros(batch, "int32"), "prefix": keras.ops.ones((batch, LENGTH), "int32")}
         step = (lambda token_ids, state: model.step(token_ids, state, memory)) if cached else whole
