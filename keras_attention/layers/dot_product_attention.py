@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_attention.layers.chunked_attention import chunked_attention
-from keras_attention.layers.masks import masked_softmax
+from keras_attention.layers.masks import masked_softmax, zero_masked
 from keras_attention.layers.pair_scores import DotScore
 
 
@@ -57,4 +57,13 @@ def heads_first(key, value):
     decoder; with B and Hkv apart and B = 1 it also copies a cache that it would otherwise update in place.
     """
     keys, values = ops.transpose(key, (0, 2, 3, 1)), ops.transpose(value, (0, 2, 1, 3))
-    return (ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))
+    return tuple(ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))
+
+
+def zero_masked_by_head(key, value, mask, heads):
+    """`zero_masked` for key (B Hkv, K, S) and value (B Hkv, S, V); the mask broadcasts to (B, S), or is None."""
+    if mask is None:
+        return key, value
+    groups, num_keys = ops.shape(value)[:2]
+    mask = ops.repeat(ops.broadcast_to(mask, (groups // heads, num_keys)), heads, axis=0)  # (B Hkv, S)
+    return ops.where(mask[:, None, :], key, ops.zeros_like(key)), zero_masked(value, mask)

@@ -1,6 +1,7 @@
 """The projections of multi-head attention."""
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -15,3 +16,23 @@ class HeadProjection(keras.layers.EinsumDense):
     def call(self, inputs, training=None):
         outputs = ops.einsum(self.equation, inputs, self.kernel)
         return outputs if self.bias is None else outputs + ops.convert_to_tensor(self.bias)
+
+
+def project(projections, inputs, joined):
+    """The outputs (B, T, H, K) of several projections for one input (B, T, D) each.
+
+    With `joined` and the same tensor as every input, they are one matrix product. In the loop of a decoder XLA joins
+    the kernels before the loop. For a single row that makes projections five times as fast on a CPU: by a kernel that
+    is reshaped inside the loop, XLA multiplies without vector instructions.
+    """
+    if not (joined and all(x is inputs[0] for x in inputs)):
+        return [projection(x) for projection, x in zip(projections, inputs, strict=True)]
+    kernels = [ops.reshape(projection.kernel, (projection.kernel.shape[0], -1)) for projection in projections]
+    outputs = ops.matmul(inputs[0], ops.concatenate(kernels, axis=1))  # (B, T, sum of H K)
+    if projections[0].bias is not None:
+        outputs += ops.concatenate([ops.reshape(projection.bias, (-1,)) for projection in projections], axis=0)
+    ends = np.cumsum([kernel.shape[1] for kernel in kernels])
+    return [
+        ops.reshape(part, (*ops.shape(inputs[0])[:2], *projection.kernel.shape[1:]))
+        for part, projection in zip(ops.split(outputs, ends[:-1].tolist(), axis=-1), projections, strict=True)
+    ]

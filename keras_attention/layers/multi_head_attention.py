@@ -5,9 +5,9 @@ from keras import ops
 
 from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
 from keras_attention.layers.chunked_attention import is_large
-from keras_attention.layers.dot_product_attention import attend, attend_in_chunks, heads_first
+from keras_attention.layers.dot_product_attention import attend, attend_in_chunks, heads_first, zero_masked_by_head
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.head_projection import HeadProjection
+from keras_attention.layers.head_projection import HeadProjection, project
 from keras_attention.layers.masks import zero_masked
 
 
@@ -146,7 +146,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
         Where masked positions of `value` (B, S, Dv) or `key` (B, S, Dk) may be NaN, put 0 there before.
         """
-        return tuple(heads_first(self.key_projection(value if key is None else key), self.value_projection(value)))
+        return heads_first(self.key_projection(value if key is None else key), self.value_projection(value))
 
     def empty_cache(self, batch, length):
         """Returns the `cache` for sequences of up to `length` tokens: two tensors of zeros in the compute dtype."""
@@ -181,20 +181,18 @@ class MultiHeadAttention(keras.layers.Layer):
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
         query = zero_masked(query, queries_used)
         if projected_key_value is not None:
-            keys, values = projected_key_value
-            if keys_used is not None:
-                keys_used = ops.broadcast_to(keys_used, (ops.shape(query)[0], num_keys))
-                by_head = ops.repeat(keys_used, self.num_key_value_heads, axis=0)  # (B Hkv, S)
-                keys = ops.where(by_head[:, None, :], keys, ops.zeros_like(keys))
-                values = zero_masked(values, by_head)
+            keys, values = zero_masked_by_head(*projected_key_value, keys_used, self.num_key_value_heads)
+            query = self.query_projection(query)  # (B, T, H, K)
         else:
             new_used = keys_used if cache is None else pairs.used_new(num_queries)
-            key = None if key is None else zero_masked(key, new_used)
-            keys, values = self.project_keys_values(zero_masked(value, new_used), key)
+            value = zero_masked(value, new_used)
+            key = value if key is None else zero_masked(key, new_used)
+            projections = self.query_projection, self.key_projection, self.value_projection
+            query, key, value = project(projections, (query, key, value), joined=cache is not None)
+            keys, values = heads_first(key, value)
         if cache is not None:
             keys = ops.slice_update(cache[0], (0, 0, cache_index), keys)  # (B Hkv, K, L)
             values = ops.slice_update(cache[1], (0, cache_index, 0), values)  # (B Hkv, L, V)
-        query = self.query_projection(query)  # (B, T, H, K)
         if in_chunks:
             context, queries_used = attend_in_chunks(query, keys, values, pairs, self.weight_dropout, training)
         else:
