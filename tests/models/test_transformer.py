@@ -7,6 +7,7 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array
 from models.tiny_models import B, S, T, make_batch
 from models.transformer_equations import transformer
 
+from keras_attention.decoding.hypotheses import repeat_beams, take_rows
 from keras_attention.models import PRESETS, Transformer
 
 TINY = {
@@ -112,14 +113,20 @@ def test_steps_equal_the_whole(form):
         assert_all_close([logits], [expected[:, t]], 1e-5)
 
 
-def test_hypotheses_of_a_source_share_its_memory():
-    model, batch, k = make_model(), make_batch(), 3
-    memory = model.encode(batch["source_ids"])
-    repeated = keras.tree.map_structure(lambda x: np.repeat(np.asarray(x), k, axis=0), memory)
-    tokens = np.arange(4, 4 + B * k, dtype="int32")
-    state = model.initial_state(repeated, T)
-    logits, _ = model.step(tokens, state, memory)
-    assert_all_close([logits], [model.step(tokens, state, repeated)[0]], 1e-6)
+def test_hypotheses_of_a_source_share_its_memory_and_a_cache():
+    """After each step some hypotheses are replaced by others, whose tokens they then continue."""
+    model, source_ids, k = make_model(), make_batch()["source_ids"], 3
+    memory, random = model.encode(source_ids), np.random.default_rng(2)
+    state = repeat_beams(model.initial_state(memory, T, beam_size=k), k)
+    prefixes = np.zeros((B * k, 0), "int32")
+    for t in range(T):
+        tokens = random.integers(4, 17, B * k).astype("int32")
+        logits, state = model.step(tokens, state, memory)
+        prefixes = np.concatenate([prefixes, tokens[:, None]], axis=1)
+        whole = model({"source_ids": np.repeat(source_ids, k, axis=0), "target_ids": prefixes})
+        assert_all_close([logits], [whole[:, t]], 1e-5)
+        order = (np.arange(B)[:, None] * k + random.integers(0, k, (B, k))).ravel()
+        state, prefixes = take_rows(state, order), prefixes[order]
 
 
 @EVERY_FORM
