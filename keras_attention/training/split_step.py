@@ -39,8 +39,8 @@ class SplitStep:
         self.strategy = tf.distribute.get_strategy()
         # The gradients are added up before their norm is taken. Keras would add them up once more.
         optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
-        self._part_sums = tf.function(self._part_sums, jit_compile=jit_compile)
-        self._compiled = tf.function(self._update)
+        self._part_sums = tf.function(self._part_sums, jit_compile=jit_compile, autograph=False)
+        self._compiled = tf.function(self._update, autograph=False)
         self._seeds_differ = self.strategy.num_replicas_in_sync == 1
 
     def __call__(self, batch):

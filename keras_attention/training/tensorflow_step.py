@@ -14,7 +14,8 @@ class TensorFlowStep:
         self.optimizer = optimizer
         self.loss_and_counts = loss_and_counts
         self.clip_norm = clip_norm
-        self._function = tf.function(self._update, jit_compile=jit_compile)
+        self._function = tf.function(self._update, jit_compile=jit_compile, autograph=False)
+        self._apply = tf.function(self._apply, autograph=False)  # traced once, for all batch shapes
         self._compiled = {}  # one function for each batch shape
 
     def __call__(self, batch):
@@ -42,8 +43,8 @@ class TensorFlowStep:
         may_apply = tf.math.is_finite(loss)
         if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
             may_apply = tf.logical_and(may_apply, tf.math.is_finite(norm))
-        tf.cond(may_apply, lambda: self._apply(gradients, variables), lambda: None)
+        tf.cond(may_apply, lambda: self._apply(gradients), lambda: None)
         return (*counts, norm, global_norm([v.value for v in variables]))
 
-    def _apply(self, gradients, variables):
-        self.optimizer.apply(gradients, variables)
+    def _apply(self, gradients):
+        self.optimizer.apply(gradients, self.model.trainable_variables)

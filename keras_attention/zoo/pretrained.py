@@ -1,5 +1,9 @@
 """From the end of a pre-training to an entry: what the model puts into a few gaps, a card, written."""
 
+import tempfile
+from pathlib import Path
+
+from keras_attention.visualize.learning_curve import learning_curve_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.mask_filler import MaskFiller
 
@@ -52,5 +56,10 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     }
     about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
     dtype = "float16" if settings["half_precision"] else "float32"
-    write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, weights_dtype=dtype, overwrite=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        curve = Path(temporary) / "curve.png"
+        learning_curve_plot(result.history, curve)
+        metrics["pictures"] = [{"file": curve.name, "caption": "Loss of the training and of its validations"}]
+        options = {"weights_dtype": dtype, "extra_files": [curve], "overwrite": True}
+        write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
     return filled
