@@ -37,14 +37,14 @@ def load(name_or_path):
     return load_pipeline(find_entry(name_or_path))
 
 
-def finetune(texts, labels, *, texts_b=None, start="none", validation=None, task=None, out=None, **settings):
+def finetune(texts, labels, *, texts_b=None, start="bert_mini_en", validation=None, task=None, out=None, **settings):
     """Trains a classifier on your own texts.
 
     Args:
         texts: list of str.
         labels: one for each text: str or number, or a list of str where a text may have several.
         texts_b: list of str, the second texts of pairs, or None.
-        start: str or Path, a BERT to start from, by name or folder; "none" for random weights.
+        start: str or Path, a BERT to start from, by name or folder; "none" for random weights of the settings' `size`.
         validation: pair (texts, labels), or triple with second texts, to choose the best epoch by; None holds out a
             tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None finds it from the labels.

@@ -1,7 +1,7 @@
 """Fine-tune BERT (Devlin et al. 2019) to sort texts, on a table of one's own.
 
     python recipes/bert_finetune.py                    # is this text a date? from nothing, nothing to download
-    python recipes/bert_finetune.py --table train.csv --text review --label mood --start runs/bert_pretrain
+    python recipes/bert_finetune.py --table train.csv --text review --label mood
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
 The command `keras-attention finetune` does the same and tells more. What happens: the labels say what task it is; a new
@@ -28,7 +28,7 @@ from keras_attention.data.non_dates import generate_non_dates
 from keras_attention.finetuning.examples import Examples, read_examples
 from keras_attention.finetuning.finetune import finetune_classifier
 from keras_attention.finetuning.report import make_report
-from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.writing import write_classifier
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
@@ -51,14 +51,14 @@ class Config(RunSettings, FinetuneSettings):
     test: str = setting("", "table for the report; none: the rows of the validation")
     separator: str | None = setting(None, "between the labels of a row, if it may have several")
     # Model
-    start: str = setting("none", "entry with a BERT to start from, or none")
+    start: str = setting(DEFAULT_START, "entry with a BERT to start from, or none; for the dates none")
     # Run
     out: str = setting("runs/bert_finetune", "folder of the trained model")
     log_dir: str = setting("", "folder for TensorBoard")
 
 
 ROWS, TEST_ROWS = 4000, 1000
-DATES = {"size": "tiny", "vocabulary_size": 500, "max_tokens": 32, "epochs": 2, "learning_rate": 1e-3}
+DATES = {"start": "none", "size": "tiny", "vocabulary_size": 500, "max_tokens": 32, "epochs": 2, "learning_rate": 1e-3}
 SMOKE = {"epochs": 1, "jit_compile": False, "max_tokens": 16, "rows_per_batch": 8}
 SMOKE_ROWS = 40
 

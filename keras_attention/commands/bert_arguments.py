@@ -1,7 +1,7 @@
 """The flags of the commands around BERT."""
 
 from keras_attention.commands.arguments import add_command
-from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.training.flags import add_settings
 
 
@@ -11,9 +11,8 @@ def add_finetune(commands):
     command.add_argument("--text", required=True, metavar="COLUMN", help="the column of the texts")
     command.add_argument("--label", required=True, metavar="COLUMN", help="the column of the labels")
     command.add_argument("--text-b", metavar="COLUMN", help="the column of the second texts, if rows are pairs")
-    command.add_argument(
-        "--from", dest="start", default="none", metavar="MODEL", help="a BERT to start from, by name or folder"
-    )
+    help_text = f"a BERT to start from, by name or folder, or none (default: {DEFAULT_START})"
+    command.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
     command.add_argument("--validation", metavar="FILE", help="rows to choose the best epoch by")
     command.add_argument("--validation-split", type=float, default=0.1, metavar="X", help="or this share of the rows")
     command.add_argument("--test", metavar="FILE", help="rows for the report; default: those of the validation")
@@ -59,7 +58,8 @@ def add_classify(commands):
 def add_fill_mask(commands):
     command = add_command(commands, "fill-mask", "fill_mask", "fill_mask", "Fill the gaps of a text.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help='each with "[MASK]" where a word is missing')
-    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help="a masked language model")
+    help_text = f"a masked language model (default: {DEFAULT_START})"
+    command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text a line; default: standard input")
     command.add_argument("--top", type=int, default=5, metavar="K", help="answers to each text (5)")
     command.add_argument("--pieces", type=int, default=1, metavar="N", help="pieces that a word may be made of (1)")

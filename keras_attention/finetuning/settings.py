@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from keras_attention.training.flags import setting
 
+DEFAULT_START = "bert_mini_en"
 
 @dataclass(frozen=True)
 class FinetuneSettings:
