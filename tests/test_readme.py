@@ -113,6 +113,7 @@ def test_shipped_models_are_named():
     assert set(re.findall(r"ka\.load\(\"(\w+)\"\)|--model (\w+)", README)) == {
         ("rnn_attention_multi30k_en_de", ""),
         ("rnn_attention_dates", ""),
+        ("bert_mini_en", ""),
         ("", "rnn_attention_multi30k_en_de"),
         ("", "rnn_attention_dates"),
         ("", "my_model"),
