@@ -6,6 +6,7 @@ from keras_attention.training.flags import setting
 
 DEFAULT_START = "bert_mini_en"
 
+
 @dataclass(frozen=True)
 class FinetuneSettings:
     """How to fine-tune; `keras-attention finetune --help` tells what each is."""

@@ -143,9 +143,8 @@ class TransformerDecoderLayer(keras.layers.Layer):
         def attend_to_source(x):
             shape = ops.shape(x)
             if cross_attention_cache is not None:  # the hypotheses of a source ask it together
-                x = ops.reshape(
-                    x, (ops.shape(cross_attention_cache[0])[0] // self.num_heads, -1, shape[-1])
-                )  # (B, kT, D)
+                sources = ops.shape(cross_attention_cache[0])[0] // self.num_heads
+                x = ops.reshape(x, (sources, -1, shape[-1]))  # (B, kT, D)
             x, *cross[:] = _as_tuple(
                 self.cross_attention(
                     x,

@@ -13,5 +13,5 @@ def map_in_threads(function, items):
     if len(items) == 1:
         yield function(items[0])
         return
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         yield from threads.map(function, items)
