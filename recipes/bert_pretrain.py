@@ -36,7 +36,7 @@ from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.training.acceleration import AccelerationSettings, accelerate, in_float32
+from keras_attention.training.acceleration import AccelerationSettings, accelerate, description, in_float32
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -155,7 +155,7 @@ def main(arguments=None):
     model = start.model if start else make_model(config, tokenizer)
     here, validate, epochs = keras.backend.backend() == "tensorflow", None, config.epochs * config.parts
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
-    print(f"{len(rows):,} rows of text, {model.count_params():,} parameters, {total_steps:,} updates")
+    print(f"{len(rows):,} rows, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if here:
         from keras_attention.training.masked_lm_scores import MaskedLMScores
 

@@ -30,7 +30,7 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import AttentionSeq2Seq
 from keras_attention.models.seq2seq_settings import CHOICES, SETTINGS
-from keras_attention.training.acceleration import AccelerationSettings, accelerate
+from keras_attention.training.acceleration import AccelerationSettings, accelerate, description
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -143,7 +143,7 @@ def main(arguments=None):
     if start:
         model.set_weights(start.model.get_weights())
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
-    print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates")
+    print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
     search["max_source_length"] = 2 * config.max_tokens
     translator = Translator(model, *tokenizers, search, target_language=data.target_language)

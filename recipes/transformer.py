@@ -35,7 +35,7 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import Transformer
 from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
-from keras_attention.training.acceleration import AccelerationSettings, accelerate
+from keras_attention.training.acceleration import AccelerationSettings, accelerate, description
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -165,7 +165,7 @@ def main(arguments=None):
     if start:
         model.set_weights(start.model.get_weights())
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
-    print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates")
+    print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if data:
         from keras_attention.zoo.scoring import quick_score
         from keras_attention.zoo.translator import Translator

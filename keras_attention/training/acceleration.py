@@ -21,8 +21,8 @@ class AccelerationSettings:
     jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: where the device gains by it")
 
 
-def accelerate(settings, large_products=False, say=print):
-    """Chooses how to compute, sets Keras's dtype policy for what is built from now on, and says what was chosen.
+def accelerate(settings, large_products=False):
+    """Chooses how to compute, and sets Keras's dtype policy for what is built from now on.
 
     What the settings leave open is chosen for the device: bfloat16 and XLA on a GPU, float32 and XLA on a CPU. A CPU
     with AMX units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
@@ -32,7 +32,6 @@ def accelerate(settings, large_products=False, say=print):
     Args:
         settings: dataclass with the fields of AccelerationSettings.
         large_products: bool. Whether products outweigh the rest of a step, as from a width of about 256 on.
-        say: callable(str).
 
     Returns:
         `settings` with both fields decided; `jit_compile` says whether to compile whole steps.
@@ -45,10 +44,15 @@ def accelerate(settings, large_products=False, say=print):
     mixed_precision = (by_parts or device == GPU) if mixed_precision is None else mixed_precision
     jit_compile = not by_parts if jit_compile is None else jit_compile
     keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision else "float32")
-    number = "bfloat16" if mixed_precision else "float32"
-    compiled = ", compiled with XLA" if jit_compile else ", all but the products compiled with XLA" if by_parts else ""
-    say(f"Computing in {number} on {device}{compiled}.")
     return dataclasses.replace(settings, mixed_precision=mixed_precision, jit_compile=jit_compile)
+
+
+def description(settings):
+    """What `accelerate` has chosen, as a sentence."""
+    number = "bfloat16" if settings.mixed_precision else "float32"
+    by_parts = CLUSTERS in os.environ.get("TF_XLA_FLAGS", "") and not settings.jit_compile
+    what = "compiled with XLA" if settings.jit_compile else "all but the products compiled with XLA" if by_parts else ""
+    return f"Computing in {number} on {find_device()}{', ' * bool(what)}{what}."
 
 
 def find_device():

@@ -7,7 +7,16 @@ from models.tiny_bert import TINY, make_texts
 
 from keras_attention.models import BertMaskedLM
 from keras_attention.training import acceleration
-from keras_attention.training.acceleration import AMX, CLUSTERS, CPU, GPU, AccelerationSettings, accelerate, in_float32
+from keras_attention.training.acceleration import (
+    AMX,
+    CLUSTERS,
+    CPU,
+    GPU,
+    AccelerationSettings,
+    accelerate,
+    description,
+    in_float32,
+)
 
 BY_PARTS = "bfloat16 on a CPU with AMX, all but the products compiled with XLA."
 MINE = "--tf_xla_clustering_debug=false"  # TensorFlow ends the process at a flag that it does not know
@@ -24,7 +33,7 @@ def untouched(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "large", "chosen", "told"),
+    ("device", "asked", "large", "chosen", "sentence"),
     [
         (GPU, (None, None), False, (True, True), "bfloat16 on a GPU, compiled with XLA."),
         (GPU, (False, None), True, (False, True), "float32 on a GPU, compiled with XLA."),
@@ -38,14 +47,13 @@ def untouched(monkeypatch):
         (AMX, (True, True), True, (True, True), "bfloat16 on a CPU with AMX, compiled with XLA."),
     ],
 )
-def test_what_is_left_open_is_chosen_for_the_device(monkeypatch, device, asked, large, chosen, told):
+def test_what_is_left_open_is_chosen_for_the_device(monkeypatch, device, asked, large, chosen, sentence):
     monkeypatch.setattr(acceleration, "find_device", lambda: device)
-    said = []
-    settings = accelerate(AccelerationSettings(*asked), large, say=said.append)
+    settings = accelerate(AccelerationSettings(*asked), large)
     assert (settings.mixed_precision, settings.jit_compile) == chosen
-    assert said == [f"Computing in {told}"]
+    assert description(settings) == f"Computing in {sentence}"
     assert keras.config.dtype_policy().name == ("mixed_bfloat16" if chosen[0] else "float32")
-    by_parts = told == BY_PARTS
+    by_parts = sentence == BY_PARTS
     assert acceleration.os.environ["TF_XLA_FLAGS"] == (f"{MINE} {CLUSTERS}" if by_parts else MINE)
 
 
