@@ -32,7 +32,7 @@ def zoo_table(entries):
         example = metrics["examples"][0]
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
         rows.append([_link(entry), use_of(config), *size, f"{example['source']} → {example['output']}"])
-    return table_text(["model", "for", "parameters", "size", "from its test set"], rows)
+    return table_text(["model", "for", "parameters", "size", "for example"], rows)
 
 
 def recipe_table(entries):

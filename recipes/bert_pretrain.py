@@ -175,8 +175,10 @@ def main(arguments=None):
     if here:
         from keras_attention.zoo.pretrained import write_pretrained
 
-        model = in_float32(model)
-        scores = MaskedLMScores(model, config.jit_compile)(validation)
+        if config.mixed_precision:  # measured as it will be loaded
+            model = in_float32(model)
+            scores_of = MaskedLMScores(model, config.jit_compile)
+        scores = scores_of(validation)
         print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
         names = {name: [Path(path).name for path in getattr(config, name)] for name in ("text", "validation")}
         told = {"settings": asdict(config) | names | {"out": out.name}, "result": result, "facts": facts}

@@ -5,7 +5,7 @@ import numpy as np
 OFFSETS = (-1, 1, -2, 2)  # of the heads of the first layer; the first two of the middle layers
 FASTEST, SLOWEST = 3.0, 0.05  # waves, in radians a token
 POSITION_RMS = 0.03  # that of a token's vector is 0.018: at the start, places tell more than pieces
-GAIN = 1.2  # of queries and keys: about half of a head's weight is on its neighbour, in a row of 256
+GAIN = 1.2  # of queries and keys: in the first layer half of a head's weight is on its neighbour, in a row of 256
 
 
 def start_with_neighbour_heads(encoder, seed=0):

@@ -24,8 +24,8 @@ class AccelerationSettings:
 def accelerate(settings, large_products=False):
     """Chooses how to compute, and sets Keras's dtype policy for what is built from now on.
 
-    What the settings leave open is chosen for the device: bfloat16 and XLA on a GPU, float32 and XLA on a CPU. A CPU
-    with AMX units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
+    What the settings leave open is chosen for the device: XLA, and on a GPU bfloat16 for large products. A CPU with AMX
+    units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
     do not. There large products are left to oneDNN, and only what is element-wise is compiled. To be called before
     TensorFlow runs its first function, for it reads its flags then.
 
@@ -38,10 +38,10 @@ def accelerate(settings, large_products=False):
     """
     device, mixed_precision, jit_compile = find_device(), settings.mixed_precision, settings.jit_compile
     by_parts = device == AMX and large_products and not jit_compile and mixed_precision is not False
-    if by_parts:
+    if by_parts and CLUSTERS not in os.environ.get("TF_XLA_FLAGS", ""):
         os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {CLUSTERS}".strip()
         os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "BF16")  # for products of float32, such as those of scores
-    mixed_precision = (by_parts or device == GPU) if mixed_precision is None else mixed_precision
+    mixed_precision = (by_parts or (device == GPU and large_products)) if mixed_precision is None else mixed_precision
     jit_compile = not by_parts if jit_compile is None else jit_compile
     keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision else "float32")
     return dataclasses.replace(settings, mixed_precision=mixed_precision, jit_compile=jit_compile)

@@ -109,11 +109,11 @@ def test_low_score_is_said(run, monkeypatch):
 
 
 def test_very_long_line_is_cut_with_a_warning(run):
-    started = time.process_time()
+    started = time.perf_counter()
     code, out, err = run("translate", "--model", "tiny", stdin=b"A dog runs. " * 83_333 + b"\n")
     assert (code, out.count("\n"), err.count("\n")) == (0, 1, 1)
     assert "only their beginning was read" in err
-    assert time.process_time() - started < 10
+    assert time.perf_counter() - started < 10
 
 
 def test_typed_sentences_are_answered_one_by_one(run, monkeypatch):

@@ -35,7 +35,8 @@ def untouched(monkeypatch):
 @pytest.mark.parametrize(
     ("device", "asked", "large", "chosen", "sentence"),
     [
-        (GPU, (None, None), False, (True, True), "bfloat16 on a GPU, compiled with XLA."),
+        (GPU, (None, None), True, (True, True), "bfloat16 on a GPU, compiled with XLA."),
+        (GPU, (None, None), False, (False, True), "float32 on a GPU, compiled with XLA."),
         (GPU, (False, None), True, (False, True), "float32 on a GPU, compiled with XLA."),
         (CPU, (None, None), True, (False, True), "float32 on a CPU, compiled with XLA."),
         (CPU, (True, False), True, (True, False), "bfloat16 on a CPU."),

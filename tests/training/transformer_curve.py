@@ -29,7 +29,7 @@ def make_corpus(random, count=211):
 def main(path):
     keras.utils.set_random_seed(3)
     random = np.random.default_rng(3)
-    sizes = {"hidden_dim": 24, "intermediate_dim": 41, "num_heads": 3, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    sizes = {"hidden_dim": 24, "intermediate_dim": 41, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 2}
     model = Transformer(VOCABULARY, VOCABULARY, **sizes, dropout=0.2)
     model.build()
     for weight in model.trainable_weights:
