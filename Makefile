@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test browser check smoke readme clean
+.PHONY: run test test-thorough browser check smoke readme clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart
@@ -12,8 +12,14 @@ run: $(VENV)/installed
 		--attention runs/a_dog_runs.png
 
 # Two processes; the tests of a file stay in one, which keeps what they have compiled.
+PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/installed-test browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(PYTEST) -m "not thorough" $(ARGS)
+
+# The rest: trainings over several processes, the benchmarks in the small, and every command of docs/.
+test-thorough: $(VENV)/installed-test browser
+	$(PYTEST) -m thorough $(ARGS)
 
 # The pages are tested in Chromium. Where it is missing and cannot be installed (as root, on Debian), those are skipped.
 browser:

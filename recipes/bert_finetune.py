@@ -29,7 +29,9 @@ from keras_attention.finetuning.examples import Examples, read_examples
 from keras_attention.finetuning.finetune import finetune_classifier
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.finetuning.start import accelerated
 from keras_attention.finetuning.writing import write_classifier
+from keras_attention.training.acceleration import description
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -92,11 +94,13 @@ def load_examples(config):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
+    settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
+    settings = accelerated(config.start, settings)
     use_strategy(config.strategy)
     out = Path(config.out + "_smoke" * config.smoke)
     check_free(out, overwrite=True)
     train, validation, test = load_examples(config)
-    settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
+    print(description(settings))
     unfinished = out.with_name(out.name + "_checkpoints")
     finetuned = finetune_classifier(
         train,

@@ -36,7 +36,8 @@ from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.training.acceleration import AccelerationSettings, accelerate, description, in_float32
+from keras_attention.training.acceleration import accelerate, description, in_float32
+from keras_attention.training.acceleration_settings import AccelerationSettings
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -50,7 +51,7 @@ from keras_attention.zoo.starting import load_start, start_settings
 
 @dataclass(frozen=True)
 class Config(RunSettings, AccelerationSettings):
-    # Beside these: strategy, resume ... (training.run_settings), mixed_precision, jit_compile (training.acceleration)
+    # Beside these: strategy, resume ... (training.run_settings), mixed_precision ... (training.acceleration_settings)
     # Data
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")

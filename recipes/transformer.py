@@ -35,7 +35,8 @@ from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import Transformer
 from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
-from keras_attention.training.acceleration import AccelerationSettings, accelerate, description
+from keras_attention.training.acceleration import accelerate, description
+from keras_attention.training.acceleration_settings import AccelerationSettings
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
@@ -49,7 +50,7 @@ from keras_attention.zoo.starting import load_start, start_settings
 
 @dataclass(frozen=True)
 class Config(RunSettings, AccelerationSettings):
-    # Beside these: strategy, resume ... (training.run_settings), mixed_precision, jit_compile (training.acceleration)
+    # Beside these: strategy, resume ... (training.run_settings), mixed_precision ... (training.acceleration_settings)
     # Data
     data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k; empty: download it once")
@@ -111,7 +112,7 @@ DATES = {"hidden_dim": 64, "intermediate_dim": 128, "num_encoder_layers": 2, "nu
          "length_penalty": 0.0, "ask": True}  # fmt: skip
 SMOKE = {"train_size": 400, "epochs": 1, "jit_compile": False, "num_buckets": 1, "vocabulary_size": 300, "ask": False,
          "max_tokens": 8, "hidden_dim": 16, "intermediate_dim": 16, "num_heads": 2, "num_encoder_layers": 1,
-         "num_decoder_layers": 1, "tokens_per_batch": 64, "validate_every": 1, "beam_size": 2}  # fmt: skip
+         "num_decoder_layers": 1, "tokens_per_batch": 64, "validate_every": 1, "beam_size": 1}  # fmt: skip
 SMOKE_PAIRS = 8
 
 

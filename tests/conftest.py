@@ -1,12 +1,40 @@
-"""One thread a process where several processes share the cores (`make test`), and a zoo of one entry."""
+"""How tests compute, in which order, and a zoo of one entry.
+
+Tests compile many small programs and run each a few times, so little is spent on optimizing them. Where several
+processes share the cores (`make test`), each has one thread.
+"""
 
 import os
+from collections import Counter
 
 import pytest
+from plain_graphs import run_graphs_as_traced
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerates changes no product of another
+
+
+def pytest_collection_modifyitems(items):
+    """Files with long tests come first, so that no process is left with one of them at the end."""
+    long = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -long[item.path])
+
+
+def pytest_runtest_setup():
+    run_graphs_as_traced()
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """What a test sets is gone when it ends."""
+    before = dict(os.environ)
+    yield
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="module")

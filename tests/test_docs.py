@@ -42,7 +42,7 @@ def test_quoted_lines_are_in_the_code(page):
         assert any(code[i : i + len(quoted)] == quoted for i in range(len(code))), lines
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", ["attention.md", "convert.md", "fine_tune.md", "train.md"])
 def test_commands_and_code_run_one_after_the_other(page, elsewhere):
     if page == "convert.md":
@@ -60,7 +60,7 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere):
             exec(compile(text, page, "exec"), namespace)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_workers_are_started_as_told(elsewhere, monkeypatch):
     """By TF_CONFIG, in bash, with free ports; tests/commands/test_launch.py has the other block of scale_out.md."""
     (elsewhere / "recipes").symlink_to(ROOT / "recipes")
@@ -75,7 +75,7 @@ def test_workers_are_started_as_told(elsewhere, monkeypatch):
             subprocess.run(["bash", "-e", "-c", script], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_tour_says_what_it_says(elsewhere):
     """The cells of the notebook in order; what each prints is what stands below it."""
     namespace = {}

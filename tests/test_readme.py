@@ -44,7 +44,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_python_blocks_run_one_after_the_other(tmp_path, capsys):
     exec(compile(PYTHON, "README.md", "exec"), {})
     out = capsys.readouterr().out
@@ -53,7 +53,7 @@ def test_python_blocks_run_one_after_the_other(tmp_path, capsys):
     assert (tmp_path / "date.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_commands_end_with_0(tmp_path, capsys):
     for line in SHELL:
         if is_recipe(line):

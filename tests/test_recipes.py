@@ -16,6 +16,7 @@ import tensorflow  # noqa: F401  # before the tests look at what is written to s
 import tensorflow_text  # noqa: F401
 
 import keras_attention as ka
+from keras_attention.data.encoded_pairs import load_encoded
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
 TRANSLATING = [path for path in RECIPES if not path.stem.startswith("bert")]
@@ -88,10 +89,6 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert "  ->  " in out
     (filling, *_) = ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
     assert filling.text.startswith("This ")
-    more = ("--smoke", "--parts=2", "--start_from=runs/bert_pretrain_smoke", "--out=runs/more")
-    assert run(BERT["bert_pretrain"], *more)[0] == 0
-    metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
-    assert metrics["command"].count("bert_pretrain.py") == 2
     start = "--start=runs/bert_pretrain_smoke"
     code, out, _ = run(BERT["bert_finetune"], "--smoke", start)
     assert code == 0
@@ -100,21 +97,22 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert not list(tmp_path.rglob("*_checkpoints"))
 
 
-@pytest.mark.slow
-def test_two_files(run, tmp_path):
-    Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")
-    Path("a.de").write_text("\n".join(GERMAN), encoding="utf-8")
-    code, *_ = run(TRANSLATION, "--smoke", "--data=files", "--source=a.en", "--target=a.de", "--vocabulary_size=60")
-    assert code == 0
-    check_entry(tmp_path / "runs" / "rnn_attention_a_smoke", ENGLISH[0])
+@pytest.mark.thorough
+def test_bert_is_pre_trained_further(run, tmp_path):
+    assert run(BERT["bert_pretrain"], "--smoke")[0] == 0
+    more = ("--smoke", "--parts=2", "--start_from=runs/bert_pretrain_smoke", "--out=runs/more")
+    assert run(BERT["bert_pretrain"], *more)[0] == 0
+    metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["command"].count("bert_pretrain.py") == 2
 
 
-@pytest.mark.slow
-def test_starting_from_a_trained_model(run, tmp_path):
+@pytest.mark.thorough
+def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     Path("a.en").write_text("\n".join(ENGLISH), encoding="utf-8")
     Path("a.de").write_text("\n".join(GERMAN), encoding="utf-8")
     files = ("--smoke", "--data=files", "--source=a.en", "--target=a.de")
     run(TRANSLATION, *files, "--vocabulary_size=60", "--hidden_dim=18", "--out=first")
+    check_entry(tmp_path / "first", ENGLISH[0])
     code, *_ = run(TRANSLATION, *files, "--start_from=first", "--learning_rate=1e-9", "--out=second")
     assert code == 0
     first, second = (ka.load(tmp_path / name) for name in ("first", "second"))
@@ -128,16 +126,16 @@ def test_starting_from_a_trained_model(run, tmp_path):
     assert (code, "not compatible" in err) == (2, True)
 
 
-@pytest.mark.slow
 def test_a_compressed_table(run, tmp_path):
     rows = (f"{english}\t{german}\n" for english, german in zip(ENGLISH, GERMAN, strict=True))
     Path("pairs.tsv.gz").write_bytes(gzip.compress("".join(rows).encode()))
-    code, *_ = run(TRANSLATION, "--smoke", "--data=pairs.tsv.gz", "--vocabulary_size=60", "--out=out/mine")
-    assert code == 0
-    check_entry(tmp_path / "out" / "mine", ENGLISH[0])
+    path = TRANSLATION.with_name("transformer.py")
+    assert run(path, "--smoke", "--data=pairs.tsv.gz", "--vocabulary_size=60", "--encode_to=pairs.npz")[0] == 0
+    (corpus,), _ = load_encoded("pairs.npz")
+    assert len(corpus) == 8  # as many as --smoke keeps
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_training_elsewhere_on_jax(run, complains, tmp_path):
     """Texts become arrays here, a process without TensorFlow trains on them, and the weights are scored here."""
@@ -169,7 +167,7 @@ def test_unknown_flag(complains, path):
     assert "'many'" in complains(path, "--smoke", "--epochs=many")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_new_process_writes_one_line_about_a_mistake(path, tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}

@@ -51,7 +51,7 @@ def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
     assert capsys.readouterr().err == "keras-attention: interrupted\n"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_home_no_network_and_a_terminal_of_ascii(zoo, tmp_path):
     (tmp_path / "home").mkdir(mode=0o500)
     program = (

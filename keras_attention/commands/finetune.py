@@ -20,13 +20,16 @@ def finetune(arguments):
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.finetune import finetune_classifier
         from keras_attention.finetuning.report import make_report
+        from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.writing import write_classifier
+        from keras_attention.training.acceleration import description
         from keras_attention.training.distribution import chief_goes_on, use_strategy
         from keras_attention.zoo.archive import check_free
 
     check_free(out, overwrite=True)
     facts = run_facts()
     say = _silent if arguments.json else print
+    settings = accelerated(arguments.start, settings)
     use_strategy(arguments.strategy, say)
     tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {}
@@ -37,6 +40,7 @@ def finetune(arguments):
             options["empty_labels"] = arguments.separator is not None
             read[role], said = read_examples(path, *columns, **options)
             say(said)
+    say(description(settings))
     unfinished = out.with_name(out.name + "_checkpoints")
     finetuned = finetune_classifier(
         read["train"],

@@ -13,6 +13,7 @@ from keras_attention.finetuning import measures
 from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.settings import epochs_for, learning_rate_for
 from keras_attention.finetuning.start import starting_classifier
+from keras_attention.training.acceleration import in_float32
 from keras_attention.training.class_losses import class_loss, multilabel_loss, squared_error
 from keras_attention.training.layer_wise_adam import LayerWiseAdamW, layer_factors
 from keras_attention.training.schedules import LinearDecay
@@ -61,7 +62,8 @@ def finetune_classifier(
         examples: Examples to train on.
         validation: Examples to choose the epoch by, or None: a share of `examples` is held out.
         start: str or Path, the entry to start from, or "none".
-        settings: FinetuneSettings.
+        settings: FinetuneSettings. What they leave open is as everywhere: float32 and XLA; `start.accelerated` chooses
+            for the device.
         test: Examples that will be asked later, or None; a label that none of them may have is told of at once.
         task: str or None, see `label_task.find_task`; None finds it.
         separator: str or None, between the labels of a multilabel row.
@@ -122,11 +124,13 @@ def finetune_classifier(
         mode="max",
         patience=settings.patience,
         restore_best=True,
-        jit_compile=settings.jit_compile,
+        jit_compile=settings.jit_compile is not False,
         unit="rows",
         **running,
     )
     _rescale_output(model.output_dense, spread, center)
+    if settings.mixed_precision:  # scored as it will be loaded
+        classifier = Classifier(in_float32(model), tokenizer, settings.max_tokens, task=classifier.task)
     if task.kind == "multilabel":
         logits = np.stack([logits for (logits,) in classifier.compiled.run(validation_rows)])
         classifier.task["threshold"] = measures.best_threshold(validation_targets, logits, task)

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from keras_attention.training.acceleration_settings import AccelerationSettings
 from keras_attention.training.flags import setting
 
 DEFAULT_START = "bert_mini_en"
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuneSettings(AccelerationSettings):
     """How to fine-tune; `keras-attention finetune --help` tells what each is."""
 
     epochs: int | None = setting(None, "passes over the rows; default: 3 to 10, the fewer rows the more")
@@ -24,7 +25,6 @@ class FinetuneSettings:
     patience: int | None = setting(3, "validations without a better score until the training stops")
     seed: int = setting(1, "split, weights, dropout and order of the rows")
     accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
-    jit_compile: bool = setting(True, "compile with XLA")
     size: str = setting("mini", "of a model that starts from nothing", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "pieces of a model that starts from nothing")
 

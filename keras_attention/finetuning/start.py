@@ -4,12 +4,27 @@ from keras_attention.errors import UserError
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_settings import BERT_PRESETS
 from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.training.acceleration import choose_acceleration, dtype_policy
 from keras_attention.zoo.architectures import ENCODER
 from keras_attention.zoo.archive import load_entry
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.finding import find_entry
 
 FROM_NOTHING = "none"
+
+
+def accelerated(start, settings):
+    """Chooses how to compute what `starting_classifier` gives. To be called before TensorFlow runs its first function.
+
+    Args:
+        start: str or Path, see `starting_classifier`.
+        settings: FinetuneSettings.
+
+    Returns:
+        FinetuneSettings, whose `mixed_precision` and `jit_compile` are decided.
+    """
+    sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else read_entry(find_entry(start)).config["model"]
+    return choose_acceleration(settings, large_products=sizes.get("hidden_dim", 0) >= 256)
 
 
 def starting_classifier(start, num_labels, settings, texts):
@@ -45,7 +60,7 @@ def starting_classifier(start, num_labels, settings, texts):
                 f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
             )
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
-    model = BertClassifier(**described, num_labels=num_labels)
+    model = BertClassifier(**described, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
     if encoder is not None:
         model.encoder.set_weights(encoder.get_weights())

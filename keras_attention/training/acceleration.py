@@ -6,23 +6,20 @@ from pathlib import Path
 
 import keras
 
-from keras_attention.training.flags import setting
-
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
 # TensorFlow's own clusters: XLA gets all that is element-wise, oneDNN keeps the products, whose kernels use AMX.
 CLUSTERS = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE"
 
 
-@dataclasses.dataclass(frozen=True)
-class AccelerationSettings:
-    """A base for settings of a training."""
-
-    mixed_precision: bool | None = setting(None, "compute in bfloat16; default: where the device gains by it")
-    jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: where the device gains by it")
-
-
 def accelerate(settings, large_products=False):
-    """Chooses how to compute, and sets Keras's dtype policy for what is built from now on.
+    """Does what `choose_acceleration` does, and sets Keras's dtype policy for what is built from now on."""
+    settings = choose_acceleration(settings, large_products)
+    keras.config.set_dtype_policy(dtype_policy(settings))
+    return settings
+
+
+def choose_acceleration(settings, large_products=False):
+    """Chooses how to compute.
 
     What the settings leave open is chosen for the device: XLA, and on a GPU bfloat16 for large products. A CPU with AMX
     units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
@@ -43,12 +40,16 @@ def accelerate(settings, large_products=False):
         os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "BF16")  # for products of float32, such as those of scores
     mixed_precision = (by_parts or (device == GPU and large_products)) if mixed_precision is None else mixed_precision
     jit_compile = not by_parts if jit_compile is None else jit_compile
-    keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision else "float32")
     return dataclasses.replace(settings, mixed_precision=mixed_precision, jit_compile=jit_compile)
 
 
+def dtype_policy(settings):
+    """The name of Keras's policy for these settings."""
+    return "mixed_bfloat16" if settings.mixed_precision else "float32"
+
+
 def description(settings):
-    """What `accelerate` has chosen, as a sentence."""
+    """What was chosen, as a sentence."""
     number = "bfloat16" if settings.mixed_precision else "float32"
     by_parts = CLUSTERS in os.environ.get("TF_XLA_FLAGS", "") and not settings.jit_compile
     what = "compiled with XLA" if settings.jit_compile else "all but the products compiled with XLA" if by_parts else ""

@@ -34,7 +34,7 @@ def read(monkeypatch):
 
 
 def finetuned(path):
-    return ("finetune", path, "--text", "text", "--label", "label", "--out", path.parent / "out")
+    return ("finetune", path, "--from", "none", "--text", "text", "--label", "label", "--out", path.parent / "out")
 
 
 @pytest.mark.parametrize(("suffix", "content", "named"), bad_tables.BAD_TABLES.values(), ids=bad_tables.BAD_TABLES)

@@ -42,7 +42,7 @@ def expected(tmp_path_factory):
     return first
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_after_the_death_of_the_chief_all_start_again_and_end_as_if_undisturbed(tmp_path, expected):
     process = start(tmp_path / "run", "--victim=0", launching=["--max-restarts=1"])
     _, err = process.communicate(timeout=300)
@@ -55,7 +55,7 @@ def test_after_the_death_of_the_chief_all_start_again_and_end_as_if_undisturbed(
     assert (tmp_path / "run" / "alone.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_restarts_the_exit_code_is_75_within_a_minute(tmp_path, expected):
     process = start(tmp_path / "run", "--victim=1")
     while process.poll() is None and not (tmp_path / "run" / "killed").exists():

@@ -65,7 +65,7 @@ def test_it_equals_the_equation(settings, call, dtype):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("start", range(0, 400, 100))
+@pytest.mark.parametrize("start", [0, *(pytest.param(start, marks=pytest.mark.thorough) for start in (100, 200, 300))])
 def test_random_configurations_equal_the_equation(start):
     """With 100 whole models of tests/models/test_transformer.py these are 500 configurations."""
     for seed in range(start, start + 100):

@@ -50,7 +50,7 @@ def of_one_shape(texts, tokenizer, shortest, longest):
     return [*chosen[:11], "", " \t ", "\u3000", "", *chosen[11:]]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_fresh_process_gives_the_answers_of_translate(tmp_path, capsys, monkeypatch):
     models = {"dates": load("rnn_attention_dates"), "english": load("rnn_attention_multi30k_en_de")}
     dates = generate_dates(499, seed=3, split="test")[0]

@@ -14,7 +14,7 @@ from zoo.tiny_bert import task, tiny_classifier, tiny_mask_filler, write_tiny
 PAGE = "serve.md"
 ADDRESS = "http://127.0.0.1:8000"
 COMMANDS = [line for language, text in blocks(PAGE) if language == "sh" for line in text.splitlines()]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

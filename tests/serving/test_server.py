@@ -194,6 +194,7 @@ def test_abuse_is_refused_and_the_server_lives(server, case):
     assert server[0].poll() is None
 
 
+@pytest.mark.thorough
 def test_ends_after_what_it_accepted(zoo, tmp_path):
     """Requests whose head is there when the signal comes are answered, and the process ends with 0."""
     (tmp_path / "moods").symlink_to(zoo / "moods")

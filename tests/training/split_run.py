@@ -9,6 +9,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from plain_graphs import run_graphs_as_traced
 from training.tiny_run import TinyModel
 
 from keras_attention.models import AttentionSeq2Seq, BertMaskedLM, Transformer
@@ -97,6 +98,7 @@ def run(name, turns):
 
 
 def main(folder, models, *ways):
+    run_graphs_as_traced()
     for strategy, turns in (way.split(":") for way in ways):
         if strategy == "mirrored" and keras.backend.backend() == "tensorflow":
             import tensorflow as tf

@@ -12,11 +12,11 @@ from keras_attention.training.acceleration import (
     CLUSTERS,
     CPU,
     GPU,
-    AccelerationSettings,
     accelerate,
     description,
     in_float32,
 )
+from keras_attention.training.acceleration_settings import AccelerationSettings
 
 BY_PARTS = "bfloat16 on a CPU with AMX, all but the products compiled with XLA."
 MINE = "--tf_xla_clustering_debug=false"  # TensorFlow ends the process at a flag that it does not know

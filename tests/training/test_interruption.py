@@ -17,7 +17,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(folder, *flags):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     command = [sys.executable, str(PROGRAM), str(folder), *flags]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -43,7 +48,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [2, 11, 23])
+@pytest.mark.parametrize("step", [11, *(pytest.param(step, marks=pytest.mark.thorough) for step in (2, 23))])
 def test_a_killed_training_resumes_to_the_same_bits(tmp_path, undisturbed, step):
     process = start(tmp_path, "--pause", "0.01")
     wait_for_step(process, tmp_path, step)
@@ -56,7 +61,7 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, undisturbed, step)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_stopped_training_saves_and_says_so(tmp_path, undisturbed, number):
     process = start(tmp_path, "--pause", "0.01", "--checkpoint_every", "3")
     wait_for_step(process, tmp_path, 3)

@@ -9,7 +9,7 @@ import pytest
 from training.tiny_run import TinyBatches, TinyModel, run
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed"),
 ]
 
@@ -25,7 +25,7 @@ def test_jax_trains_as_tensorflow_does(tmp_path):
     program = "import sys; sys.modules['tensorflow'] = None; import jax_run; jax_run.main(*sys.argv[1:])"
     paths = [str(tmp_path / name) for name in ("initial.npz", "results.npz", "checkpoints")]
     here = Path(__file__).parent
-    roots = os.pathsep.join([str(here), str(here.parents[1])])
+    roots = os.pathsep.join(map(str, (here, *here.parents[:2])))
     environment = {**os.environ, "PYTHONPATH": roots, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
     done = subprocess.run(
         [sys.executable, "-c", program, *paths],

@@ -63,7 +63,7 @@ def assert_same_training(found, expected):
         assert np.abs(weight - other).max() <= 1e-5 * np.abs(other).max()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @EVERY_SPLIT
 @pytest.mark.parametrize("model", WITHOUT_DROPOUT)
 def test_losses_and_weights_of_50_steps_are_those_of_one_device(runs, split, model):
@@ -74,7 +74,7 @@ def test_losses_and_weights_of_50_steps_are_those_of_one_device(runs, split, mod
     assert_same_training(load(runs, split.format(model)), whole)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @EVERY_SPLIT
 @pytest.mark.parametrize("model", WITHOUT_DROPOUT)
 def test_validation_counts_each_batch_once(runs, split, model):
@@ -83,7 +83,7 @@ def test_validation_counts_each_batch_once(runs, split, model):
     np.testing.assert_allclose(load(runs, split.format(model))["validation"], expected, rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", MODELS)
 def test_both_workers_end_with_the_same_bits(runs, model):
     both = [load(runs, f"multiworker-2-{model}-{worker}") for worker in range(2)]
@@ -91,7 +91,7 @@ def test_both_workers_end_with_the_same_bits(runs, model):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @EVERY_SPLIT
 def test_with_dropout_the_validation_is_the_same_within_noise(runs, split):
     whole, found = load(runs, "none-1-dropping-0"), load(runs, split.format("dropping"))
@@ -99,7 +99,7 @@ def test_with_dropout_the_validation_is_the_same_within_noise(runs, split):
     np.testing.assert_allclose(found["validation"], whole["validation"], rtol=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_replicas_drop_different_units():
     """Dropout seeds under a strategy (keras #20611): two replicas that get equal rows have different losses."""
     program = """
@@ -130,7 +130,7 @@ print([copy.numpy().tolist() for copy in state.value.values])
     assert first_draws == second_draws == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_jax_splits_over_devices_and_turns(tmp_path):
     flags = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}

@@ -9,6 +9,7 @@ import time
 
 import keras
 import numpy as np
+from plain_graphs import run_graphs_as_traced
 
 from keras_attention.training.schedules import InverseSquareRoot
 from keras_attention.training.trainer import train
@@ -118,6 +119,7 @@ def main():
     parser.add_argument("--checkpoint_every", type=int, default=1)
     parser.add_argument("--file_limit", type=int, help="bytes, beyond which a write fails as on a full disk")
     flags = parser.parse_args()
+    run_graphs_as_traced()
     if flags.file_limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (flags.file_limit, flags.file_limit))

@@ -35,7 +35,7 @@ def main(path):
     for weight in model.trainable_weights:
         if len(weight.shape) > 1:
             weight.assign(random.normal(size=weight.shape, scale=0.2))
-    batches = BucketedBatches(make_corpus(random), 300, 2, 3)
+    batches = BucketedBatches(make_corpus(random), 300, 1, 3)
     optimizer = keras.optimizers.Adam(InverseSquareRoot(3e-3, 20), beta_2=0.98, epsilon=1e-9)
     step = make_train_step(model, optimizer, label_smoothing=0.1, r_drop=1.0, clip_norm=1.0)
     losses = []
