@@ -154,12 +154,12 @@ def on_jax(tmp_path_factory):
     return path, done.stdout.split()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_training_steps_without_tensorflow(on_jax):
     assert on_jax[1] == list(MODELS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_layers_compute_the_same_on_both_backends(on_jax):
     with np.load(on_jax[0]) as outputs:
         for name, output in compute_outputs().items():

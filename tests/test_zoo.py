@@ -104,7 +104,7 @@ def test_a_sentence_in_a_list_becomes_a_str_in_a_list():
     assert "hund" in text.lower()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_company_in_a_batch_does_not_change_an_answer():
     texts = [example["source"] for example in entry(MULTI30K).metrics["examples"][:7]]
     together = load(MULTI30K).translate(texts)

@@ -61,6 +61,7 @@ def copying_model():
     return model
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("beam_size", [None, 4], ids=["greedy", "beam"])
 def test_the_cache_changes_no_token(copying_model, beam_size):
     found, expected = (search(copying_model, sources(), cached, beam_size) for cached in (True, False))

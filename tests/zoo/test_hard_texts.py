@@ -29,7 +29,7 @@ def pipeline(request):
     found = MAKE[request.param]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
-        for text in ("a [MASK]", "a dog runs over green grass and a [MASK]", "dog " * 99):
+        for text in ("a [MASK]", "a dog runs over green grass and a [MASK]", "dog " * 99, WRITTEN["control tokens"]):
             answer(found, text)
     return found
 

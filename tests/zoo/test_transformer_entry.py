@@ -62,6 +62,7 @@ def test_attention_of_every_layer_and_head(parts, translator):
     np.testing.assert_allclose(answer.heads, np.asarray(model.cross_attention(inputs))[0], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_coverage_penalty_counts_the_mean_attention(translator):
     plain = translator.translate(ENGLISH[1], return_attention=True, length_penalty=0.0)
     punished = translator.hypotheses(ENGLISH[1], n_best=3, attention=True, length_penalty=0.0, coverage_penalty=0.5)[0]
@@ -71,6 +72,7 @@ def test_coverage_penalty_counts_the_mean_attention(translator):
     assert plain.score == pytest.approx(plain.log_prob, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_company_changes_nothing(translator):
     together = translator.hypotheses(ENGLISH)
     assert len({answer.text for (answer,) in together}) > 1
