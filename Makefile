@@ -17,7 +17,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope
 test: $(VENV)/installed-test browser
 	$(PYTEST) -m "not thorough" $(ARGS)
 
-# The rest: trainings over several processes, the benchmarks in the small, and every command of docs/.
+# The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
 test-thorough: $(VENV)/installed-test browser
 	$(PYTEST) -m thorough $(ARGS)
 

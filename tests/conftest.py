@@ -19,7 +19,7 @@ os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerate
 
 def pytest_collection_modifyitems(items):
     """Files with long tests come first, so that no process is left with one of them at the end."""
-    long = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    long = Counter(item.path for item in items if {"slow", "thorough"} & {mark.name for mark in item.iter_markers()})
     items.sort(key=lambda item: -long[item.path])
 
 

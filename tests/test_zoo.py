@@ -86,7 +86,7 @@ def test_the_number_of_parameters(name):
     assert parameters <= MAX_PARAMETERS.get(name, parameters)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("bert_")])
 def test_attention_is_a_distribution_over_the_source(name):
     text = entry(name).metrics["examples"][0]["source"]
@@ -111,7 +111,7 @@ def test_company_in_a_batch_does_not_change_an_answer():
     assert together == [load(MULTI30K).translate(text) for text in texts]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_fresh_dates_are_converted():
     texts, isos = generate_dates(500, seed=7919, split="test")
     right = sum(map(str.__eq__, load(DATES).translate(texts), isos))

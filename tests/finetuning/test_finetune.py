@@ -69,6 +69,7 @@ def test_starts_from_the_encoder_of_an_entry(tmp_path):
         finetune_classifier(examples("binary"), None, "rnn_attention_dates", settings, **QUIET)
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_weights():
     settings = FinetuneSettings(**{**QUICK, "epochs": 1, "dropout": 0.2})
     one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))

@@ -75,7 +75,7 @@ def test_a_stopped_training_saves_and_says_so(tmp_path, undisturbed, number):
     assert resumable(tmp_path) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, undisturbed):
     run(batches=TinyBatches(), max_steps=11, checkpoint_dir=tmp_path, checkpoint_every=5, average_last=2)
     before = checkpoints.latest_valid(tmp_path)
