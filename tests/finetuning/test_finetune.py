@@ -14,6 +14,8 @@ from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.finetune import finetune_classifier
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.start import accelerated
+from keras_attention.training import acceleration
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
 QUICK |= {"epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
@@ -75,6 +77,19 @@ def test_the_same_seed_gives_the_same_weights():
     one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))
     for a, b in zip(one.classifier.model.get_weights(), other.classifier.model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_half_precision_while_training_only():
+    settings = FinetuneSettings(**QUICK | {"epochs": 1}, mixed_precision=True)
+    model = finetune_classifier(examples("binary", 40), None, "none", settings, **QUIET).classifier.model
+    assert (model.compute_dtype, model.encoder.compute_dtype) == ("float32", "float32")
+
+
+def test_wide_models_are_accelerated(monkeypatch):
+    monkeypatch.setattr(acceleration, "find_device", lambda: acceleration.GPU)
+    for size, gains in (("tiny", False), ("mini", True)):
+        chosen = accelerated("none", FinetuneSettings(size=size))
+        assert (chosen.mixed_precision, chosen.jit_compile) == (gains, True)
 
 
 def test_from_lists_in_python(tmp_path):
