@@ -25,9 +25,11 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
         return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
     if not unroll:
         return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
+    # Unstacked at once: the gradient of a slice is as large as the whole, so that slices cost the length squared.
+    slices = [tree.pack_sequence_as(inputs, x) for x in zip(*map(ops.unstack, tree.flatten(inputs)), strict=True)]
     carries = [None] * length
     for t in reversed(range(length)) if reverse else range(length):
-        carry = step(carry, time_slice(inputs, t))
+        carry = step(carry, slices[t])
         carries[t] = carry
     return carry, tree.map_structure(lambda *tensors: ops.stack(tensors), *carries)
 

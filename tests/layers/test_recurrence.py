@@ -102,3 +102,19 @@ def test_time_first_swaps_two_axes_and_back():
     tensor = random_array(B, S, D, seed=9)
     np.testing.assert_array_equal(time_first(tensor), np.swapaxes(tensor, 0, 1))
     np.testing.assert_array_equal(time_first(time_first(tensor[..., 0])), tensor[..., 0])
+
+
+def test_each_step_of_an_unrolled_gradient_is_as_large_as_a_step():
+    """Slices had gradients as large as the whole sequence, which made training quadratic in its length."""
+
+    @tf.function
+    def gradient(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            last, _ = run_over_time(lambda carry, x: tf.tanh(carry + x), inputs, tf.zeros((B, D)), unroll=True)
+        return tape.gradient(last, inputs)
+
+    graph = gradient.get_concrete_function(tf.TensorSpec((S, B, D))).graph
+    whole = [op.type for op in graph.get_operations() for tensor in op.outputs if tensor.shape.rank == 3]
+    assert whole.count("StridedSliceGrad") == 0
+    assert len(whole) < S, whole
