@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-thorough browser check smoke readme clean
+.PHONY: run test test-thorough test-lowest browser check audit smoke readme clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart
@@ -21,6 +21,10 @@ test: $(VENV)/installed-test browser
 test-thorough: $(VENV)/installed-test browser
 	$(PYTEST) -m thorough $(ARGS)
 
+# The tests with the oldest versions of all packages that setup.py allows, in an environment of their own.
+test-lowest: $(VENV)-lowest/installed-test
+	$(MAKE) test VENV=$(VENV)-lowest
+
 # The pages are tested in Chromium. Where it is missing and cannot be installed (as root, on Debian), those are skipped.
 browser:
 	@command -v chromedriver >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -30,6 +34,13 @@ browser:
 check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Known weaknesses of the packages that a user gets; asks PyPI.
+audit: $(VENV)/installed
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)-audit/packages.txt
+	$(VENV)-audit/bin/pip-audit --requirement $(VENV)-audit/packages.txt --no-deps --disable-pip
 
 smoke: $(VENV)/installed
 	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke || exit 1; done
@@ -51,5 +62,11 @@ $(VENV)/installed-test: setup.py $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $(VENV)/installed $@
 
+$(VENV)-lowest/installed-test: setup.py
+	$(PYTHON) -m venv $(VENV)-lowest
+	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)".*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable ".[test]"
+	touch $(VENV)-lowest/installed $@
+
 clean:
-	rm -rf $(VENV) build dist runs *.egg-info
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit build dist runs *.egg-info
