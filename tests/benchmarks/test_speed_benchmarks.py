@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
+from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = {"width": 12, "heads": 3, "layers": 1, "vocabulary": 29, "batch": 6, "length": 5}
@@ -68,3 +68,22 @@ def test_scaling_over_two_workers():
     assert re.fullmatch(r"1 worker: [\d,]+ tokens/s, \d+ ms a step", alone)
     assert re.search(r"^2 workers: .* times; [\d.]+ ms or [\d.]+% of a step exchange [\d.]+ MB$", joined)
     assert [line.split(",")[0] for line in projections] == ["projection"] * 2
+
+
+@pytest.mark.thorough
+def test_classifiers_of_few_labels(tmp_path):
+    entry = write_tiny(tmp_path / "small_bert", tiny_mask_filler().model)
+    rows = [f"{'joy' if n % 2 else 'dull'} {n}\t{'good' if n % 2 else 'bad'}" for n in range(60)]
+    (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    tables = (tmp_path / "rows.tsv", "--test", tmp_path / "rows.tsv", "--labels", 20, "--test-rows", 15)
+    arguments = (*tables, "--from", entry.folder, "--max-tokens", 16, "--out", tmp_path / "out", "--name", "joy")
+    lines = lines_of("low_labels.py", *arguments)
+    assert lines[-5] == "| system | 20 |"
+    table = [line.split(" | ")[0] for line in lines[-3:]]
+    assert table == ["| from small_bert", "| from random weights", "| TF-IDF"]
+    again = lines_of("low_labels.py", *arguments, "--card", entry.folder)
+    assert again[-5:] == lines[-5:]
+    assert not any(line.startswith("---") for line in again)
+    card = (entry.folder / "CARD.md").read_text()
+    assert "## joy: accuracy, %, by number of labels" in card
+    assert "](low_labels.png)" in card
