@@ -1,21 +1,24 @@
-"""What a training survives: kill -9, a full disk, damaged checkpoints; each against the undisturbed run, bit by bit.
+"""What a training survives: kill -9, a full disk, damaged checkpoints, the death of a worker; all compared bit by bit.
 
-    python benchmarks/faults.py
-    python benchmarks/faults.py --kills 5 --full-disks 2 --damages 3
+    python benchmarks/faults.py                                              # half an hour on two cores
+    python benchmarks/faults.py --kills 5 --full-disks 2 --damages 3 --workers 1
 
 Each training is a process of its own: a small Transformer with dropout, which writes a checkpoint after every step. A
 kill comes at a random instant, every second one while a checkpoint is being written. A full disk is a limit to the size
 of files, at a random byte. A damage is done to a file of the newest checkpoint. Afterwards the training is resumed, and
-weights, optimizer and random states must be those of the undisturbed one. Exits with 1 if one is not.
+weights, optimizer and random states must be those of the undisturbed one. A worker, the chief or the other, is killed
+before a random step of a training of two; the launcher starts both again. Exits with 1 if one is not as it should be.
 """
 
 import argparse
 import hashlib
 import itertools
 import multiprocessing
+import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -146,11 +149,22 @@ def damage(folder, harm, name):
     harm(max(folder.glob("step-*")) / name)
 
 
+def train_workers(folder, *flags):
+    """Trains with two workers, which the launcher starts; returns its exit code and what they end with."""
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    launcher = [sys.executable, "-m", "keras_attention", "launch", "--workers", "2", "--max-restarts", "1", "--"]
+    command = [*launcher, str(ROOT / "tests" / "training" / "worker_run.py"), str(folder), *flags]
+    code = subprocess.run(command, env=environment, capture_output=True, timeout=600).returncode
+    return code, [path.read_bytes() for path in sorted(folder.glob("end-*.json"))]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--full-disks", type=int, default=20)
     parser.add_argument("--damages", type=int, default=len(DAMAGES) * len(FILES), help="of the 24")
+    parser.add_argument("--workers", type=int, default=5, help="deaths of a worker")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     FORKSERVER.set_forkserver_preload(["keras_attention.models", "keras_attention.training.trainer", "tensorflow"])
@@ -171,8 +185,12 @@ def main():
         )
         cases = list(itertools.product(DAMAGES, FILES))[: arguments.damages]
         harmed = [damage(folder := next(folders), *case) or resumed(folder) for case in cases]
-        print(f"damaged checkpoint: {sum(harmed)} of {len(harmed)} end with the same bits")
-    return int(same + sum(full) + sum(harmed) < len(killed) + len(full) + len(harmed))
+        print(f"damaged checkpoint: {sum(harmed)} of {len(harmed)} end with the same bits", flush=True)
+        deaths = [(f"--victim={i % 2}", f"--fatal-step={chance.randrange(1, 28)}") for i in range(arguments.workers)]
+        undisturbed = train_workers(next(folders)) if deaths else None
+        lost = [train_workers(next(folders), *death) == undisturbed for death in deaths]
+        print(f"worker killed: {sum(lost)} of {len(lost)} start again and end with the same bits")
+    return int(same + sum(full) + sum(harmed) + sum(lost) < len(killed) + len(full) + len(harmed) + len(lost))
 
 
 if __name__ == "__main__":

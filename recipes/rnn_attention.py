@@ -9,6 +9,11 @@ Results on two cores, seed 1: dates 100.00 % of 10,000 in 1.8 minutes, 60,000 ta
 (nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0|moses:de-0.2.0) in 53 minutes, 6,000 tokens/s on busy cores,
 and 37 more on a Transformer's answers to the same sentences (--start_from, --extra); 37.78 without these.
 Loops are unrolled and time-major, keys projected once; XLA pays from a few hundred units on, for the dates it does not.
+Where there is a GPU with JAX and no TensorFlow, give the same flags three times:
+
+    python recipes/rnn_attention.py ... --encode_to pairs.npz                        # here: texts become arrays
+    KERAS_BACKEND=jax python recipes/rnn_attention.py ... --encoded pairs.npz --out trained    # there
+    python recipes/rnn_attention.py ... --weights trained                            # here: scores, card, entry
 """
 
 import os
@@ -26,6 +31,7 @@ with silent_libraries():
 from keras_attention.cli import guarded
 from keras_attention.commands.try_out import try_out
 from keras_attention.data.batches import BucketedBatches
+from keras_attention.data.encoded_pairs import load_encoded, save_encoded
 from keras_attention.data.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import AttentionSeq2Seq
@@ -37,12 +43,10 @@ from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import make_schedule
+from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
 from keras_attention.zoo.archive import check_free
-from keras_attention.zoo.scoring import quick_score
 from keras_attention.zoo.starting import load_start, start_settings
-from keras_attention.zoo.trained import write_trained
-from keras_attention.zoo.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Config(RunSettings, AccelerationSettings):
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
     train_size: int = setting(260_000, "pairs of dates generated for training")
     extra: str = setting("", "table of further pairs to train on, such as the answers of a better model")
+    encode_to: str = setting("", "only write the encoded pairs to this .npz")
+    encoded: str = setting("", "train on pairs encoded before, and write the weights alone")
     max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")
     bpe_dropout: float = setting(0.0, "share of the merges of the vocabulary left out, anew each epoch")
     vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
@@ -92,6 +98,7 @@ class Config(RunSettings, AccelerationSettings):
     length_penalty: float = setting(1.0, "exponent of the length in the score (GNMT)")
     # Run
     out: str = setting("", "folder of the trained model (default: runs/rnn_attention_DATA)")
+    weights: str = setting("", "take these weights, trained with --encoded, instead of training")
     log_dir: str = setting("", "folder for TensorBoard")
     ask: bool = setting(False, "translate what is typed, at the end (on with --data dates)")
 
@@ -112,16 +119,20 @@ def presets(config):
     return chosen | start_settings(config.start_from, config)
 
 
-def make_model(config, source_tokenizer, target_tokenizer):
-    settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    model = AttentionSeq2Seq(source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size, **settings)
-    model.build()
-    return model
-
-
 def make_optimizer(config, total_steps):
     rate = make_schedule(config.schedule, config.learning_rate, config.warmup_steps, total_steps)
     return keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
+
+
+def finish(config, translator, data, out, result, facts, start):
+    """Scores the model, writes it as an entry and shows what it does."""
+    from keras_attention.zoo.trained import write_trained
+
+    described = f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention."
+    told = {"description": described, "settings": asdict(config), "seed": config.seed, "start": start}
+    for score in write_trained(out, translator, data, **told, result=result, facts=facts):
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
+    try_out(out, data, config.ask)
 
 
 def main(arguments=None):
@@ -130,61 +141,54 @@ def main(arguments=None):
     config = accelerate(config)
     use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
-    where = {name: getattr(config, name) for name in ("data", "data_dir", "source", "target", "validation_share")}
-    data = load_translation_data(**where, train_size=config.train_size, extra=config.extra, seed=config.seed)
-    data = data.shortened(SMOKE_PAIRS) if config.smoke else data
-    out = Path(config.out or f"runs/rnn_attention_{data.name}{'_smoke' * config.smoke}")
-    check_free(out, overwrite=True)
+    data, tokenizers, validate = None, None, None
     start = load_start(config.start_from)
-    tokenizers = tuple(start.tokenizers.values()) if start else train_tokenizers(data, config.vocabulary_size)
-    cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
-    corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
+    if config.encoded:
+        corpora, sizes = load_encoded(config.encoded)
+    else:
+        names = ("data", "data_dir", "source", "target", "validation_share", "train_size", "extra", "seed")
+        data = load_translation_data(**{name: getattr(config, name) for name in names})
+        data = data.shortened(SMOKE_PAIRS) if config.smoke else data
+        tokenizers = tuple(start.tokenizers.values()) if start else train_tokenizers(data, config.vocabulary_size)
+        sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+        cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
+        corpora = ParallelCorpus.encode_epochs(*data.train, *tokenizers, *cutting)
+    if config.encode_to:
+        save_encoded(config.encode_to, corpora, sizes)
+        return
+    out = Path(config.out or f"runs/rnn_attention_{data.name if data else 'encoded'}{'_smoke' * config.smoke}")
     batches = BucketedBatches(corpora, config.tokens_per_batch, config.num_buckets, config.seed)
-    model = make_model(config, *tokenizers)
+    model = AttentionSeq2Seq(*sizes, **{key: value for key, value in asdict(config).items() if key in SETTINGS})
+    model.build()
     if start:
         model.set_weights(start.model.get_weights())
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
-    search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
-    search["max_source_length"] = 2 * config.max_tokens
-    translator = Translator(model, *tokenizers, search, target_language=data.target_language)
+    if data:
+        from keras_attention.zoo.scoring import quick_score
+        from keras_attention.zoo.translator import Translator
+
+        check_free(out, overwrite=True)
+        search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
+        search["max_source_length"] = 2 * config.max_tokens
+        translator = Translator(model, *tokenizers, search, target_language=data.target_language)
+        validate = lambda _: {"val_score": quick_score(translator, *data.validation, data.target_language)}  # noqa: E731
     unfinished = out.with_name(out.name + "_checkpoints")
-    result = train(
-        model,
-        make_optimizer(config, total_steps),
-        batches,
-        epochs=config.epochs,
-        label_smoothing=config.label_smoothing,
-        r_drop=config.r_drop,
-        clip_norm=config.clip_norm,
-        validate=lambda _: {"val_score": quick_score(translator, *data.validation, data.target_language)},
-        monitor="val_score",
-        mode="max",
-        patience=config.patience,
-        average_last=config.average_last,
-        ema_decay=config.ema_decay,
-        checkpoint_dir=unfinished,
-        log_dir=config.log_dir or None,
-        jit_compile=config.jit_compile,
-        **config.running,
-    )
+    if config.weights:
+        result, facts = load_trained(config.weights, model)
+    else:
+        kept = {name: getattr(config, name) for name in ("epochs", "label_smoothing", "r_drop", "clip_norm",
+                "patience", "average_last", "ema_decay", "jit_compile")}  # fmt: skip
+        watched = {"validate": validate, "monitor": "val_score", "mode": "max"} if data else {}
+        running = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None, **config.running}
+        result = train(model, make_optimizer(config, total_steps), batches, **kept, **watched, **running)
     if not chief_goes_on():  # the other workers are done
         return
-    scores = write_trained(
-        out,
-        translator,
-        data,
-        description=f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention.",
-        settings=asdict(config),
-        seed=config.seed,
-        result=result,
-        facts=facts,
-        start=start.entry if start else None,
-    )
-    shutil.rmtree(unfinished)
-    for score in scores:
-        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
-    try_out(out, data, config.ask)
+    if data:
+        finish(config, translator, data, out, result, facts, start and start.entry)
+    else:
+        save_trained(out, model, result, facts)
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -138,9 +138,10 @@ def test_a_compressed_table(run, tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
-def test_training_elsewhere_on_jax(run, complains, tmp_path):
+@pytest.mark.parametrize("name", ["rnn_attention", "transformer"])
+def test_training_elsewhere_on_jax(name, run, complains, tmp_path):
     """Texts become arrays here, a process without TensorFlow trains on them, and the weights are scored here."""
-    path = TRANSLATION.with_name("transformer.py")
+    path = TRANSLATION.with_name(f"{name}.py")
     code, *_ = run(path, "--smoke", "--encode_to=pairs.npz")
     assert code == 0
     program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "

@@ -16,10 +16,11 @@ from keras_attention.training import distribution
 
 
 class FatalBatches(TinyBatches):
-    """Kills its process before step 4 of epoch 2, both counted from 0, once for a folder."""
+    """Kills its process before a step, counted from 0 over all epochs, once for a folder."""
 
-    def __init__(self, once):
+    def __init__(self, fatal_step, once):
         super().__init__()
+        self.fatal_step = fatal_step
         self.once = once
 
     def epoch(self, epoch):
@@ -27,7 +28,7 @@ class FatalBatches(TinyBatches):
 
         class Epoch(type(sequence)):
             def __getitem__(self, step):
-                if (epoch, step) == (2, 4) and not batches.once.exists():
+                if epoch * batches.steps + step == batches.fatal_step and not batches.once.exists():
                     batches.once.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
                 return super().__getitem__(step)
@@ -39,11 +40,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--victim", type=int, help="number of the worker that is killed")
+    parser.add_argument("--fatal-step", type=int, default=18, help="of the 28")
     parser.add_argument("--resume", action="store_true")
     flags = parser.parse_args()
     distribution.use_strategy("auto")
     worker = distribution.workers().index
-    batches = FatalBatches(flags.folder / "killed") if worker == flags.victim else TinyBatches()
+    fatal = FatalBatches(flags.fatal_step, flags.folder / "killed")
+    batches = fatal if worker == flags.victim else TinyBatches()
     given = {"epochs": 4, "checkpoint_dir": flags.folder / "checkpoints", "checkpoint_every": 3, "resume": flags.resume}
     result, model, optimizer = run(batches=batches, average_last=2, **given)
     weights = b"".join(np.ascontiguousarray(v.numpy()).tobytes() for v in model.trainable_variables)
