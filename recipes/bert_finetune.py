@@ -22,20 +22,19 @@ with silent_libraries():
     import keras  # noqa: F401 (its backend is chosen before anything else of it is imported)
 
 from keras_attention.cli import guarded
-from keras_attention.commands.finetune import as_text
 from keras_attention.data.dates import generate_dates
 from keras_attention.data.non_dates import generate_non_dates
+from keras_attention.finetuning.encoded_rows import load_encoded_rows, save_encoded_rows
 from keras_attention.finetuning.examples import Examples, read_examples
-from keras_attention.finetuning.finetune import finetune_classifier
-from keras_attention.finetuning.report import make_report
+from keras_attention.finetuning.fitting import fit_classifier
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import accelerated
-from keras_attention.finetuning.writing import write_classifier
 from keras_attention.training.acceleration import description
 from keras_attention.training.distribution import chief_goes_on, use_strategy
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.zoo.archive import check_free
 
 
@@ -52,10 +51,13 @@ class Config(RunSettings, FinetuneSettings):
     validation_share: float = setting(0.1, "that share")
     test: str = setting("", "table for the report; none: the rows of the validation")
     separator: str | None = setting(None, "between the labels of a row, if it may have several")
+    encode_to: str = setting("", "only write the encoded rows into this folder")
+    encoded: str = setting("", "train on rows encoded before, and write the weights alone")
     # Model
     start: str = setting(DEFAULT_START, "entry with a BERT to start from, or none; for the dates none")
     # Run
     out: str = setting("runs/bert_finetune", "folder of the trained model")
+    weights: str = setting("", "take these weights, trained with --encoded, instead of training")
     log_dir: str = setting("", "folder for TensorBoard")
 
 
@@ -91,6 +93,31 @@ def load_examples(config):
     return examples
 
 
+def train_elsewhere(config, settings, out, running, facts):
+    """Trains on encoded rows alone, and writes the weights."""
+    model, *task = load_encoded_rows(config.encoded, settings)
+    print(description(settings))
+    result = fit_classifier(model, *task, settings, **running)
+    if chief_goes_on():  # the other workers are done
+        save_trained(out, model, result, facts)
+
+
+def finish(config, finetuned, out, facts, test):
+    """Scores the classifier, writes it as an entry and shows what it does."""
+    from keras_attention.commands.finetune import as_text
+    from keras_attention.finetuning.report import make_report
+    from keras_attention.finetuning.writing import write_classifier
+
+    report = make_report(finetuned, test)
+    names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
+    data = [{"name": ", ".join(names), "terms": "as its owner says" if config.table else "no terms", "link": ""}]
+    write_classifier(out, finetuned, report, start=config.start, facts=facts, data=data, test=test)
+    print(as_text(report))
+    texts = (test or finetuned.validation).texts[:: max(1, len(test or finetuned.validation) // 5)]
+    for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():
+        print(f"{text:.100}  ->  {label}")
+
+
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     facts = run_facts()
@@ -98,34 +125,30 @@ def main(arguments=None):
     settings = accelerated(config.start, settings)
     use_strategy(config.strategy)
     out = Path(config.out + "_smoke" * config.smoke)
-    check_free(out, overwrite=True)
-    train, validation, test = load_examples(config)
-    print(description(settings))
     unfinished = out.with_name(out.name + "_checkpoints")
-    finetuned = finetune_classifier(
-        train,
-        validation,
-        config.start,
-        settings,
-        test=test,
-        separator=config.separator,
-        validation_share=config.validation_share,
-        checkpoint_dir=unfinished,
-        resume=config.resume,
-        restart=config.restart,
-        log_dir=config.log_dir or None,
-    )
-    if not chief_goes_on():  # the other workers are done
-        return
-    report = make_report(finetuned, test)
-    names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
-    data = [{"name": ", ".join(names), "terms": "as its owner says" if config.table else "no terms", "link": ""}]
-    write_classifier(out, finetuned, report, start=config.start, facts=facts, data=data, test=test)
+    running = {"checkpoint_dir": unfinished, "log_dir": config.log_dir or None}
+    running |= {"resume": config.resume, "restart": config.restart}
+    if config.encoded:
+        train_elsewhere(config, settings, out, running, facts)
+    else:
+        from keras_attention.finetuning import finetune
+
+        check_free(out, overwrite=True)
+        train, validation, test = load_examples(config)
+        print(description(settings))
+        options = {"test": test, "separator": config.separator, "validation_share": config.validation_share}
+        prepared = finetune.prepare(train, validation, config.start, settings, **options)
+        if config.encode_to:
+            save_encoded_rows(config.encode_to, prepared)
+            return
+        if config.weights:
+            result, facts = load_trained(config.weights, prepared.classifier.model)
+        else:
+            result = finetune.fit(prepared, settings, **running)
+        if not chief_goes_on():  # the other workers are done
+            return
+        finish(config, finetune.finish(prepared, result, settings), out, facts, test)
     shutil.rmtree(unfinished, ignore_errors=True)
-    print(as_text(report))
-    texts = (test or finetuned.validation).texts[:: max(1, len(test or finetuned.validation) // 5)]
-    for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():
-        print(f"{text:.100}  ->  {label}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import tensorflow  # noqa: F401  # before the tests look at what is written to stderr
@@ -136,6 +137,17 @@ def test_a_compressed_table(run, tmp_path):
     assert len(corpus) == 8  # as many as --smoke keeps
 
 
+def train_on_jax(path, *flags):
+    """Runs a recipe in a process that has JAX and no TensorFlow."""
+    program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(path.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), *flags], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 @pytest.mark.parametrize("name", ["rnn_attention", "transformer"])
@@ -144,13 +156,7 @@ def test_training_elsewhere_on_jax(name, run, complains, tmp_path):
     path = TRANSLATION.with_name(f"{name}.py")
     code, *_ = run(path, "--smoke", "--encode_to=pairs.npz")
     assert code == 0
-    program = "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = sys.argv[1:]; "
-    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    flags = ["--smoke", "--encoded=pairs.npz", "--out=there/trained"]
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(path.parents[1])}
-    command = [sys.executable, "-c", program, str(path), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    train_on_jax(path, "--smoke", "--encoded=pairs.npz", "--out=there/trained")
     code, out, _ = run(path, "--smoke", "--weights=there/trained", "--out=here")
     assert code == 0
     check_entry(tmp_path / "here", "3 March 2021")
@@ -160,6 +166,22 @@ def test_training_elsewhere_on_jax(name, run, complains, tmp_path):
     assert (code, err.count("\n")) == (2, 1)
     assert "no weights for this model" in err
     assert "no encoded pairs" in complains(path, "--smoke", "--encoded=nowhere.npz")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
+    path = BERT["bert_finetune"]
+    assert run(path, "--smoke", "--encode_to=rows")[0] == 0
+    train_on_jax(path, "--smoke", "--encoded=rows", "--epochs=30", "--learning_rate=2e-3", "--out=there/trained")
+    result = json.loads(Path("there/trained_smoke.json").read_text(encoding="utf-8"))["result"]
+    assert result["history"][-1]["accuracy"] > 0.95
+    assert run(path, "--smoke", "--weights=there/trained_smoke", "--out=here")[0] == 0
+    with h5py.File("there/trained_smoke.weights.h5") as trained, h5py.File("here_smoke/model.weights.h5") as stored:
+        np.testing.assert_array_equal(stored["output_dense.kernel"], trained["layers/dense_1/vars/0"])
+    told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=rows" in told["command"]
+    assert "no encoded rows" in complains(path, "--smoke", "--encoded=nowhere")
 
 
 @pytest.mark.slow

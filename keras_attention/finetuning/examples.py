@@ -51,20 +51,21 @@ def read_examples(path, text, label, text_b=None, **options):
     return Examples(table.texts, table.labels, table.texts_b, table.lines, str(path)), f"{path}: {table.summary()}"
 
 
-def class_weights(targets, task):
+def class_weights(targets, kind, num_labels):
     """A weight for each label, so that rare ones count as much as frequent ones: N / (K count), or no / yes.
 
     Args:
         targets: array by `encode_labels`.
-        task: Task.
+        kind: str, one of `label_task.KINDS`.
+        num_labels: int > 0, K.
 
     Returns:
         List of K floats, or None for a regression.
     """
-    if task.kind == "regression":
+    if kind == "regression":
         return None
-    if task.kind == "multilabel":
+    if kind == "multilabel":
         yes = np.maximum(targets.sum(axis=0), 1)
         return np.sqrt((len(targets) - yes) / yes).clip(1.0).tolist()
-    counts = np.bincount(targets, minlength=len(task.label_names))
+    counts = np.bincount(targets, minlength=num_labels)
     return (len(targets) / (len(counts) * np.maximum(counts, 1))).tolist()

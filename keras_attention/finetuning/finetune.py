@@ -5,23 +5,16 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_attention.data.classification_batches import ClassificationBatches
 from keras_attention.data.label_task import Task, find_task
 from keras_attention.data.split import split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning import measures
-from keras_attention.finetuning.examples import class_weights
-from keras_attention.finetuning.settings import epochs_for, learning_rate_for
+from keras_attention.finetuning.fitting import filled_in, fit_classifier
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.training.acceleration import in_float32
-from keras_attention.training.class_losses import class_loss, multilabel_loss, squared_error
-from keras_attention.training.layer_wise_adam import LayerWiseAdamW, layer_factors
-from keras_attention.training.schedules import LinearDecay
-from keras_attention.training.trainer import TrainResult, train
+from keras_attention.training.trainer import TrainResult
 from keras_attention.zoo.classifier import Classifier
 from keras_attention.zoo.text_rows import text_rows
-
-BUCKETS = 4
 
 
 class Finetuned(NamedTuple):
@@ -43,20 +36,55 @@ class Finetuned(NamedTuple):
     settings: dict
 
 
-def finetune_classifier(
-    examples,
-    validation,
-    start,
-    settings,
-    *,
-    test=None,
-    task=None,
-    separator=None,
-    validation_share=0.1,
-    say=print,
-    **running,
-):
+class Prepared(NamedTuple):
+    """What is trained on, and what the result is made of.
+
+    Attributes:
+        classifier: Classifier, untrained.
+        task: Task.
+        train, validation: Examples, after the split.
+        rows, validation_rows: lists of Row.
+        targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
+        center, spread: floats, mean and standard deviation of the numbers of a regression, else 0 and 1.
+    """
+
+    classifier: Classifier
+    task: Task
+    train: object
+    validation: object
+    rows: list
+    validation_rows: list
+    targets: np.ndarray
+    validation_targets: np.ndarray
+    center: float
+    spread: float
+
+
+def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
     """Trains a classifier and keeps the weights of its best epoch.
+
+    Args:
+        examples, validation, start, settings, say: see `prepare`.
+        options: test, task, separator and validation_share of `prepare`; checkpoint_dir, resume, restart, log_dir and
+            verbose of `training.train`.
+
+    Returns:
+        Finetuned.
+
+    Raises:
+        UserError: see `prepare`.
+    """
+    preparing = {
+        name: options.pop(name) for name in ("test", "task", "separator", "validation_share") if name in options
+    }
+    prepared = prepare(examples, validation, start, settings, say=say, **preparing)
+    return finish(prepared, fit(prepared, settings, **options), settings)
+
+
+def prepare(
+    examples, validation, start, settings, *, test=None, task=None, separator=None, validation_share=0.1, say=print
+):
+    """Finds the task, sets rows for validation aside, builds the classifier and encodes the texts.
 
     Args:
         examples: Examples to train on.
@@ -69,10 +97,9 @@ def finetune_classifier(
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used where `validation` is None.
         say: callable(str), told what was found and decided.
-        running: checkpoint_dir, resume, restart, log_dir and verbose of `training.train`.
 
     Returns:
-        Finetuned.
+        Prepared.
 
     Raises:
         UserError: if the labels make no task, a label of `validation` or `test` is unknown, only some of them are
@@ -98,64 +125,44 @@ def finetune_classifier(
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples))
-    rows = _rows(classifier, examples, "train", say)
-    validation_rows = _rows(classifier, validation, "validation", say)
+    rows = [_rows(classifier, *one, say) for one in ((examples, "train"), (validation, "validation"))]
     center, spread = _standard(targets, task)
-    batches = ClassificationBatches(
-        rows, (targets - center) / spread if task.kind == "regression" else targets,
-        settings.rows_per_batch, BUCKETS, settings.seed, model.encoder.num_segments > 1,
-    )  # fmt: skip
-    epochs = settings.epochs or epochs_for(len(rows))
-    rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim)
+    targets = (targets - center) / spread if task.kind == "regression" else targets
     say(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
+    return Prepared(classifier, task, examples, validation, *rows, targets, validation_targets, center, spread)
 
-    result = train(
-        model,
-        make_optimizer(model, rate, settings, epochs * len(batches.epoch(0))),
-        batches,
-        epochs=epochs,
-        loss=_loss(task, targets, settings),
-        clip_norm=1.0,
-        accumulate=settings.accumulate,
-        validate=_validator(classifier, task, validation_rows, validation_targets, spread, center),
-        monitor="val_score",
-        mode="max",
-        patience=settings.patience,
-        restore_best=True,
-        jit_compile=settings.jit_compile is not False,
-        unit="rows",
-        **running,
+
+def fit(prepared, settings, **running):
+    """Trains, and validates after each epoch; see `fitting.fit_classifier`."""
+    model, task = prepared.classifier.model, prepared.task
+    return fit_classifier(
+        model, prepared.rows, prepared.targets, task.kind, settings, validate=_validator(prepared), **running
     )
-    _rescale_output(model.output_dense, spread, center)
+
+
+def finish(prepared, result, settings):
+    """Makes of a trained model what is reported, written and used.
+
+    Args:
+        prepared: Prepared, whose model is trained.
+        result: TrainResult.
+        settings: FinetuneSettings.
+
+    Returns:
+        Finetuned.
+    """
+    classifier, task = prepared.classifier, prepared.task
+    _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
     if settings.mixed_precision:  # scored as it will be loaded
-        classifier = Classifier(in_float32(model), tokenizer, settings.max_tokens, task=classifier.task)
+        model = in_float32(classifier.model)
+        classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
     if task.kind == "multilabel":
-        logits = np.stack([logits for (logits,) in classifier.compiled.run(validation_rows)])
-        classifier.task["threshold"] = measures.best_threshold(validation_targets, logits, task)
-    filled = {**vars(settings), "epochs": epochs, "learning_rate": rate}
-    return Finetuned(classifier, task, examples, validation, result, filled)
-
-
-def make_optimizer(model, rate, settings, total_steps):
-    """AdamW with smaller steps in lower layers, warm-up and linear decay; biases and norms do not decay."""
-    encoder = model.encoder
-    above = {
-        id(v) for layer in (*encoder.encoder_layers, encoder.final_norm) if layer for v in layer.trainable_variables
-    }
-    embeddings = [v for v in encoder.trainable_variables if id(v) not in above]
-    layers = [embeddings, *(layer.trainable_variables for layer in encoder.encoder_layers)]
-    total_steps = max(total_steps, 2)
-    warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
-    optimizer = LayerWiseAdamW(
-        LinearDecay(rate, warmup, total_steps),
-        layer_factors(layers, settings.layer_decay),
-        settings.weight_decay,
-        epsilon=1e-6,
-    )
-    optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
-    return optimizer
+        logits = np.stack([logits for (logits,) in classifier.compiled.run(prepared.validation_rows)])
+        classifier.task["threshold"] = measures.best_threshold(prepared.validation_targets, logits, task)
+    filled = vars(filled_in(settings, classifier.model, len(prepared.rows)))
+    return Finetuned(classifier, task, prepared.train, prepared.validation, result, filled)
 
 
 def _task_settings(task, examples):
@@ -193,11 +200,13 @@ def _check_same_columns(examples, *others):
             raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
 
 
-def _validator(classifier, task, rows, targets, spread, center):
+def _validator(prepared):
     """A callable for `train`: the main score on the rows, of a multilabel task at its best threshold."""
+    rows, targets, task = prepared.validation_rows, prepared.validation_targets, prepared.task
 
     def validate(_):
-        logits = np.stack([logits for (logits,) in classifier.compiled.run(rows)]) * spread + center
+        logits = np.stack([logits for (logits,) in prepared.classifier.compiled.run(rows)])
+        logits = logits * prepared.spread + prepared.center
         found = measures.predictions(logits, task, measures.best_threshold(targets, logits, task))
         name, value = next(iter(measures.scores(targets, found, task).items()))
         return {"val_score": value, f"val_{name}": value}
@@ -209,12 +218,3 @@ def _rescale_output(dense, spread, center):
     """Lets a dense layer, trained on (number - center) / spread, give the number itself."""
     dense.kernel.assign(dense.kernel * spread)
     dense.bias.assign(dense.bias * spread + center)
-
-
-def _loss(task, targets, settings):
-    weights = class_weights(targets, task) if settings.class_weights else None
-    if task.kind == "regression":
-        return squared_error
-    if task.kind == "multilabel":
-        return multilabel_loss(weights)
-    return class_loss(weights, settings.label_smoothing)
