@@ -106,6 +106,7 @@ def test_bert_is_pre_trained_further(run, tmp_path):
     assert run(BERT["bert_pretrain"], *more)[0] == 0
     metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["command"].count("bert_pretrain.py") == 2
+    assert [epoch["steps"] for epoch in metrics["training"]["history"]] == [3, 6]
 
 
 @pytest.mark.thorough

@@ -32,7 +32,8 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     """
     filler = MaskFiller(model, tokenizer, settings["max_tokens"])
     filled = [(gap, best.text) for gap, (best, *_) in zip(GAPS, filler.fill_mask(list(GAPS), top_k=1), strict=True)]
-    tokens = sum(entry["tokens"] for entry in result.history)
+    history = _continued(start, result.history)
+    tokens = sum(entry["tokens"] for entry in history)
     texts = settings["text"]
     terms = "as their owners say" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
@@ -52,14 +53,21 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         "scores": [{**told, "metric": f"masked {name}", "value": value} for name, value in scores.items()],
         "limits": LIMITS,
         "examples": [{"source": gap, "output": text} for gap, text in filled],
-        "training": {**settings, "history": result.history},
+        "training": {**settings, "history": history},
     }
     about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
     dtype = "float16" if settings["half_precision"] else "float32"
     with tempfile.TemporaryDirectory() as temporary:
         curve = Path(temporary) / "curve.png"
-        learning_curve_plot(result.history, curve)
+        learning_curve_plot(history, curve)
         metrics["pictures"] = [{"file": curve.name, "caption": "Loss of the training and of its validations"}]
         options = {"weights_dtype": dtype, "extra_files": [curve], "overwrite": True}
         write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
     return filled
+
+
+def _continued(start, history):
+    """The epochs of the training that this one went on from, and then its own."""
+    before = start.metrics.get("training", {}).get("history", []) if start else []
+    done = before[-1]["steps"] if before else 0
+    return [*before, *({**epoch, "steps": done + epoch["steps"]} for epoch in history)]
