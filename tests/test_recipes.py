@@ -83,7 +83,7 @@ def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
     check_entry(folder, "3 March 2021")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     code, out, _ = run(BERT["bert_pretrain"], "--smoke")
     assert code == 0

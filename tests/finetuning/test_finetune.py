@@ -37,7 +37,10 @@ def examples(kind, count=120):
     return Examples(texts, labels)
 
 
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+@pytest.mark.parametrize(
+    "kind",
+    ["binary", "multiclass", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("multilabel", "regression"))],
+)
 def test_learns_what_the_words_say(kind):
     said = []
     separator = "|" if kind == "multilabel" else None

@@ -59,7 +59,7 @@ def check_equal(answers, expected):
         assert weights.sum() == pytest.approx(weights[:tokens, :source_tokens].sum())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*only their beginning was translated")
 def test_texts_of_every_kind():
     translator, graph = both()

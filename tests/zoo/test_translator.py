@@ -21,6 +21,7 @@ def translator(attention="additive"):
     return tiny_translator(attention=attention)
 
 
+@pytest.mark.thorough
 def test_alone_and_in_company_in_any_order():
     texts = [*ENGLISH, "", *reversed(ENGLISH), "A girl sits."]
     together = translator().hypotheses(texts)
