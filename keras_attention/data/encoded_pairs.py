@@ -1,12 +1,12 @@
 """Encoded sentence pairs in one file, for a training on a machine that has the arrays only: no texts, no tokenizers."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 
 from keras_attention.data.parallel_corpus import ParallelCorpus, TokenSequences
 from keras_attention.errors import UserError
+from keras_attention.whole_file import whole_file
 
 
 def save_encoded(path, corpora, vocabulary_sizes):
@@ -28,13 +28,8 @@ def save_encoded(path, corpora, vocabulary_sizes):
             arrays[f"{number}.{side}.values"] = sequences.values.astype("uint16" if small else "int32")
             arrays[f"{number}.{side}.offsets"] = sequences.offsets
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path, "wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def load_encoded(path):

@@ -1,6 +1,5 @@
 """Encoded prose in a folder: rows for a masked language model with their vocabulary, made once and read anywhere."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from keras_attention.data.packed_text import PackedRows
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.whole_file import whole_file
 
 ROWS = "rows.npz"
 
@@ -27,13 +27,8 @@ def save_encoded_prose(folder, tokenizer, rows, validation_rows):
     for name, packed in (("train", rows), ("validation", validation_rows)):
         arrays[f"{name}.token_ids"] = packed.token_ids.astype("uint16" if small else "int32")
         arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
-    temporary = folder / f".{ROWS}.part"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(temporary, folder / ROWS)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(folder / ROWS, "wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def load_encoded_prose(folder):

@@ -1,7 +1,6 @@
 """What a classifier trains on, in a folder, for a machine that has no TensorFlow: arrays, no texts, no tokenizers."""
 
 import json
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.models import BertClassifier
 from keras_attention.training.acceleration import dtype_policy
+from keras_attention.whole_file import whole_file
 
 ROWS, MODEL, WEIGHTS = "rows.npz", "model.json", "start.weights.h5"
 
@@ -36,13 +36,8 @@ def save_encoded_rows(folder, prepared):
     model.save_weights(folder / WEIGHTS)
     arrays = {name: np.concatenate([getattr(row, name) for row in prepared.rows]) for name in IdRow._fields}
     arrays |= {"ends": np.cumsum([len(row.token_ids) for row in prepared.rows]), "targets": prepared.targets}
-    temporary = folder / f".{ROWS}.part"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(temporary, folder / ROWS)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(folder / ROWS, "wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def load_encoded_rows(folder, settings):
