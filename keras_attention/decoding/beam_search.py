@@ -15,12 +15,11 @@ a margin below the best score. Kasai et al. (2022), https://arxiv.org/abs/2204.0
 
 import math
 
-from keras import ops
-
-from keras_attention.decoding.beams import advance, best_hypotheses, first_beams
+from keras_attention.decoding.beams import best_hypotheses, first_beams
 from keras_attention.decoding.constraints import forbidden_ids, row_limits
-from keras_attention.decoding.hypotheses import has_attention, repeat_beams, split_attention, take_rows
+from keras_attention.decoding.hypotheses import repeat_beams
 from keras_attention.decoding.penalties import Penalties
+from keras_attention.decoding.rows import Rows, search_rows
 
 
 def beam_search(
@@ -28,6 +27,7 @@ def beam_search(
     state,
     batch_size,
     *,
+    memory=None,
     beam_size,
     start_id,
     end_id,
@@ -50,6 +50,9 @@ def beam_search(
         state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a row adjacent, but
             for `state["shared"]`.
         batch_size: int > 0, B.
+        memory: nested structure of tensors with leading axis B, or a multiple of B, that each step reads as its third
+            argument. With it the rows that are done leave, and `step` and the state have fewer: all that a step knows
+            of a row must be here or in its state. None: it reads nothing else, or something of its own.
         beam_size: int >= 1, K.
         start_id, end_id, pad_id, unknown_id: int. START, PAD and, unless None, UNKNOWN are never generated.
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
@@ -73,20 +76,10 @@ def beam_search(
     max_steps, limits = row_limits(batch_size, max_length, min_length, max_steps)
     penalties = Penalties(length_penalty, coverage_penalty, source_mask)
     enough = None if patience is None else max(n_best, math.ceil(patience * beam_size))
-    keep_attention = has_attention(state)
-    first_rows = ops.arange(batch_size, dtype="int32")[:, None] * beam_size  # (B, 1)
-
-    def unfinished(beams, *_):
-        return ops.logical_and(beams.index < max_steps, ops.logical_not(ops.all(beams.done)))
-
-    def body(beams, state):
-        logits, state = step(ops.reshape(beams.last_ids, (-1,)), state)
-        state, attention = split_attention(state, keep_attention)
-        beams, parents = advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough)
-        return beams, take_rows(state, ops.reshape(first_rows + parents, (-1,)))
-
     beams = first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties)
-    beams, _ = ops.while_loop(unfinished, body, (beams, repeat_beams(state, beam_size)))
+    rows = Rows(beams, repeat_beams(state, beam_size), memory, limits, penalties)
+    rules = {"never": never, "end_id": end_id, "min_length": min_length, "enough": enough}
+    beams = search_rows(step, rows, max_steps, rules)
     return best_hypotheses(beams, limits, pad_id)
 
 

@@ -22,6 +22,10 @@ class Penalties:
         self.source_mask = ops.convert_to_tensor(source_mask, "bool") if beta else None
         self.source_length = self.source_mask.shape[-1] if beta else 0
 
+    def take(self, rows):
+        """Returns those of the rows (M,) of sources."""
+        return Penalties(self.alpha, self.beta, ops.take(self.source_mask, rows, axis=0) if self.beta else None)
+
     def score(self, log_probs, length, coverage):
         """Returns the scores (B, K) of log probabilities (B, K), one length, and coverage (B, K, S)."""
         scores = log_probs / length_penalty(length, self.alpha)

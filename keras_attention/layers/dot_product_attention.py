@@ -6,8 +6,10 @@ from keras_attention.layers.chunked_attention import chunked_attention
 from keras_attention.layers.masks import masked_softmax, zero_masked
 from keras_attention.layers.pair_scores import DotScore
 
+LONG_CACHE = 64  # positions from which on it pays to read no more of a cache than is written
 
-def attend(query, key, value, mask, dropout, training):
+
+def attend(query, key, value, mask, dropout, training, written=None):
     """Averages the values, weighted by softmax(query key^T / sqrt(K)).
 
     Args:
@@ -17,10 +19,29 @@ def attend(query, key, value, mask, dropout, training):
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         dropout: `Dropout` layer for the weights. Its dtype is the one of scores and weights.
         training: bool. Whether to apply it.
+        written: int or scalar int tensor, if the mask allows only the first so many keys and nobody asks for the
+            weights; or None. While they are at most a quarter of `LONG_CACHE` keys or more, only that quarter is read.
 
     Returns:
-        Context (B, T, H, V) in the dtype of `value` and weights (B, H, T, S), without dropout.
+        Context (B, T, H, V) in the dtype of `value` and weights (B, H, T, S), without dropout; None with `written`.
     """
+    if written is None:
+        return _attend(query, key, value, mask, dropout, training)
+    num_keys = ops.shape(value)[1]
+    if training or not isinstance(num_keys, int) or num_keys < LONG_CACHE:
+        return _attend(query, key, value, mask, dropout, training)[0], None
+    quarter = -(-num_keys // 4)
+
+    def read(end):
+        some = None if mask is None else mask[..., :end]
+        return _attend(query, key[..., :end], value[:, :end], some, dropout, training)[0]
+
+    written = ops.convert_to_tensor(written)
+    return ops.cond(written <= quarter, lambda: read(quarter), lambda: read(num_keys)), None
+
+
+def _attend(query, key, value, mask, dropout, training):
+    """The same with all keys."""
     query, key = scaled(query, dropout.compute_dtype), ops.cast(key, dropout.compute_dtype)
     by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
     scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)

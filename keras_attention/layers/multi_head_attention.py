@@ -197,7 +197,8 @@ class MultiHeadAttention(keras.layers.Layer):
             context, queries_used = attend_in_chunks(query, keys, values, pairs, self.weight_dropout, training)
         else:
             mask = pairs.all(num_queries, num_keys)
-            context, weights = attend(query, keys, values, mask, self.weight_dropout, training)
+            written = None if cache is None or return_attention_scores else cache_index + num_queries
+            context, weights = attend(query, keys, values, mask, self.weight_dropout, training, written)
         output = zero_masked(self.output_projection(context), queries_used)  # (B, T, D)
         results = [
             output,

@@ -106,9 +106,10 @@ class GraphTranslator(tf.Module):
         memory = model.encode(source_ids)
         max_steps = max(self._limits)
         found = beam_search(
-            lambda token_ids, state: model.step(token_ids, state, memory),
+            model.step,
             model.initial_state(memory, max_steps, bool(settings["coverage_penalty"]), settings["beam_size"]),
             source_ids.shape[0],
+            memory=memory,
             **{name: settings[name] for name in SEARCH_OPTIONS},
             start_id=START_ID,
             end_id=END_ID,

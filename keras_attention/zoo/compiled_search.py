@@ -145,9 +145,10 @@ def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, 
     def search(source_ids, limits):
         memory = model.encode(source_ids)
         return beam_search(
-            lambda token_ids, state: model.step(token_ids, state, memory),
+            model.step,
             model.initial_state(memory, max_steps, bool(coverage_penalty), beam_size),
             source_ids.shape[0],
+            memory=memory,
             beam_size=beam_size,
             coverage_penalty=coverage_penalty,
             start_id=START_ID,

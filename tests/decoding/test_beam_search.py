@@ -248,6 +248,36 @@ def test_attention_in_the_first_state_reaches_each_step():
     assert len(seen) == 5
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_rows_that_are_done_leave_and_change_nothing(execution):
+    """37 rows, of which the last 9 go on in a loop of their own; some only fill up, some are cut early."""
+    model = RandomModel(37, 13, source_length=5, seed=9, ends=-3.0)
+    limits = np.random.default_rng(3).integers(0, 18, 37)
+    options = {"beam_size": 3, "n_best": 2, "max_length": limits, "max_steps": 17, **SPECIAL}
+    options |= {"length_penalty": 0.7, "coverage_penalty": 0.2, "source_mask": model.source_mask}
+    rows = model.state()["row"]
+    memory = {"row": rows, "twice": ops.repeat(rows, 2), "unused": ops.zeros((37, 0))}
+    seen = []
+
+    def step(token_ids, state, memory):
+        count, beams = memory["row"].shape[0], token_ids.shape[0] // memory["row"].shape[0]
+        seen.append(count)
+        np.testing.assert_array_equal(ops.shape(memory["twice"]), (2 * count,))
+        found = ops.repeat(ops.reshape(memory["twice"], (count, 2))[:, 1], beams)
+        return model.step(token_ids, {"row": found, "history": state["history"]})
+
+    @EXECUTIONS[execution]
+    def run():
+        return beam_search(step, model.state(), 37, memory=memory, **options)
+
+    found, expected = run(), beam_search(model.step, model.state(), 37, **options)
+    assert sorted(set(seen)) == [9, 37]
+    np.testing.assert_array_equal(found.token_ids, expected.token_ids)
+    np.testing.assert_array_equal(found.lengths, expected.lengths)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
+
+
 def test_states_may_be_nested():
     state = ({"a": ops.reshape(ops.arange(6), (3, 2))}, [ops.arange(3)])
     taken = take_rows(state, ops.convert_to_tensor([2, 0]))

@@ -185,6 +185,24 @@ def test_a_cache_changes_nothing(settings, call, padding):
         assert_all_close([output, weights], [whole[0][:, start:end], whole[1][:, :, start:end]], 1e-5)
 
 
+@every_form
+@pytest.mark.parametrize("mask", [False, True])
+def test_of_a_long_cache_only_what_is_written_counts(settings, call, mask):
+    """While a quarter is written, and behind it, it is what all at once gives."""
+    layer, length = MultiHeadAttention(**SETTINGS, **settings), 67
+    inputs = random_array(B, length, DQ, seed=2)
+    mask = np.random.default_rng(5).random((B, length, length)) < 0.7 if mask else None
+    whole = layer(inputs, inputs, use_causal_mask=True, attention_mask=mask)
+    cache = tuple(np.array(part) for part in layer.project_keys_values(inputs))
+    for position in (0, 5, 16, 17, 40, 66):
+        start = cache[0].copy(), cache[1].copy()
+        start[0][:, :, position:], start[1][:, position:] = 0, 0
+        new = inputs[:, position : position + 1]
+        allowed = None if mask is None else mask[:, position : position + 1]
+        output, _ = layer(new, new, cache=start, cache_index=position, attention_mask=allowed)
+        assert_all_close([output], [whole[:, position : position + 1]], 1e-5)
+
+
 def test_the_empty_cache():
     keys, values = MultiHeadAttention(**SETTINGS, num_key_value_heads=HKV, dtype="mixed_float16").empty_cache(B, S)
     assert (keys.shape, keys.dtype) == ((B * HKV, K, S), "float16")
