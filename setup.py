@@ -38,7 +38,7 @@ setup(
     install_requires=[
         "tensorflow>=2.21",
         "keras>=3.15.1",
-        "tensorflow-text>=2.21",
+        "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported: undefined symbol icudt77_dat
         "keras-nlp>=0.32",
         "h5py>=3.14",
         "babel>=2.18",
