@@ -38,7 +38,7 @@ def test_rows_are_independent(form):
     outputs = outputs_of(model, batch)
     for row in range(B):
         alone = {name: ids[row : row + 1] for name, ids in batch.items()}
-        assert_same(outputs_of(model, alone), rows(outputs, slice(row, row + 1)), 1e-6)
+        assert_same(outputs_of(model, alone), rows(outputs, slice(row, row + 1)), 1e-5)
     other = {name: ids.copy() for name, ids in batch.items()}
     other["source_ids"][1], other["target_ids"][1] = 5, 7
     others = outputs_of(model, other)
