@@ -15,6 +15,8 @@ from keras_attention.serving.served_models import load_models
 from keras_attention.serving.server import Server
 
 BACKLOG = 2048
+# How long a connection stays open between requests: longer than clients keep one, or a request meets its closing.
+KEEP_ALIVE_SECONDS = 75
 # How long a thread may keep Python to itself while others want it: /health must not wait behind dozens of answers.
 SWITCH_SECONDS = 0.0005
 
@@ -69,6 +71,7 @@ def serve(names, settings, bound, say):
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(2 * settings.seconds) + 1,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
