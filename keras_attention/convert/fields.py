@@ -4,7 +4,7 @@ import json
 
 from keras_attention.errors import UserError
 
-MAX_JSON_BYTES = 4 * 1024 * 1024
+MAX_JSON_BYTES = 2 * 1024 * 1024
 
 
 def read_json(path):

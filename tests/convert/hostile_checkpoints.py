@@ -46,7 +46,7 @@ CHECKPOINTS = {
     "absurd vocabulary": {"vocab_size": 10**6},
     "half a layer": {"num_hidden_layers": 1.5},
     "negative heads": {"num_attention_heads": -2},
-    "a configuration of 4 MB": {"pruned_heads": [[]] * 1_000_000},
+    "a configuration of 2 MB": {"pruned_heads": [[]] * 500_000},
     "a configuration of 12 MB": {"pruned_heads": [[]] * 3_000_000},
     "code of its own": {"model_type": "custom", "auto_map": {"AutoModel": "modeling.Model"}},
 }
