@@ -39,8 +39,7 @@ class Rows(NamedTuple):
             return ops.take(tensor, ops.reshape(indices, (-1,)), axis=0)
 
         beams = self.beams._replace(index=self.beams.done)  # a scalar, which has no rows
-        kept = tree.map_structure(taken, (beams, self.state, self.memory, self.limits))
-        beams, state, memory, limits = kept
+        beams, state, memory, limits = tree.map_structure(taken, (beams, self.state, self.memory, self.limits))
         return Rows(beams._replace(index=self.beams.index), state, memory, limits, self.penalties.take(places))
 
 
