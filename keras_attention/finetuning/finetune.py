@@ -14,7 +14,7 @@ from keras_attention.finetuning.start import starting_classifier
 from keras_attention.training.acceleration import in_float32
 from keras_attention.training.trainer import TrainResult
 from keras_attention.zoo.classifier import Classifier
-from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.text_rows import LOST
 
 
 class Finetuned(NamedTuple):
@@ -124,7 +124,7 @@ def prepare(
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
-    classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples))
+    classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples, settings))
     rows = [_rows(classifier, *one, say) for one in ((examples, "train"), (validation, "validation"))]
     center, spread = _standard(targets, task)
     targets = (targets - center) / spread if task.kind == "regression" else targets
@@ -165,7 +165,7 @@ def finish(prepared, result, settings):
     return Finetuned(classifier, task, prepared.train, prepared.validation, result, filled)
 
 
-def _task_settings(task, examples):
+def _task_settings(task, examples, settings):
     """The task as config.json has it, see `schema.TASK`."""
     return {
         "kind": task.kind,
@@ -173,16 +173,17 @@ def _task_settings(task, examples):
         "separator": task.separator,
         "threshold": 0.5,
         "pair": examples.texts_b is not None,
+        "long_texts": settings.long_texts,
     }
 
 
 def _rows(classifier, examples, what, say):
     """The ids of the examples; says how many are cut."""
-    sides = examples.texts, examples.texts_b
-    rows = text_rows(classifier.tokenizer, *sides, max_tokens=classifier.max_tokens, warn=False)
+    rows = classifier.rows(examples.texts, examples.texts_b)
     cut = sum(row.truncated for row in rows)
     if cut:
-        say(f"{cut:,} of {len(rows):,} {what} rows have more than {classifier.max_tokens} tokens and lose their end")
+        lost = LOST[classifier.long_texts]
+        say(f"{cut:,} of {len(rows):,} {what} rows have more than {classifier.max_tokens} tokens and lose their {lost}")
     return rows
 
 

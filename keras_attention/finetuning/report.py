@@ -7,7 +7,6 @@ import numpy as np
 from keras_attention.finetuning import measures
 from keras_attention.finetuning.baseline import bag_of_words_scores
 from keras_attention.zoo.answers import label_text
-from keras_attention.zoo.text_rows import text_rows
 
 SHOWN = 120  # characters of a text in a table
 MISTAKES = 20
@@ -47,8 +46,7 @@ def make_report(finetuned, test=None):
     classifier, task = finetuned.classifier, finetuned.task
     examples = finetuned.validation if test is None else test
     targets = examples.targets(task)
-    sides = examples.texts, examples.texts_b
-    rows = text_rows(classifier.tokenizer, *sides, max_tokens=classifier.max_tokens, warn=False)
+    rows = classifier.rows(examples.texts, examples.texts_b)
     logits = np.stack([logits for (logits,) in classifier.compiled.run(rows)])
     found = measures.predictions(logits, task, classifier.task["threshold"])
     confusion = None

@@ -21,7 +21,10 @@ class FinetuneSettings(AccelerationSettings):
     dropout: float = setting(0.1, "share of units dropped")
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "let rare labels count as much as frequent ones")
-    max_tokens: int = setting(128, "tokens of a row; longer texts lose their end")
+    max_tokens: int = setting(128, "tokens of a row; longer texts are cut")
+    long_texts: str = setting(
+        "start", "what is read of texts that are cut: their start, or both ends", ("start", "ends")
+    )
     patience: int | None = setting(3, "validations without a better score until the training stops")
     seed: int = setting(1, "split, weights, dropout and order of the rows")
     accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")

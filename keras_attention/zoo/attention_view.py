@@ -5,11 +5,11 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, attention_page
-from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.text_rows import LOST, START, text_rows
 from keras_attention.zoo.texts import check_texts
 
 READ, WRITTEN = "read", "written"
-CUT = "; the text is longer than the model reads: its end was left out"
+CUT = "; the text is longer than the model reads: its {} was left out"
 
 
 def translation_view(translator, text, *, target=None, n_best=1, **search):
@@ -43,7 +43,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
     (source_ids,), (truncated,) = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
     note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
-    return attention_page(answers, text, note + CUT * truncated)
+    return attention_page(answers, text, note + CUT.format(LOST[START]) * truncated)
 
 
 def _translation_maps(translator, source_ids, written_ids):
@@ -82,7 +82,8 @@ def bert_view(pipeline, text, text_b=None):
     """
     model, tokenizer = pipeline.model, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
-    (row,) = text_rows(tokenizer, *sides, max_tokens=pipeline.max_tokens, masks=hasattr(pipeline, "fill_mask"))
+    limits = {"max_tokens": pipeline.max_tokens, "long_texts": pipeline.long_texts}
+    (row,) = text_rows(tokenizer, *sides, **limits, masks=hasattr(pipeline, "fill_mask"))
     inputs = {"token_ids": row.token_ids[None]}
     if getattr(model, "encoder", model).num_segments > 1:
         inputs["segment_ids"] = row.segment_ids[None]
@@ -99,7 +100,7 @@ def bert_view(pipeline, text, text_b=None):
         decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
     note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"
-    return attention_page([("", maps)], title, note + CUT * row.truncated, decision)
+    return attention_page([("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * row.truncated, decision)
 
 
 def _first(weights):

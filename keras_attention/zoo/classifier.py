@@ -8,7 +8,7 @@ from keras_attention.errors import UserError
 from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
-from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.text_rows import START, text_rows
 
 
 class Classification(NamedTuple):
@@ -42,10 +42,11 @@ class Classifier:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.task = task
+        self.long_texts = task.get("long_texts", START)
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
         )
-        self.encode = TextEncoder(model, tokenizer, max_tokens).encode
+        self.encode = TextEncoder(model, tokenizer, max_tokens, self.long_texts).encode
 
     def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
         """Classifies one text or many.
@@ -72,13 +73,18 @@ class Classifier:
             raise UserError(f"This model classifies {needed}.")
         alone = isinstance(texts, str)
         texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
-        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens)
+        rows = self.rows(texts, texts_b, warn=True)
         answers = [
             self.answer(logits, threshold)._replace(truncated=row.truncated)
             for row, (logits,) in zip(rows, self.compiled.run(rows, progress), strict=True)
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
+
+    def rows(self, texts, texts_b=None, *, warn=False):
+        """What the model reads of each text or pair: list of Row, see `text_rows`."""
+        limits = {"max_tokens": self.max_tokens, "long_texts": self.long_texts}
+        return text_rows(self.tokenizer, texts, texts_b, **limits, warn=warn)
 
     def attention_view(self, text, text_b=None):
         """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""

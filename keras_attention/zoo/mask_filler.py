@@ -8,7 +8,7 @@ from keras_attention.errors import UserError
 from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
-from keras_attention.zoo.text_rows import Row, text_rows, warn_of_cut
+from keras_attention.zoo.text_rows import START, Row, text_rows, warn_of_cut
 
 MASK = "[MASK]"
 MAX_MASKS = 32
@@ -80,6 +80,7 @@ class MaskFiller:
         self.model = model
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.long_texts = START
         self.encode = TextEncoder(model, tokenizer, max_tokens).encode
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments

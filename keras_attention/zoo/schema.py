@@ -41,13 +41,16 @@ DECODING_DEFAULTS = {
 }
 # What a classifier decides: see `data.label_task.Task`. `threshold`: the probability from which on a label of a
 # multilabel task is given. `pair`: it reads two texts.
+# `long_texts`: which part it reads of a text with too many tokens.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(1000, 200),
     "threshold": number(0, 1),
     "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
     "pair": TRUTH,
+    "long_texts": choice("start", "ends"),
 }
+TASK_DEFAULTS = {"long_texts": "start"}
 
 _FOLDER = text("[a-z][a-z0-9_]{0,40}", "the name of a folder of the entry")
 _LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language")
@@ -106,7 +109,7 @@ def check_config(config, where="config.json"):
         check_fields(config["decoding"], DECODING, (), f"{where}, decoding")
         return {**config, "decoding": {**DECODING_DEFAULTS, **config["decoding"]}}
     _check_bert(config, where)
-    return config
+    return config | {"task": TASK_DEFAULTS | config["task"]} if "task" in config else config
 
 
 def _check_bert(config, where):
@@ -120,7 +123,7 @@ def _check_bert(config, where):
     if "task" not in config:
         return
     task = config["task"]
-    check_fields(task, TASK, tuple(TASK), f"{where}, task")
+    check_fields(task, TASK, tuple(name for name in TASK if name not in TASK_DEFAULTS), f"{where}, task")
     numbers = {"regression": (0, 1), "binary": (2, 2)}.get(task["kind"], (len(task["label_names"]),) * 2)
     found = len(task["label_names"]), model["num_labels"]
     if found != numbers:

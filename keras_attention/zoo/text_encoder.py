@@ -7,7 +7,7 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
-from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.text_rows import START, text_rows
 
 
 class Embeddings(NamedTuple):
@@ -33,12 +33,14 @@ class TextEncoder:
         model: BertEncoder, or a model with one as `encoder`; built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text with [CLS] and [SEP]; the rest is left out, with a warning.
+        long_texts: str, which part of a longer text is read, see `text_rows`.
     """
 
-    def __init__(self, model, tokenizer, max_tokens):
+    def __init__(self, model, tokenizer, max_tokens, long_texts=START):
         self.model = model
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.long_texts = long_texts
         encoder = getattr(model, "encoder", model)
         self.compiled = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
 
@@ -64,7 +66,7 @@ class TextEncoder:
         if pooling not in ("mean", "cls"):
             raise UserError(f"`pooling` must be mean or cls. Received: pooling={pooling!r}")
         texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
-        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens)
+        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts)
         outputs = self.compiled.run(rows, progress)
         vectors = [output[: len(row.token_ids)] for row, (output,) in zip(rows, outputs, strict=True)]
         ends = self.tokenizer.start_id, self.tokenizer.end_id

@@ -8,6 +8,9 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.zoo.texts import TruncatedText, check_texts
 
+# Which part of a text that is too long is read: its start, or both ends without the middle.
+START, ENDS = "start", "ends"
+LOST = {START: "end", ENDS: "middle"}
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
 CHARACTERS_PER_TOKEN = 64
 
@@ -20,14 +23,15 @@ class Row(NamedTuple):
     truncated: bool
 
 
-def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=True):
+def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, masks=False, warn=True):
     """Makes the row of each text, or of each pair.
 
     Args:
         tokenizer: WordPieceTokenizer.
         texts: list of str.
         texts_b: list of str of the same length, or None. The second text has segment 1.
-        max_tokens: int > 2, of a row. Longer texts lose their end, of a pair the longer text does first.
+        max_tokens: int > 2, of a row. Longer texts are cut, of a pair the longer text is first.
+        long_texts: "start", what is cut loses its end, or "ends", it loses its middle.
         masks: bool, whether "[MASK]" in a text is the mask.
         warn: bool, whether to warn where something is cut.
 
@@ -44,28 +48,35 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, masks=False, warn=T
         raise UserError(f"There must be as many second texts as texts. Received: {len(texts)} and {len(texts_b)}")
     longest = max_tokens * CHARACTERS_PER_TOKEN
     sides = [[text.strip() for text in side] for side in sides]
-    encoded = [tokenizer.encode([text[:longest] for text in side], masks=masks) for side in sides]
-    rows = [_row(tokenizer, parts, max_tokens) for parts in zip(*encoded, strict=True)]
+    encoded = [tokenizer.encode([_cut(text, longest, long_texts) for text in side], masks=masks) for side in sides]
+    rows = [_row(tokenizer, parts, max_tokens, long_texts) for parts in zip(*encoded, strict=True)]
     too_long = [max(map(len, texts)) > longest for texts in zip(*sides, strict=True)]
     rows = [row._replace(truncated=row.truncated or cut) for row, cut in zip(rows, too_long, strict=True)]
     if warn:
-        warn_of_cut(rows, max_tokens)
+        warn_of_cut(rows, max_tokens, long_texts)
     return rows
 
 
-def warn_of_cut(rows, max_tokens):
+def warn_of_cut(rows, max_tokens, long_texts=START):
     """Warns of the rows that are truncated, if there are some."""
     cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
     if cut:
         warnings.warn(
             f"{len(cut)} of {len(rows)} texts (the first is number {cut[0]}) have more than the {max_tokens} tokens "
-            "that this model reads: their end was left out.",
+            f"that this model reads: their {LOST[long_texts]} was left out.",
             TruncatedText,
             stacklevel=5,
         )
 
 
-def _row(tokenizer, parts, max_tokens):
+def _cut(sequence, length, long_texts):
+    """At most `length` signs or ids: the first ones, or the first and the last ones."""
+    if long_texts == START or len(sequence) <= length:
+        return sequence[:length]
+    return sequence[: length - length // 2] + sequence[len(sequence) - length // 2 :]
+
+
+def _row(tokenizer, parts, max_tokens, long_texts):
     room = max_tokens - 1 - len(parts)
     kept = [min(len(part), room) for part in parts]
     if sum(kept) > room:  # a pair: the longer one loses what is too much, until both are equal
@@ -77,7 +88,7 @@ def _row(tokenizer, parts, max_tokens):
             kept = [room - second, second] if second < first else [first, room - first]
     ids, segments = [tokenizer.start_id], [0]
     for segment, (part, length) in enumerate(zip(parts, kept, strict=True)):
-        ids += [*part[:length], tokenizer.end_id]
+        ids += [*_cut(list(part), length, long_texts), tokenizer.end_id]
         segments += [segment] * (length + 1)
     truncated = any(length < len(part) for part, length in zip(parts, kept, strict=True))
     return Row(np.array(ids, "int32"), np.array(segments, "int32"), truncated)

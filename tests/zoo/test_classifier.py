@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from keras import ops
-from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, write_tiny
+from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention
 from keras_attention.errors import UserError
@@ -67,6 +67,26 @@ def test_long_texts_are_cut_and_marked():
     assert [answer.truncated for answer in answers] == [True, False]
 
 
+def test_an_older_entry_reads_the_start_of_long_texts(tmp_path):
+    older = {name: value for name, value in task().items() if name != "long_texts"}
+    entry = write_tiny(tmp_path / "older", tiny_classifier().model, task=older)
+    assert keras_attention.load(entry.folder).long_texts == "start"
+
+
+def test_of_a_long_text_both_ends_may_count():
+    usual = tiny_classifier()
+    classifier = Classifier(usual.model, usual.tokenizer, 9, usual.task | {"long_texts": "ends"})
+    texts = [f"a {'b ' * middle}c" for middle in (40, 60, 5)]
+    with pytest.warns(UserWarning, match="2 of 3 .* their middle was left out"):
+        answers = classifier.classify(texts, return_scores=True)
+    for answer in answers:
+        assert answer.probabilities == pytest.approx(answers[2].probabilities, abs=1e-6)
+    with pytest.warns(UserWarning, match="left out"):
+        assert classifier.encode(texts).tokens[0] == classifier.encode(texts).tokens[2]
+    with pytest.warns(UserWarning, match="left out"):
+        assert "its middle was left out" in classifier.attention_view(texts[0]).html
+
+
 def test_no_text_and_no_texts():
     classifier = tiny_classifier()
     assert classifier.classify([]) == []
@@ -118,6 +138,7 @@ def test_an_entry_answers_the_same(tmp_path, kind):
         ({"separator": ","}, "multilabel task, and no other"),
         ({"threshold": 2}, "threshold=2"),
         ({"pair": "no"}, "pair"),
+        ({"long_texts": "middle"}, "long_texts"),
         ({"kind": "Lambda"}, "kind must be one of"),
     ],
 )

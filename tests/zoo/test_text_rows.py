@@ -42,6 +42,25 @@ def test_a_long_text_is_cut_with_a_warning():
     assert rows[1].token_ids[-1] == tokenizer().end_id
 
 
+@pytest.mark.parametrize("length", [8, 9, 5000])  # tokens, the last beyond the characters that are looked at
+def test_a_long_text_may_keep_both_ends(length):
+    a, b, c = (int(ids[0]) for ids in tokenizer().encode(["a", "b", "c"]))
+    text = f"a {'b ' * (length - 2)}c"
+    with pytest.warns(UserWarning, match="their middle was left out"):
+        (row,) = text_rows(tokenizer(), [text], max_tokens=9, long_texts="ends")
+    assert row.token_ids.tolist() == [tokenizer().start_id, a, *[b] * 5, c, tokenizer().end_id]
+    assert row.truncated
+
+
+def test_of_two_long_texts_each_may_keep_both_ends():
+    a, b = (int(ids[0]) for ids in tokenizer().encode(["a", "b"]))
+    (row,) = text_rows(
+        tokenizer(), ["a" + " b" * 9 + " a"], ["b" + " a" * 9 + " b"], max_tokens=9, long_texts="ends", warn=False
+    )
+    end = tokenizer().end_id
+    assert row.token_ids.tolist() == [tokenizer().start_id, a, b, a, end, b, a, b, end]
+
+
 def test_the_mask_only_where_asked_for():
     plain, masked = (text_rows(tokenizer(), ["a [MASK]"], max_tokens=31, masks=m)[0].token_ids for m in (False, True))
     assert tokenizer().mask_id not in plain

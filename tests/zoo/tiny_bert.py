@@ -25,7 +25,8 @@ def tokenizer():
 def task(kind="binary", pair=False):
     """What config.json says of a task."""
     separator = "|" if kind == "multilabel" else None
-    return {"kind": kind, "label_names": LABELS[kind], "separator": separator, "threshold": 0.5, "pair": pair}
+    settings = {"kind": kind, "label_names": LABELS[kind], "separator": separator, "threshold": 0.5, "pair": pair}
+    return {**settings, "long_texts": "start"}
 
 
 def scaled(model, factor=20.0):
