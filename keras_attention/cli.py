@@ -37,7 +37,7 @@ def main(argv=None):
     """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
-    given = _parser().parse_args(argv)
+    given = make_parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -102,7 +102,7 @@ def _show_warning(program, message, category):
         print(f"{program}: {one_line(message)}", file=sys.stderr)
 
 
-def _parser():
+def make_parser():
     parser = OneLineParser(prog=PROGRAM, description="Attention in Keras: layers, recipes and small trained models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

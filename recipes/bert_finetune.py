@@ -104,15 +104,14 @@ def train_elsewhere(config, settings, out, running, facts):
 
 def finish(config, finetuned, out, facts, test):
     """Scores the classifier, writes it as an entry and shows what it does."""
-    from keras_attention.commands.finetune import as_text
-    from keras_attention.finetuning.report import make_report
+    from keras_attention.finetuning.report import make_report, report_text
     from keras_attention.finetuning.writing import write_classifier
 
     report = make_report(finetuned, test)
     names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
     data = [{"name": ", ".join(names), "terms": "as its owner says" if config.table else "no terms", "link": ""}]
     write_classifier(out, finetuned, report, start=config.start, facts=facts, data=data, test=test)
-    print(as_text(report))
+    print(report_text(report))
     texts = (test or finetuned.validation).texts[:: max(1, len(test or finetuned.validation) // 5)]
     for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():
         print(f"{text:.100}  ->  {label}")

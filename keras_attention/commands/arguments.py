@@ -43,12 +43,17 @@ def _numbers(text):
 
 
 def add_evaluate(commands):
-    help_text = "Measure a model on a source file and its translation: BLEU in both traditions, chrF, BLEU by length."
-    command = add_command(commands, "evaluate", "evaluate", "evaluate", help_text)
-    command.add_argument(
-        "--source", required=True, metavar="FILE", help="UTF-8 text, one sentence a line; .gz, .xz too"
+    help_text = (
+        "Measure a translator on a source file and its translation (BLEU in both traditions, chrF, BLEU by length), "
+        "or a classifier on a table of texts with labels (its scores, precision, recall and F1 of each label)."
     )
-    command.add_argument("--target", required=True, metavar="FILE", help="its translation, line by line")
+    command = add_command(commands, "evaluate", "evaluate", "evaluate", help_text)
+    command.add_argument("--source", metavar="FILE", help="UTF-8 text, one sentence a line; .gz, .xz too")
+    command.add_argument("--target", metavar="FILE", help="its translation, line by line")
+    command.add_argument("--table", metavar="FILE", help="CSV, TSV or JSONL with a header; .gz, .xz too")
+    command.add_argument("--text", metavar="COLUMN", help="of the table: the texts (default: text)")
+    command.add_argument("--label", metavar="COLUMN", help="of the table: the labels (default: label)")
+    command.add_argument("--text-b", metavar="COLUMN", help="of the table: the second texts, for a model of pairs")
     add_search(command)
 
 

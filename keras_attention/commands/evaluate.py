@@ -2,21 +2,64 @@
 
 import json
 
-from keras_attention.commands import translate
+from keras_attention.commands import classify, translate
 from keras_attention.commands.progress import ProgressLine
+from keras_attention.commands.silence import silent_libraries
 from keras_attention.data.parallel_text import read_parallel
+from keras_attention.errors import UserError
 from keras_attention.training import translation_metrics as metrics
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.finding import find_entry
 
 LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
+OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b")
 
 
 def evaluate(arguments):
-    """Translates the source file and compares with the target file."""
+    """A translator compares with the target file, a classifier with the labels of the table."""
     folder = find_entry(arguments.model)
-    sources, references = read_parallel(arguments.source, arguments.target)
     config = read_entry(folder).config
+    if config["architecture"].startswith("Bert"):
+        _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
+        _evaluate_classifier(arguments, folder, config)
+    else:
+        _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
+        _evaluate_translator(arguments, folder, config)
+
+
+def _check_files(arguments, kind, needed, in_vain):
+    """Raises UserError unless the files are those that such a model is measured on."""
+    for name in (*in_vain, *needed):
+        if (getattr(arguments, name) is None) == (name in needed):
+            found = "is missing" if name in needed else "is not for it"
+            flags = " and ".join(f"--{name} FILE" for name in needed)
+            raise UserError(
+                f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {found}. Expected: {flags}"
+                f"{' [--text COLUMN] [--label COLUMN]' * (kind == 'classifier')}"
+            )
+
+
+def _evaluate_classifier(arguments, folder, config):
+    classifier = classify.load(folder)
+    with silent_libraries():
+        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.report import measure, report_text
+
+    columns = arguments.text or "text", arguments.label or "label", arguments.text_b
+    options = {"empty_labels": config["task"]["separator"] is not None}
+    if config["task"]["pair"] != (arguments.text_b is not None):
+        expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
+        raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
+    examples, said = read_examples(arguments.table, *columns, **options)
+    report = measure(classifier, examples)
+    if arguments.json:
+        print(json.dumps({"model": arguments.model, **report.as_json()}, indent=1, ensure_ascii=False))
+    else:
+        print(said, report_text(report), sep="\n")
+
+
+def _evaluate_translator(arguments, folder, config):
+    sources, references = read_parallel(arguments.source, arguments.target)
     progress = ProgressLine()
     answers = translate.load(folder).hypotheses(sources, progress=progress, **translate.search_options(arguments))
     outputs = [best.text for best, *_ in answers]

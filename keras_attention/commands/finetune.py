@@ -9,7 +9,6 @@ from keras_attention.commands.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.training.run_facts import run_facts
-from keras_attention.zoo.card import table_text
 
 
 def finetune(arguments):
@@ -19,7 +18,7 @@ def finetune(arguments):
     with silent_libraries():
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.finetune import finetune_classifier
-        from keras_attention.finetuning.report import make_report
+        from keras_attention.finetuning.report import make_report, report_text
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.writing import write_classifier
         from keras_attention.training.acceleration import description
@@ -65,7 +64,11 @@ def finetune(arguments):
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     shutil.rmtree(unfinished, ignore_errors=True)
-    print(json.dumps(_as_json(entry, report), indent=1, ensure_ascii=False) if arguments.json else as_text(report))
+    print(
+        json.dumps({"folder": str(entry.folder), **report.as_json()}, indent=1, ensure_ascii=False)
+        if arguments.json
+        else report_text(report)
+    )
     say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
 
 
@@ -87,24 +90,6 @@ def settings_of(arguments):
         if value is not None and value <= 0:
             raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")
     return settings
-
-
-def as_text(report):
-    """The report as lines for a terminal."""
-    lines = [f"\nOn {report.where}:"]
-    for name, value in report.scores.items():
-        lines.append(f"  {name:14} {value:7.2f}   TF-IDF + linear: {report.baseline[name]:7.2f}")
-    if report.per_class:
-        lines += ["", table_text(["label", "precision", "recall", "F1", "rows"], report.per_class)]
-    if report.mistakes:
-        columns = ["line", "true", "given", "how wrong", "text"]
-        lines += ["", "Worst mistakes:", table_text(columns, report.mistakes[:10])]
-    return "\n".join(lines)
-
-
-def _as_json(entry, report):
-    confusion = None if report.confusion is None else report.confusion.tolist()
-    return {"folder": str(entry.folder), **report._asdict(), "confusion": confusion}
 
 
 def _silent(_):

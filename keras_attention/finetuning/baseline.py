@@ -1,15 +1,15 @@
 """What counting words reaches on the same rows: the score that a network has to beat."""
 
-from keras_attention.finetuning.measures import Predictions, scores
+from keras_attention.finetuning.measures import Predictions, best_thresholds, scores
 
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 
 
-def bag_of_words_scores(train, test, task):
+def bag_of_words_scores(train, validation, test, task):
     """Trains TF-IDF with logistic regression (ridge regression for numbers) and scores it.
 
     Args:
-        train, test: Examples.
+        train, validation, test: Examples; those of the validation choose the thresholds of a multilabel task.
         task: Task.
 
     Returns:
@@ -26,7 +26,11 @@ def bag_of_words_scores(train, test, task):
     judges = {"regression": Ridge(), "multilabel": OneVsRestClassifier(regression)}
     model = make_pipeline(words, judges.get(task.kind, regression))
     model.fit(_joined(train), train.targets(task))
-    chosen = model.predict(_joined(test))
+    if task.kind == "multilabel":
+        thresholds = best_thresholds(validation.targets(task), model.predict_proba(_joined(validation)))
+        chosen = model.predict_proba(_joined(test)) >= thresholds
+    else:
+        chosen = model.predict(_joined(test))
     return scores(test.targets(task), Predictions(chosen, chosen), task)
 
 

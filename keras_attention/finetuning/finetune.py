@@ -160,7 +160,8 @@ def finish(prepared, result, settings):
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
     if task.kind == "multilabel":
         logits = np.stack([logits for (logits,) in classifier.compiled.run(prepared.validation_rows)])
-        classifier.task["threshold"] = measures.best_threshold(prepared.validation_targets, logits, task)
+        probabilities = measures.predictions(logits, task).values
+        classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
     filled = vars(filled_in(settings, classifier.model, len(prepared.rows)))
     return Finetuned(classifier, task, prepared.train, prepared.validation, result, filled)
 
@@ -202,13 +203,15 @@ def _check_same_columns(examples, *others):
 
 
 def _validator(prepared):
-    """A callable for `train`: the main score on the rows, of a multilabel task at its best threshold."""
+    """A callable for `train`: the main score on the rows, of a multilabel task at its best thresholds."""
     rows, targets, task = prepared.validation_rows, prepared.validation_targets, prepared.task
 
     def validate(_):
         logits = np.stack([logits for (logits,) in prepared.classifier.compiled.run(rows)])
         logits = logits * prepared.spread + prepared.center
-        found = measures.predictions(logits, task, measures.best_threshold(targets, logits, task))
+        found = measures.predictions(logits, task)
+        if task.kind == "multilabel":
+            found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))
         name, value = next(iter(measures.scores(targets, found, task).items()))
         return {"val_score": value, f"val_{name}": value}
 

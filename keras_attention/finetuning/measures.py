@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+CANDIDATES = np.geomspace(0.02, 0.9, 40)  # thresholds of a label
+
 
 class Predictions(NamedTuple):
     """What a classifier says of N rows.
@@ -16,13 +18,13 @@ class Predictions(NamedTuple):
 
 
 def predictions(logits, task, threshold=0.5):
-    """Predictions out of logits (N, K); a label of a multilabel task needs the threshold."""
+    """Predictions out of logits (N, K); a label of a multilabel task needs the threshold, or its own of a list of K."""
     logits = np.asarray(logits, "float64")
     if task.kind == "regression":
         return Predictions(logits[:, 0], logits[:, 0])
     if task.kind == "multilabel":
         values = np.exp(-np.logaddexp(0.0, -logits))
-        return Predictions(values, values >= threshold)
+        return Predictions(values, values >= np.asarray(threshold))
     values = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
     return Predictions(values, values.argmax(axis=1))
 
@@ -74,13 +76,35 @@ def per_class(targets, found, task):
     ]
 
 
-def best_threshold(targets, logits, task):
-    """The threshold of a multilabel task with the best macro-F1, out of 0.05, 0.10, ... 0.60; 0.5 for other tasks."""
-    if task.kind != "multilabel":
-        return 0.5
-    candidates = np.arange(1, 13) / 20
-    found = [scores(targets, predictions(logits, task, threshold), task)["macro-F1"] for threshold in candidates]
-    return float(candidates[int(np.argmax(found))])
+def best_thresholds(targets, probabilities):
+    """The probability from which on to give each label of a multilabel task, so that its F1 is best.
+
+    Few rows with a label say little: of n such rows, the label's own best threshold counts n / (n + 3), the one that is
+    best for all labels the rest (in the mean of their logarithms).
+
+    Args:
+        targets: array (N, K) of 0 and 1.
+        probabilities: array (N, K).
+
+    Returns:
+        List of K floats.
+    """
+    yes = np.asarray(targets) > 0.5  # (N, K)
+    f1 = np.array([_f1(yes, probabilities >= candidate) for candidate in CANDIDATES])  # (C, K)
+    common = CANDIDATES[_middle_of_best(f1.mean(axis=1))]
+    own = CANDIDATES[_middle_of_best(f1)]  # (K,)
+    share = yes.sum(axis=0) / (yes.sum(axis=0) + 3)
+    return [round(float(each), 4) for each in own**share * common ** (1 - share)]
+
+
+def _f1(yes, given):
+    """F1 of each column, 0 where nothing is true or given."""
+    return 2 * (given & yes).sum(axis=0) / np.maximum(given.sum(axis=0) + yes.sum(axis=0), 1)
+
+
+def _middle_of_best(values):
+    """Where along the first axis the largest values stand; of several equal ones the middle of the first and last."""
+    return (values.argmax(axis=0) + len(values) - 1 - values[::-1].argmax(axis=0)) // 2
 
 
 def worst_mistakes(targets, found, task, count=20):

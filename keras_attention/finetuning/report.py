@@ -4,19 +4,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.label_task import Task
 from keras_attention.finetuning import measures
 from keras_attention.finetuning.baseline import bag_of_words_scores
 from keras_attention.zoo.answers import label_text
+from keras_attention.zoo.card import table_text
 
 SHOWN = 120  # characters of a text in a table
-MISTAKES = 20
+MISTAKES, MISTAKES_SHOWN = 20, 10
 
 
 class Report(NamedTuple):
     """Attributes:
     where: str, the rows it was measured on.
-    scores, baseline: dict from a score's name to its value, see `measures.scores`; of the classifier, and of TF-IDF
-        with logistic regression trained on the same rows.
+    scores: dict from a score's name to its value, see `measures.scores`.
+    baseline: dict likewise, of TF-IDF with logistic regression trained on the same rows; None where it was not trained.
     per_class: list of [label, precision, recall, F1, rows].
     confusion: int array (K, K), rows are true labels; None for other tasks than binary and multiclass.
     mistakes: list of [line or number of the row, true label, given label, how wrong, text].
@@ -24,14 +26,18 @@ class Report(NamedTuple):
 
     where: str
     scores: dict
-    baseline: dict
+    baseline: dict | None
     per_class: list
     confusion: np.ndarray | None
     mistakes: list
 
+    def as_json(self):
+        """A dict of JSON types."""
+        return {**self._asdict(), "confusion": None if self.confusion is None else self.confusion.tolist()}
+
 
 def make_report(finetuned, test=None):
-    """Measures a classifier.
+    """Measures a classifier that was just trained, and a bag of words beside it.
 
     Args:
         finetuned: Finetuned.
@@ -43,8 +49,30 @@ def make_report(finetuned, test=None):
     Raises:
         UserError: if a label of `test` is unknown.
     """
-    classifier, task = finetuned.classifier, finetuned.task
     examples = finetuned.validation if test is None else test
+    report = measure(finetuned.classifier, examples, "validation" if test is None else "test")
+    return report._replace(
+        baseline=bag_of_words_scores(finetuned.train, finetuned.validation, examples, finetuned.task)
+    )
+
+
+def measure(classifier, examples, name="test"):
+    """Measures a classifier; `baseline` stays None.
+
+    Args:
+        classifier: Classifier.
+        examples: Examples.
+        name: str, what the examples are.
+
+    Returns:
+        Report.
+
+    Raises:
+        UserError: if a label is unknown to the classifier.
+    """
+    settings = classifier.task
+    names, separator = tuple(settings["label_names"]), settings["separator"]
+    task = Task(settings["kind"], names, separator, "as config.json says")
     targets = examples.targets(task)
     rows = classifier.rows(examples.texts, examples.texts_b)
     logits = np.stack([logits for (logits,) in classifier.compiled.run(rows)])
@@ -55,9 +83,9 @@ def make_report(finetuned, test=None):
         confusion = np.zeros((labels, labels), int)
         np.add.at(confusion, (targets, found.chosen), 1)
     return Report(
-        f"{'validation' if test is None else 'test'}, {len(examples):,} rows",
+        f"{name}, {len(examples):,} rows",
         measures.scores(targets, found, task),
-        bag_of_words_scores(finetuned.train, examples, task),
+        None,
         measures.per_class(targets, found, task),
         confusion,
         [
@@ -65,6 +93,20 @@ def make_report(finetuned, test=None):
             for row, distance in measures.worst_mistakes(targets, found, task, MISTAKES)
         ],
     )
+
+
+def report_text(report):
+    """The report as lines for a terminal."""
+    lines = [f"\nOn {report.where}:"]
+    for name, value in report.scores.items():
+        beside = f"   TF-IDF + linear: {report.baseline[name]:7.2f}" if report.baseline else ""
+        lines.append(f"  {name:14} {value:7.2f}{beside}")
+    if report.per_class:
+        lines += ["", table_text(["label", "precision", "recall", "F1", "rows"], report.per_class)]
+    if report.mistakes:
+        columns = ["line", "true", "given", "how wrong", "text"]
+        lines += ["", "Worst mistakes:", table_text(columns, report.mistakes[:MISTAKES_SHOWN])]
+    return "\n".join(lines)
 
 
 def _mistake(classifier, examples, row, logits, distance):

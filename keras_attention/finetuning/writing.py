@@ -3,12 +3,13 @@
 import tempfile
 from pathlib import Path
 
+from keras_attention.finetuning.report import MISTAKES_SHOWN
 from keras_attention.visualize.confusion_matrix import confusion_matrix_plot
 from keras_attention.zoo.answers import answers_to
 from keras_attention.zoo.archive import write_entry
 
 EXAMPLES = 20
-CARD_MISTAKES = 10
+BESIDE_WORDS = "Beside a bag of words"
 
 
 def write_classifier(folder, finetuned, report, *, start, facts, data, language="en", test=None):
@@ -28,11 +29,6 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         Entry.
     """
     classifier, task = finetuned.classifier, finetuned.task
-    examples = (finetuned.validation if test is None else test).first(EXAMPLES)
-    outputs = answers_to(classifier, examples.texts, examples.texts_b)
-    stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
-    for example, second in zip(stored, examples.texts_b or (), strict=False):
-        example["source_b"] = second
     began = "random weights" if start == "none" else f"`{start}`"
     metrics = {
         "description": f"Decides a {task.kind} task on texts of up to {classifier.max_tokens} tokens. Fine-tuned from "
@@ -41,22 +37,45 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         **facts,
         "minutes": finetuned.result.seconds / 60,
         "seeds": [finetuned.settings["seed"]],
-        "parameters": classifier.model.count_params(),
-        "scores": _scores(report),
         "limits": [
             "Knows no other labels than these, and gives one to any text, also to one of another kind or language.",
             *(["Measured on the rows that chose the epoch, so the scores are a little too good."] * (test is None)),
         ],
-        "examples": stored,
-        "tables": _tables(report),
         "training": {**finetuned.settings, "start": start, "history": finetuned.result.history},
     }
-    about = {"language": language, "max_tokens": classifier.max_tokens, "task": classifier.task}
+    examples = finetuned.validation if test is None else test
+    return write_measured(folder, classifier, report, examples, metrics, language=language)
+
+
+def write_measured(folder, classifier, report, examples, metrics, *, language="en", tables=(), weights_dtype="float32"):
+    """Writes the entry of a classifier with what was measured, in place of one that stands there.
+
+    Args:
+        folder: str or Path.
+        classifier: Classifier.
+        report: Report.
+        examples: Examples; the first ones are stored with their answers, to be verified.
+        metrics: dict, what else metrics.json says: description, data, limits, training and where it ran.
+        language: str.
+        tables: list of dict, further tables of the card.
+        weights_dtype: "float32" or "float16".
+
+    Returns:
+        Entry.
+    """
+    task, examples = classifier.task, examples.first(EXAMPLES)
+    outputs = answers_to(classifier, examples.texts, examples.texts_b)
+    stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
+    for example, second in zip(stored, examples.texts_b or (), strict=False):
+        example["source_b"] = second
+    measured = {"parameters": classifier.model.count_params(), "scores": _scores(report), "examples": stored}
+    metrics = {**metrics, **measured, "tables": [*_tables(report), *tables]}
+    about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
     with tempfile.TemporaryDirectory() as temporary:
         pictures = []
         if report.confusion is not None:
             pictures = [Path(temporary) / "confusion.png"]
-            confusion_matrix_plot(report.confusion, list(task.label_names), pictures[0])
+            confusion_matrix_plot(report.confusion, list(task["label_names"]), pictures[0])
             metrics["pictures"] = [{"file": "confusion.png", "caption": "True labels (rows) and given ones"}]
         return write_entry(
             folder,
@@ -64,6 +83,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
             {"text": classifier.tokenizer},
             about=about,
             metrics=metrics,
+            weights_dtype=weights_dtype,
             extra_files=pictures,
             overwrite=True,
         )
@@ -82,11 +102,11 @@ def _scores(report):
 def _tables(report):
     names = list(report.scores)
     beside = [["this model", *report.scores.values()], ["TF-IDF + linear", *(report.baseline[name] for name in names)]]
-    tables = [{"title": "Beside a bag of words", "columns": ["", *names], "rows": beside}]
+    tables = [{"title": BESIDE_WORDS, "columns": ["", *names], "rows": beside}]
     if report.per_class:
         columns = ["label", "precision", "recall", "F1", "rows"]
         tables.append({"title": "By label", "columns": columns, "rows": report.per_class})
     if report.mistakes:
         columns = ["line", "true", "given", "how wrong", "text"]
-        tables.append({"title": "Worst mistakes", "columns": columns, "rows": report.mistakes[:CARD_MISTAKES]})
+        tables.append({"title": "Worst mistakes", "columns": columns, "rows": report.mistakes[:MISTAKES_SHOWN]})
     return tables

@@ -54,7 +54,7 @@ class Classifier:
         Args:
             texts: str or list of str.
             texts_b: second texts, likewise, for a model of pairs; else None.
-            threshold: float in [0, 1] or None. The probability that a label needs; default: the model's own for a
+            threshold: float in [0, 1] or None. The probability that a label needs; default: those of the model for a
                 multilabel task, none for the others.
             return_scores: bool.
             progress: callable (texts done, texts in all) or None.
@@ -103,8 +103,8 @@ class Classifier:
         order = np.argsort(-values, kind="stable")
         probabilities = {self.task["label_names"][i]: float(values[i]) for i in order}
         if kind == "multilabel":
-            needed = self.task["threshold"] if threshold is None else threshold
-            label = [name for name, value in probabilities.items() if value >= needed]
+            given = values >= np.asarray(self.task["threshold"] if threshold is None else threshold)
+            label = [self.task["label_names"][i] for i in order if given[i]]
         else:
             best, value = next(iter(probabilities.items()))
             label = best if threshold is None or value >= threshold else None

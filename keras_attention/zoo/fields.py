@@ -15,6 +15,16 @@ def number(low, high):
     return (f"a number from {low} to {high}", lambda value: type(value) in (int, float) and low <= value <= high)
 
 
+def number_or_list(low, high):
+    """A number as in `number`, or a list of such numbers."""
+    what, holds = number(low, high)
+
+    def all_hold(value):
+        return all(map(holds, value)) if isinstance(value, list) else holds(value)
+
+    return (f"{what}, or a list of such", all_hold)
+
+
 def choice(*names):
     """One of the names."""
     return (f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)

@@ -10,6 +10,7 @@ from keras_attention.zoo.fields import (
     choice,
     different_texts,
     number,
+    number_or_list,
     optional,
     text,
     whole,
@@ -40,12 +41,12 @@ DECODING_DEFAULTS = {
     "max_source_length": 128,
 }
 # What a classifier decides: see `data.label_task.Task`. `threshold`: the probability from which on a label of a
-# multilabel task is given. `pair`: it reads two texts.
+# multilabel task is given, one for all labels or one for each. `pair`: it reads two texts.
 # `long_texts`: which part it reads of a text with too many tokens.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(1000, 200),
-    "threshold": number(0, 1),
+    "threshold": number_or_list(0, 1),
     "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
     "pair": TRUTH,
     "long_texts": choice("start", "ends"),
@@ -130,6 +131,11 @@ def _check_bert(config, where):
         raise EntryError(
             f"{where}: a {task['kind']} task has {numbers[0]} label_names and num_labels={numbers[1]}. "
             f"Received: {found[0]} and num_labels={found[1]}"
+        )
+    if isinstance(task["threshold"], list) and len(task["threshold"]) != len(task["label_names"]):
+        raise EntryError(
+            f"{where}, task: threshold must be one number or one for each of the {len(task['label_names'])} labels. "
+            f"Received: {len(task['threshold'])}"
         )
     if (task["kind"] == "multilabel") != (task["separator"] is not None):
         raise EntryError(f"{where}, task: a multilabel task, and no other, has a separator.")

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
+
+from keras_attention.zoo.archive import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = {"width": 12, "heads": 3, "layers": 1, "vocabulary": 29, "batch": 6, "length": 5}
@@ -87,3 +90,23 @@ def test_classifiers_of_few_labels(tmp_path):
     card = (entry.folder / "CARD.md").read_text()
     assert "## joy: accuracy, %, by number of labels" in card
     assert "](low_labels.png)" in card
+
+
+@pytest.mark.thorough
+def test_seeds(tmp_path):
+    entry = write_tiny(tmp_path / "small_bert", tiny_mask_filler().model)
+    rows = [f"{word} {number}\t{mood}" for number in range(12) for word, mood in (("joy", "good"), ("dull", "bad"))]
+    (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    table = (tmp_path / "rows.tsv", "--test", tmp_path / "rows.tsv", "--text", "text", "--label", "label")
+    arguments = (tmp_path / "out", *table, "--from", entry.folder, "--max-tokens", 16, "--epochs", 1, "--seeds", 1, 3)
+    lines = lines_of("seeds.py", *arguments)
+    table = [line.split(" | ") for line in lines if line.startswith(("| seed", "| mean", "| standard", "| averaged"))]
+    names, accuracies = [row[0] for row in table], [float(row[1]) for row in table]
+    assert names == ["| seed 1", "| seed 3", "| mean", "| standard deviation", "| averaged weights, in float16"]
+    assert accuracies[2] == pytest.approx((accuracies[0] + accuracies[1]) / 2, abs=0.01)
+    average, first, second = (load_entry(tmp_path / "out" / name) for name in ("average", "seed_1", "seed_3"))
+    assert average.entry.config["weights_dtype"] == "float16"
+    assert average.entry.metrics["seeds"] == [1, 3]
+    for weight, a, b in zip(*(one.model.get_weights() for one in (average, first, second)), strict=True):
+        np.testing.assert_allclose(weight, (a + b) / 2, rtol=1e-3, atol=1e-6)
+    assert "## By seed" in (tmp_path / "out" / "average" / "CARD.md").read_text()

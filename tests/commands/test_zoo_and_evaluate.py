@@ -4,6 +4,7 @@ import json
 import os
 
 from commands.running import translator
+from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
 
 from keras_attention.zoo.translator import Translator
@@ -28,6 +29,37 @@ def test_evaluate(run, tmp_path):
     (tmp_path / "answers").write_text("\n".join(answers) + "\n")
     report = json.loads(run("evaluate", "--model", "tiny", "--json", *perfect)[1])
     assert report["exact_match"] == report["chrf"]["score"] == 100.0
+
+
+def test_evaluate_a_classifier(run, complains, tmp_path):
+    classifier = tiny_classifier("multiclass")
+    judge = write_tiny(tmp_path / "judge", classifier.model, task=classifier.task).folder
+    said = classifier.classify(TEXTS)
+    labels = [*said[:3], next(name for name in LABELS["multiclass"] if name != said[3])]
+    rows = [f"{label}\t{text}" for label, text in zip(labels, TEXTS, strict=True)]
+    (tmp_path / "table.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n")
+    given = ("evaluate", "--model", judge, "--table", tmp_path / "table.tsv")
+    code, out, err = run(*given)
+    assert (code, err) == (0, "")
+    assert "read 4, used 4, skipped 0" in out
+    assert "accuracy         75.00\n" in out
+    assert f"| 5 | {labels[3]} | {said[3]} |" in out
+    report = json.loads(run(*given, "--json")[1])
+    assert report["scores"]["accuracy"] == 75
+    assert sum(map(sum, report["confusion"])) == 4
+    assert "Expected: --table FILE" in complains(
+        "evaluate", "--model", judge, "--source", tmp_path, "--target", tmp_path
+    )
+    assert "single texts" in complains(*given, "--text-b", "label")
+    assert "no column 'mood'" in complains(*given, "--label", "mood")
+    (tmp_path / "table.tsv").write_text("label\ttext\nz\ta\n")
+    assert "'z'" in complains(*given)
+
+
+def test_evaluate_wants_the_files_of_a_translator(complains, tmp_path):
+    assert "--target is missing" in complains("evaluate", "--model", "tiny", "--source", tmp_path / "source")
+    files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert "--table is not for it" in complains("evaluate", "--model", "tiny", *files, "--table", tmp_path / "t.tsv")
 
 
 def test_zoo_list_and_show(run, zoo):

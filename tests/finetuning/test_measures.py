@@ -45,12 +45,29 @@ def test_several_labels_and_their_threshold():
     scores = measures.scores(targets, measures.predictions(logits, SEVERAL), SEVERAL)
     assert scores["macro-F1"] == pytest.approx(100 * 2 * 1 / 3)  # either label: 1 of 2 found, none wrong
     assert scores["exact match"] == pytest.approx(100 * 2 / 4)
-    threshold = measures.best_threshold(targets, logits, SEVERAL)
-    assert 0.12 < threshold < 0.35
-    assert measures.scores(targets, measures.predictions(logits, SEVERAL, threshold), SEVERAL)["macro-F1"] == 100
     found = measures.predictions(logits, SEVERAL)
     assert [row for row, _ in measures.worst_mistakes(targets, found, SEVERAL)] == [1, 0]
-    assert measures.best_threshold(TARGETS, LOGITS, CLASSES) == 0.5
+
+
+def test_each_label_has_a_threshold_of_its_own():
+    names = Task("multilabel", ("often", "seldom", "never"), ",", "")
+    generator = np.random.default_rng(7)
+    targets = (generator.random((400, 3)) < [0.5, 0.02, 0.0]).astype("float32")
+    middle = np.array([0.0, -3.0, 0.0])  # the logit between yes and no
+    logits = middle + np.where(targets, 1.0, -1.0) * generator.uniform(0.5, 3, (400, 3))
+    probabilities = measures.predictions(logits, names).values
+    found = measures.best_thresholds(targets, probabilities)
+    often, seldom, never = found
+    assert 0.38 < often < 0.63
+    assert 0.03 < seldom < often
+    alike = [measures.scores(targets, measures.predictions(logits, names, each), names) for each in measures.CANDIDATES]
+    best = max(score["macro-F1"] for score in alike)
+    for_all = [each for each, score in zip(measures.CANDIDATES, alike, strict=True) if score["macro-F1"] == best]
+    assert min(for_all) - 1e-4 <= never <= max(for_all) + 1e-4  # the threshold that is best for all labels together
+    chosen = measures.predictions(logits, names, found).chosen
+    np.testing.assert_array_equal(chosen, probabilities >= np.array(found))
+    assert measures.per_class(targets, measures.predictions(logits, names, found), names)[0][3] == 100
+    assert len(measures.best_thresholds(targets[:1], probabilities[:1])) == 3
 
 
 def test_numbers():
@@ -75,5 +92,5 @@ def test_numbers():
 def test_a_bag_of_words_learns_what_words_say(labels, separator, texts_b):
     examples = Examples(["it goes up", "it goes down"] * 10, labels, texts_b)
     task = find_task(labels, separator=separator)
-    name, value = next(iter(bag_of_words_scores(examples, examples, task).items()))
+    name, value = next(iter(bag_of_words_scores(examples, examples, examples, task).items()))
     assert value > 95, name

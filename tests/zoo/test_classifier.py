@@ -43,6 +43,18 @@ def test_every_label_that_reaches_the_threshold():
             assert classifier.classify(text, threshold=threshold) == expected
 
 
+def test_each_label_may_have_a_threshold_of_its_own(tmp_path):
+    settings = task("multilabel") | {"threshold": [0.9, 0.1, 0.5]}
+    classifier = keras_attention.load(
+        write_tiny(tmp_path / "own", tiny_classifier("multilabel").model, task=settings).folder
+    )
+    for text in TEXTS:
+        p = 1 / (1 + np.exp(-logits_by_hand(classifier, text)))
+        reached = {name for name, value, needed in zip("xyz", p, [0.9, 0.1, 0.5], strict=True) if value >= needed}
+        assert set(classifier.classify(text)) == reached
+        assert set(classifier.classify(text, threshold=0.3)) == {n for n, v in zip("xyz", p, strict=True) if v >= 0.3}
+
+
 def test_a_number():
     classifier = tiny_classifier("regression")
     expected = [logits_by_hand(classifier, text)[0] for text in TEXTS]
@@ -137,6 +149,8 @@ def test_an_entry_answers_the_same(tmp_path, kind):
         ({"label_names": ["a", "\x1b"]}, "different names"),
         ({"separator": ","}, "multilabel task, and no other"),
         ({"threshold": 2}, "threshold=2"),
+        ({"threshold": [0.5, 2]}, "threshold=.0.5, 2"),
+        ({"threshold": [0.5]}, "one for each of the 2 labels. Received: 1"),
         ({"pair": "no"}, "pair"),
         ({"long_texts": "middle"}, "long_texts"),
         ({"kind": "Lambda"}, "kind must be one of"),
