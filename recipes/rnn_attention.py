@@ -54,8 +54,8 @@ from keras_attention.zoo.starting import load_start, start_settings
 class Config(RunSettings, AccelerationSettings):
     # Beside these: strategy, resume ... (training.run_settings), mixed_precision ... (training.acceleration_settings)
     # Data
-    data: str = setting("dates", "dates, multi30k, files, or the path of a table with two columns")
-    data_dir: str = setting("", "folder of multi30k; empty: download it once")
+    data: str = setting("dates", "dates, multi30k, tatoeba, files, or the path of a table with two columns")
+    data_dir: str = setting("", "folder of multi30k or tatoeba; empty: download multi30k once")
     source: str = setting("en", "language code of the source, or its file with --data files")
     target: str = setting("de", "language code of the target, or its file with --data files")
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")

@@ -49,7 +49,9 @@ def test_python_blocks_run_one_after_the_other(tmp_path, capsys):
     exec(compile(PYTHON, "README.md", "exec"), {})
     out = capsys.readouterr().out
     # A text that is no date is unsure; what a gap is filled with; the shapes told in comments.
-    assert out.endswith("True\nI really enjoyed this movie.\n(2, 256)\n(2, 5, 11) (2, 5, 3)\n")
+    assert out.endswith(
+        "True\nI really enjoyed this movie.\n(2, 256)\n['positive', 'negative']\n(2, 5, 11) (2, 5, 3)\n"
+    )
     assert (tmp_path / "date.png").read_bytes().startswith(b"\x89PNG")
 
 

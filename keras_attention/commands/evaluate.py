@@ -76,6 +76,9 @@ def _evaluate_translator(arguments, folder, config):
             if row.sentences
         ],
     }
+    if len(set(sources)) < len(sources):
+        grouped = metrics.by_source(outputs, references, sources)
+        report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
     print(json.dumps(report, indent=1, ensure_ascii=False) if arguments.json else _as_text(report))
 
 
@@ -85,9 +88,14 @@ def _as_text(report):
         "bleu_tradition_a": "BLEU A (lower-cased, Moses tokens)",
         "bleu_tradition_b": "BLEU B (cased, detokenised)",
         "chrf": "chrF2",
+        "bleu_all_references": "BLEU B, all targets of a source",
     }
     lines = [f"{report['sentences']} sentences, {report['exact_match']:.2f} % exactly as in the target file"]
-    lines += [f"{name:35} {report[key]['score']:6.2f}  {report[key]['signature']}" for key, name in names.items()]
+    lines += [
+        f"{name:35} {report[key]['score']:6.2f}  {report[key]['signature']}"
+        for key, name in names.items()
+        if key in report
+    ]
     lines += ["", "source words  sentences  BLEU B"]
     for row in report["bleu_by_source_length"]:
         words = f"{row['at_least']}+" if row["less_than"] is None else f"{row['at_least']}-{row['less_than'] - 1}"

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_attention.data.dates import date_splits
 from keras_attention.data.download import named_dataset
-from keras_attention.data.parallel_text import read_parallel, read_tsv
+from keras_attention.data.parallel_text import read_lines, read_parallel, read_tsv
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
@@ -16,6 +16,11 @@ MULTI30K_ORIGIN = {
     "name": "Multi30k (Elliott et al. 2016), train, task 1",
     "terms": "research and education, non-commercial, as stated for the images; no terms are stated for the text.",
     "link": "https://github.com/multi30k/dataset",
+}
+TATOEBA_ORIGIN = {
+    "name": "sentence pairs of Tatoeba, as manythings.org/anki selected them",
+    "terms": "CC BY 2.0",
+    "link": "https://tatoeba.org",
 }
 DATES_ORIGIN = {
     "name": "dates made from Unicode CLDR locale data through Babel",
@@ -37,7 +42,7 @@ class TranslationData(NamedTuple):
     """Sentence pairs, each split a pair of equally long lists of str (sources, targets).
 
     `origin` says where they come from, in the words of a model card: name, terms, link; `limits` is a list of str, what
-    a model trained on them will not do.
+    a model trained on them will not do. `several_references`: sources come again with other targets.
     """
 
     name: str
@@ -48,6 +53,7 @@ class TranslationData(NamedTuple):
     test: tuple
     origin: dict
     limits: list = SENTENCE_LIMITS
+    several_references: bool = False
 
     def shortened(self, count):
         """The first `count` pairs of each split, for a trial run."""
@@ -67,9 +73,10 @@ def load_translation_data(
     """Loads what the recipes train on.
 
     Args:
-        data: "dates" (generated), "multi30k", "files" (`source` and `target` name one file each), or the path of a
-            table whose first two columns are separated by a TAB. Files may end with .gz or .xz.
-        data_dir: str, folder of a named set; "" downloads it once and keeps it.
+        data: "dates" (generated), "multi30k", "tatoeba", "files" (`source` and `target` name one file each), or the
+            path of a table whose first two columns are separated by a TAB. Files may end with .gz or .xz.
+        data_dir: str, folder of a named set; "" downloads multi30k once and keeps it. That of tatoeba has train.tsv.gz,
+            dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
         source, target: language codes of a named set, or paths for "files".
         validation_share: float in (0, 0.5], share of the pairs of files that is held out, half of it as test set.
         train_size: int > 0, number of generated dates.
@@ -90,13 +97,17 @@ def load_translation_data(
         return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
     if data == "multi30k":
         return _multi30k(data_dir, source, target)
+    if data == "tatoeba":
+        return _tatoeba(data_dir, source, target)
     if data == "files":
         pairs, languages = read_parallel(source, target), (_suffix(source, "source"), _suffix(target, "target"))
         name = _suffix(source, "files", part=0)
     elif Path(data).suffix:
         pairs, languages, name = read_tsv(data), (source, target), Path(data).name.split(".")[0]
     else:
-        raise UserError(f"There is no data set {data!r}. Expected: dates, multi30k, files, or the path of a TSV file.")
+        raise UserError(
+            f"There is no data set {data!r}. Expected: dates, multi30k, tatoeba, files, or the path of a TSV file."
+        )
     splits = _hold_out(pairs, validation_share, seed)
     return TranslationData(name, *languages, *splits, {"name": name, "terms": "not stated.", "link": "file"})
 
@@ -128,6 +139,22 @@ def _multi30k(data_dir, source, target):
         for split in ("train", "val", "test_2016_flickr")
     )
     return TranslationData("multi30k", source, target, *splits, MULTI30K_ORIGIN)
+
+
+def _tatoeba(data_dir, source, target):
+    if not data_dir:
+        raise UserError("Tatoeba needs --data_dir: a folder with train.tsv.gz, dev.tsv.gz and test.tsv.gz.")
+    splits = (_columns(Path(data_dir) / f"{split}.tsv.gz", source, target) for split in ("train", "dev", "test"))
+    return TranslationData("tatoeba", source, target, *splits, TATOEBA_ORIGIN, several_references=True)
+
+
+def _columns(path, source, target):
+    """The pairs of a table whose first line names the languages of its columns."""
+    languages = read_lines(path)[0].split("\t")
+    for language in (source, target):
+        if language not in languages:
+            raise UserError(f"{path} has no column {language!r}. Expected one of: {', '.join(languages)}.")
+    return read_tsv(path, languages.index(source), languages.index(target), header=True)
 
 
 def _hold_out(pairs, share, seed):

@@ -81,6 +81,22 @@ def exact_match(hypotheses, references):
     return Score(100.0 * equal / len(references), "exact match")
 
 
+def by_source(hypotheses, references, sources):
+    """Makes one sentence of those with the same source, with all their references.
+
+    Args:
+        hypotheses, references, sources: lists of str of equal length; equal sources have equal hypotheses.
+
+    Returns:
+        The hypotheses, one for each different source, and their references, a list of lists of str.
+    """
+    first, grouped = {}, {}
+    for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
+        first.setdefault(source, hypothesis)
+        grouped.setdefault(source, []).append(reference)
+    return list(first.values()), list(grouped.values())
+
+
 def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
     """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
 

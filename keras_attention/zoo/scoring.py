@@ -5,7 +5,7 @@ import numpy as np
 from keras_attention.training import translation_metrics as metrics
 
 
-def scores_on(translator, sources, references, target_language, set_name):
+def scores_on(translator, sources, references, target_language, set_name, several_references=False):
     """Translates with the model's own settings and scores the result.
 
     Args:
@@ -13,6 +13,7 @@ def scores_on(translator, sources, references, target_language, set_name):
         sources, references: lists of str of equal length.
         target_language: str, a language code; "iso" for dates, which are compared whole.
         set_name: str, what the card calls these sentences.
+        several_references: bool. Also BLEU B with all references of a source that stands there several times.
 
     Returns:
         List of {"set", "metric", "value", "signature"}, as in `metrics.json`.
@@ -26,6 +27,8 @@ def scores_on(translator, sources, references, target_language, set_name):
             "BLEU B": metrics.bleu_tradition_b(outputs, references),
             "chrF2": metrics.chrf(outputs, references),
         }
+        if several_references:
+            found["BLEU B, all references"] = metrics.bleu_tradition_b(*metrics.by_source(outputs, references, sources))
     where = f"{set_name}, {len(sources):,} pairs"
     return [
         {"set": where, "metric": name, "value": score.score, "signature": score.signature}

@@ -62,6 +62,18 @@ def test_multi30k_is_read_from_a_folder(tmp_path):
     assert "non-commercial" in data.origin["terms"]
 
 
+def test_tatoeba_is_read_from_a_folder(tmp_path):
+    for split in ("train", "dev", "test"):
+        with gzip.open(tmp_path / f"{split}.tsv.gz", "wt", encoding="utf-8") as file:
+            file.write(f'en\tde\n"{split}", he said\t"{split}", sagte er\n{split}\t{split}er\n')
+    data = load_translation_data("tatoeba", data_dir=str(tmp_path), source="de", target="en")
+    assert data.train == (['"train", sagte er', "trainer"], ['"train", he said', "train"])
+    assert (data.validation[1][1], data.test[1][1]) == ("dev", "test")
+    assert (data.name, data.target_language, data.several_references) == ("tatoeba", "en", True)
+    with pytest.raises(UserError, match=r"no column 'fr'. Expected one of: en, de"):
+        load_translation_data("tatoeba", data_dir=str(tmp_path), source="en", target="fr")
+
+
 def test_dates_are_made(tmp_path):
     data = load_translation_data("dates", train_size=211, seed=7)
     assert (len(data.train[0]), len(data.test[0])) == (211, 10_000)
@@ -75,6 +87,7 @@ def test_dates_are_made(tmp_path):
     [
         ({"data": "wmt99"}, "'wmt99'"),
         ({"data": "multi30k", "source": "ja"}, "'ja'"),
+        ({"data": "tatoeba"}, "needs --data_dir"),
         ({"data": "no/such.tsv"}, "no/such.tsv"),
         ({"data": "files", "source": "no.en", "target": "no.de"}, "no.en"),
     ],

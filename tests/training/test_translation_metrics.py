@@ -7,6 +7,7 @@ from keras_attention.training.translation_metrics import (
     bleu_by_source_length,
     bleu_tradition_a,
     bleu_tradition_b,
+    by_source,
     chrf,
 )
 
@@ -50,6 +51,12 @@ def test_a_sentence_may_have_several_references():
     score = bleu_tradition_b(HYPOTHESES, [[REFERENCES[0], HYPOTHESES[0]], [HYPOTHESES[1]]])
     assert score.score == pytest.approx(100.0)
     assert "nrefs:var" in score.signature
+
+
+def test_the_targets_of_a_source_become_its_references():
+    outputs, references = by_source(["A", "B", "A"], ["Hilfe!", "Warum?", "Zu Hilf!"], ["Help!", "Why?", "Help!"])
+    assert outputs == ["A", "B"]
+    assert references == [["Hilfe!", "Zu Hilf!"], ["Warum?"]]
 
 
 def test_chrf_of_equal_texts_is_100():
