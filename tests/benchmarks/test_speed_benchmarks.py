@@ -110,3 +110,19 @@ def test_seeds(tmp_path):
     for weight, a, b in zip(*(one.model.get_weights() for one in (average, first, second)), strict=True):
         np.testing.assert_allclose(weight, (a + b) / 2, rtol=1e-3, atol=1e-6)
     assert "## By seed" in (tmp_path / "out" / "average" / "CARD.md").read_text()
+
+
+@pytest.mark.thorough
+def test_labels_of_a_linear_teacher(tmp_path):
+    pairs = [
+        (f"such a {word} film number {n}", mood)
+        for n in range(20)
+        for word, mood in (("fine", "good"), ("dull", "bad"))
+    ]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *map("\t".join, pairs)]))
+    (tmp_path / "test.tsv").write_text("text\tlabel\na dull test\tbad\n")
+    (tmp_path / "texts").write_text(f"a fine film\na dull test\na dull film\n{pairs[0][0]}\nnothing known\n")
+    tables = (tmp_path / "train.tsv", tmp_path / "texts", "--without", tmp_path / "test.tsv")
+    (line,) = lines_of("label_by_words.py", *tables, "--out", tmp_path / "out.tsv")
+    assert line.endswith("2 of 3 texts labelled")
+    assert (tmp_path / "out.tsv").read_text() == "text\tlabel\na fine film\tgood\na dull film\tbad\n"
