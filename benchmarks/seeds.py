@@ -84,7 +84,6 @@ def main():
 
     options = {"empty_labels": asked.separator is not None, "skip_bad_rows": asked.skip_bad_rows}
     test, _ = read_examples(asked.test, asked.text, asked.label, asked.text_b, delimiter=asked.delimiter, **options)
-    reports = {seed: measure(load_pipeline(folder), test) for seed, folder in folders.items()}
     loaded = [load_entry(folder) for folder in folders.values()]
     classifier = averaged(loaded)
     first, told = loaded[0].entry, [one.entry.metrics for one in loaded]
@@ -92,7 +91,9 @@ def main():
     report = measure(classifier, test)._replace(
         baseline=dict(zip(words["columns"][1:], words["rows"][1][1:], strict=True))
     )
-    tables = [seeds_table(reports, report)] if len(reports) > 1 else []
+    tables = []
+    if len(folders) > 1:
+        tables = [seeds_table({seed: measure(load_pipeline(folder), test) for seed, folder in folders.items()}, report)]
     minutes = sum(metrics["minutes"] for metrics in told)
     metrics = {**first.metrics, **facts, "seeds": arguments.seeds, "minutes": minutes}
     given = {"language": first.config["language"], "tables": tables, "weights_dtype": "float16"}
