@@ -36,7 +36,7 @@ def zoo_table(entries):
 
 
 def recipe_table(entries):
-    """The command of each model and its scores, one line a score; then the pictures of the cards."""
+    """The command of each model and its scores, one line a score; then the pictures of the cards but classifiers'."""
     commands, rows, pictures = [], [], []
     for entry in entries:
         metrics = entry.metrics
@@ -47,7 +47,8 @@ def recipe_table(entries):
         )
         for score in metrics["scores"]:
             rows.append([_link(entry), score["set"], score["metric"], score["value"], f"`{score['signature']}`"])
-        for picture in metrics.get("pictures", ()):
+        of_classifier = entry.config["architecture"] == "BertClassifier"  # its mistakes are for its own card
+        for picture in () if of_classifier else metrics.get("pictures", ()):
             pictures.append(f"![{picture['caption']}](saved_models/{entry.name}/{picture['file']})")
     return "\n\n".join(
         ["\n".join(commands), table_text(["model", "set", "metric", "score", "signature"], rows), *pictures]

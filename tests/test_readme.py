@@ -115,6 +115,8 @@ def test_shipped_models_are_named():
         ("rnn_attention_multi30k_en_de", ""),
         ("rnn_attention_dates", ""),
         ("bert_mini_en", ""),
+        ("bert_mini_sst2", ""),
+        ("", "bert_mini_goemotions"),
         ("", "rnn_attention_multi30k_en_de"),
         ("", "rnn_attention_dates"),
         ("", "my_model"),
