@@ -25,6 +25,7 @@ import numpy as np
 from keras_attention.cli import guarded, make_parser
 from keras_attention.commands.silence import silent_libraries
 from keras_attention.errors import UserError
+from keras_attention.training.averaging import LastWeights, assign_weights
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.card import table_text
 
@@ -43,10 +44,10 @@ def averaged(loaded):
     """A Classifier whose weights are the mean of those of the LoadedEntry, as float16 will keep them."""
     from keras_attention.zoo.classifier import Classifier
 
-    first = loaded[0]
-    weights = zip(*(one.model.get_weights() for one in loaded), strict=True)
-    means = [np.mean(arrays, axis=0, dtype="float64") for arrays in weights]
-    first.model.set_weights([mean.astype("float16").astype("float32") for mean in means])
+    first, seeds = loaded[0], LastWeights(len(loaded))
+    for one in loaded:
+        seeds.add(one.model)
+    assign_weights(first.model, [mean.astype("float16") for mean in seeds.average()])
     thresholds = np.mean([one.entry.config["task"]["threshold"] for one in loaded], axis=0).tolist()
     task = first.entry.config["task"] | {"threshold": thresholds}
     return Classifier(first.model, first.tokenizers["text"], first.entry.config["max_tokens"], task)
