@@ -70,7 +70,7 @@ def server(models, *flags):
     """Starts `keras-attention serve` on its core; gives (process, URL) once every shape is compiled."""
     command = [sys.executable, "-m", "keras_attention", "serve", "--port", "0", "--json", *map(str, flags)]
     command += [flag for name in models for flag in ("--model", name)]
-    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     os.sched_setaffinity(process.pid, CORES)  # all cores while it compiles, one of them from then on
     try:

@@ -40,7 +40,6 @@ def _check_files(arguments, kind, needed, in_vain):
 
 
 def _evaluate_classifier(arguments, folder, config):
-    classifier = classify.load(folder)
     with silent_libraries():
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import measure, report_text
@@ -51,7 +50,7 @@ def _evaluate_classifier(arguments, folder, config):
         expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
-    report = measure(classifier, examples)
+    report = measure(classify.load(folder), examples)
     if arguments.json:
         print(json.dumps({"model": arguments.model, **report.as_json()}, indent=1, ensure_ascii=False))
     else:

@@ -12,6 +12,8 @@ from keras_attention.zoo.card import table_text
 
 SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10
+CLASS_COLUMNS = ["label", "precision", "recall", "F1", "rows"]
+MISTAKE_COLUMNS = ["line", "true", "given", "how wrong", "text"]
 
 
 class Report(NamedTuple):
@@ -19,9 +21,9 @@ class Report(NamedTuple):
     where: str, the rows it was measured on.
     scores: dict from a score's name to its value, see `measures.scores`.
     baseline: dict likewise, of TF-IDF with logistic regression trained on the same rows; None where it was not trained.
-    per_class: list of [label, precision, recall, F1, rows].
+    per_class: list of rows of CLASS_COLUMNS.
     confusion: int array (K, K), rows are true labels; None for other tasks than binary and multiclass.
-    mistakes: list of [line or number of the row, true label, given label, how wrong, text].
+    mistakes: list of rows of MISTAKE_COLUMNS; a row that has no line has its number.
     """
 
     where: str
@@ -102,10 +104,9 @@ def report_text(report):
         beside = f"   TF-IDF + linear: {report.baseline[name]:7.2f}" if report.baseline else ""
         lines.append(f"  {name:14} {value:7.2f}{beside}")
     if report.per_class:
-        lines += ["", table_text(["label", "precision", "recall", "F1", "rows"], report.per_class)]
+        lines += ["", table_text(CLASS_COLUMNS, report.per_class)]
     if report.mistakes:
-        columns = ["line", "true", "given", "how wrong", "text"]
-        lines += ["", "Worst mistakes:", table_text(columns, report.mistakes[:MISTAKES_SHOWN])]
+        lines += ["", "Worst mistakes:", table_text(MISTAKE_COLUMNS, report.mistakes[:MISTAKES_SHOWN])]
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from keras_attention.finetuning.report import MISTAKES_SHOWN
+from keras_attention.finetuning.report import CLASS_COLUMNS, MISTAKE_COLUMNS, MISTAKES_SHOWN
 from keras_attention.visualize.confusion_matrix import confusion_matrix_plot
 from keras_attention.zoo.answers import answers_to
 from keras_attention.zoo.archive import write_entry
@@ -104,9 +104,8 @@ def _tables(report):
     beside = [["this model", *report.scores.values()], ["TF-IDF + linear", *(report.baseline[name] for name in names)]]
     tables = [{"title": BESIDE_WORDS, "columns": ["", *names], "rows": beside}]
     if report.per_class:
-        columns = ["label", "precision", "recall", "F1", "rows"]
-        tables.append({"title": "By label", "columns": columns, "rows": report.per_class})
+        tables.append({"title": "By label", "columns": CLASS_COLUMNS, "rows": report.per_class})
     if report.mistakes:
-        columns = ["line", "true", "given", "how wrong", "text"]
-        tables.append({"title": "Worst mistakes", "columns": columns, "rows": report.mistakes[:MISTAKES_SHOWN]})
+        shown = report.mistakes[:MISTAKES_SHOWN]
+        tables.append({"title": "Worst mistakes", "columns": MISTAKE_COLUMNS, "rows": shown})
     return tables

@@ -1,5 +1,7 @@
 """The projections of multi-head attention."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -7,14 +9,20 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class HeadProjection(keras.layers.EinsumDense):
-    """`keras.layers.EinsumDense` whose bias goes where it belongs whatever the sizes.
+    """`keras.layers.EinsumDense` as one product of matrices; its bias goes where it belongs whatever the sizes.
 
-    `keras.ops.add` on TensorFlow (Keras 3.15) takes a bias (H, 1) for one of axis 1 of (B, H, H, 1): with heads of
-    width 1 and as many positions as heads the bias went to the positions.
+    The axes that are summed over are the last ones of the input (B, T, ...) and the first ones of the kernel. On
+    TensorFlow, `keras.ops.einsum` (Keras 3.15) multiplies each of the B sequences by itself, so that the gradient of
+    the kernel is made B times and then added up; and `keras.ops.add` takes a bias (H, 1) for one of axis 1 of
+    (B, H, H, 1): with heads of width 1 and as many positions as heads the bias went to the positions.
     """
 
     def call(self, inputs, training=None):
-        outputs = ops.einsum(self.equation, inputs, self.kernel)
+        kernel = ops.convert_to_tensor(self.kernel)
+        inner, outer = kernel.shape[: len(inputs.shape) - 2], kernel.shape[len(inputs.shape) - 2 :]
+        width = math.prod(inner)
+        outputs = ops.matmul(ops.reshape(inputs, (-1, width)), ops.reshape(kernel, (width, -1)))  # (B T, ...)
+        outputs = ops.reshape(outputs, (*ops.shape(inputs)[:2], *outer))
         return outputs if self.bias is None else outputs + ops.convert_to_tensor(self.bias)
 
 

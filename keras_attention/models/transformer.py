@@ -13,6 +13,8 @@ from keras_attention.layers import (
 from keras_attention.layers.dropout import Dropout
 from keras_attention.models.transformer_settings import SETTINGS, check_settings
 
+FEW_ROWS = 16  # up to which a product takes half as long with a table that was transposed before
+
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class Transformer(keras.Model):
@@ -109,16 +111,14 @@ class Transformer(keras.Model):
             layer(TransformerDecoderLayer, intermediate_dim, num_heads, **inside, name=f"decoder_{i}")
             for i in range(num_decoder_layers)
         ]
-        self.encoder_norm = self.decoder_norm = None
+        self.encoder_norm = self.decoder_norm = self.output_projection = None
         if normalize_first:
             self.encoder_norm = layer(keras.layers.LayerNormalization, epsilon=1e-5, name="encoder_norm")
             self.decoder_norm = layer(keras.layers.LayerNormalization, epsilon=1e-5, name="decoder_norm")
         self.dropout_layer = layer(Dropout, dropout, name="dropout_layer")
-        self.output_projection = None
         if tie_embeddings == "none":
-            self.output_projection = layer(
-                keras.layers.Dense, target_vocabulary_size, use_bias=False, name="output_projection"
-            )
+            options = {"use_bias": False, "name": "output_projection"}
+            self.output_projection = layer(keras.layers.Dense, target_vocabulary_size, **options)
 
     def build(self, input_shape=None):
         shape = (None, None, self.hidden_dim)
@@ -128,9 +128,8 @@ class Transformer(keras.Model):
             part.build(shape)
         for part in self.decoder_layers:
             part.build(shape, shape)
-        for part in (self.encoder_norm, self.decoder_norm, self.output_projection):
-            if part is not None:
-                part.build(shape)
+        for part in filter(None, (self.encoder_norm, self.decoder_norm, self.output_projection)):
+            part.build(shape)
         self.built = True
 
     def call(self, inputs, training=None, return_attention_scores=False):
@@ -138,7 +137,7 @@ class Transformer(keras.Model):
         source_mask = padding_mask(source_ids)  # (B, S)
         source, encoder_weights = self._read(source_ids, source_mask, training, return_attention_scores)
         x = self._embedded(self.target_embedding, self.target_position, target_ids, training)  # (B, T, D)
-        decoder_weights, cross_weights = [], []
+        weights = {"encoder": encoder_weights, "decoder": [], "cross": []}
         for layer in self.decoder_layers:
             x = layer(
                 x,
@@ -149,12 +148,11 @@ class Transformer(keras.Model):
             )
             if return_attention_scores:
                 x, own, cross = x
-                decoder_weights.append(own)
-                cross_weights.append(cross)
+                weights["decoder"].append(own)
+                weights["cross"].append(cross)
         logits = self._logits(x)  # (B, T, V)
         if not return_attention_scores:
             return logits
-        weights = {"encoder": encoder_weights, "decoder": decoder_weights, "cross": cross_weights}
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
 
     def encode(self, source_ids, training=None):
@@ -180,10 +178,12 @@ class Transformer(keras.Model):
         where the last step looked: the mean over layers and heads, (B, S).
         """
         batch, length = ops.shape(memory["mask"])
-        room = max_steps * beam_size
-        caches = tuple(layer.self_attention.empty_cache(batch, room) for layer in self.decoder_layers)
-        state = {"shared": caches, "position": ops.zeros((batch,), dtype="int32")}
-        state["ancestors"] = ops.zeros((batch, max_steps), dtype="int32")
+        caches = (layer.self_attention.empty_cache(batch, max_steps * beam_size) for layer in self.decoder_layers)
+        shared = {"caches": tuple(caches)}
+        if self.output_projection is None and isinstance(batch, int) and 1 < batch * beam_size <= FEW_ROWS:
+            shared["output_kernel"] = self._tied_kernel()
+        position, ancestors = ops.zeros((batch,), "int32"), ops.zeros((batch, max_steps), "int32")
+        state = {"shared": shared, "position": position, "ancestors": ancestors}
         return state | ({"attention": ops.zeros((batch, length))} if attention else {})
 
     def step(self, token_ids, state, memory):
@@ -201,10 +201,10 @@ class Transformer(keras.Model):
         ancestors = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
         lineage = None
         if beams > 1:
-            lineage = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
-            lineage = ops.reshape(lineage, (rows, beams, -1))
-        caches, looks = [], []
-        for layer, cache, source in zip(self.decoder_layers, state["shared"], memory["layers"], strict=True):
+            wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+            lineage = ops.reshape(wrote, (rows, beams, -1))
+        shared, caches, looks = state["shared"], [], []
+        for layer, cache, source in zip(self.decoder_layers, shared["caches"], memory["layers"], strict=True):
             x, *look, cache = layer(
                 x,
                 decoder_attention_mask=lineage,
@@ -216,16 +216,16 @@ class Transformer(keras.Model):
             )
             caches.append(cache)
             looks += look[1:]  # (B, H, k, S)
-        new = {"shared": tuple(caches), "position": state["position"] + 1, "ancestors": ancestors}
+        new = {"shared": {**shared, "caches": tuple(caches)}, "position": state["position"] + 1, "ancestors": ancestors}
         if looks:
             look = ops.mean(ops.concatenate(looks, axis=1), axis=1)  # (B, k, S)
             new["attention"] = ops.reshape(look, (-1, ops.shape(look)[-1]))
-        return ops.reshape(self._logits(x), (-1, self.target_vocabulary_size)), new
+        logits = self._logits(x, shared.get("output_kernel"))
+        return ops.reshape(logits, (-1, self.target_vocabulary_size)), new
 
     def _read(self, source_ids, mask, training, return_attention_scores=False):
         """The encoder's output (B, S, D) and the weights of its layers."""
-        x = self._embedded(self.source_embedding, self.source_position, source_ids, training)  # (B, S, D)
-        weights = []
+        x, weights = self._embedded(self.source_embedding, self.source_position, source_ids, training), []
         for layer in self.encoder_layers:
             x = layer(x, padding_mask=mask, return_attention_scores=return_attention_scores, training=training)
             if return_attention_scores:
@@ -234,15 +234,17 @@ class Transformer(keras.Model):
         return x if self.encoder_norm is None else self.encoder_norm(x), weights
 
     def _embedded(self, embedding, position, token_ids, training):
-        x = position(embedding(token_ids) * self.hidden_dim**0.5)  # (B, T, D)
-        return self.dropout_layer(x, training=training)
+        return self.dropout_layer(position(embedding(token_ids) * self.hidden_dim**0.5), training=training)  # (B, T, D)
 
-    def _logits(self, x):
+    def _logits(self, x, kernel=None):
+        """Logits (..., V); `kernel` may be what `_tied_kernel` returned before."""
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         if self.output_projection is not None:
             return ops.cast(self.output_projection(x), "float32")
-        table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
-        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        return ops.cast(ops.matmul(x, self._tied_kernel() if kernel is None else kernel), "float32")
+
+    def _tied_kernel(self):
+        return ops.transpose(ops.cast(self.target_embedding.embeddings, self.compute_dtype))  # (D, V)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -112,11 +112,14 @@ def test_steps_equal_the_whole(form):
         assert_all_close([logits], [expected[:, t]], 1e-5)
 
 
-def test_hypotheses_of_a_source_share_its_memory_and_a_cache():
+@pytest.mark.parametrize("few_rows", [0, 16])
+def test_hypotheses_of_a_source_share_its_memory_and_a_cache(monkeypatch, few_rows):
     """After each step some hypotheses are replaced by others, whose tokens they then continue."""
+    monkeypatch.setattr("keras_attention.models.transformer.FEW_ROWS", few_rows)
     model, source_ids, k = make_model(), make_batch()["source_ids"], 3
     memory, random = model.encode(source_ids), np.random.default_rng(2)
     state = repeat_beams(model.initial_state(memory, T, beam_size=k), k)
+    assert ("output_kernel" in state["shared"]) == (few_rows > 0)
     prefixes = np.zeros((B * k, 0), "int32")
     for t in range(T):
         tokens = random.integers(4, 17, B * k).astype("int32")
