@@ -11,7 +11,8 @@ With a GPU that has JAX and no TensorFlow, give the same flags three times:
     python recipes/bert_pretrain.py ... --encoded prose --weights trained                      # here: scores, entry
 
 Pre-norm, no dropout, rows packed with texts, a vocabulary of the corpus's own: what helped cheap BERTs (Geiping &
-Goldstein 2022); and heads that begin with a look at the neighbours, which spares the plateau of the first updates.
+Goldstein 2022); heads that begin with a look at the neighbours, and vectors of pieces counted from the texts: they
+spare the plateau of the first updates.
 The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
 """
 
@@ -34,6 +35,7 @@ from keras_attention.data.packed_text import PackedRows
 from keras_attention.data.prose import docstrings, read_documents
 from keras_attention.models import BERT_PRESETS, BertMaskedLM
 from keras_attention.models.bert_settings import SETTINGS
+from keras_attention.models.counted_start import MOST_PIECES, start_with_counts
 from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.acceleration import accelerate, description, in_float32
@@ -74,6 +76,7 @@ class Config(RunSettings, AccelerationSettings):
     normalize_first: bool = setting(True, "norm before each part instead of behind it")
     dropout: float = setting(0.0, "share of units dropped")
     neighbour_heads: bool = setting(True, "begin with some heads that look at the neighbours of each token")
+    counts: bool = setting(True, "begin with vectors of pieces that were counted from the texts, up to 16,000 pieces")
     # Training
     start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
     epochs: int = setting(1, "passes over the texts")
@@ -130,12 +133,14 @@ def make_optimizer(config, model, total_steps):
     return optimizer
 
 
-def make_model(config, tokenizer):
+def make_model(config, tokenizer, rows):
     sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
     model.build()
     if config.neighbour_heads:
         start_with_neighbour_heads(model.encoder, config.seed)
+    if config.counts and tokenizer.vocabulary_size <= MOST_PIECES:
+        start_with_counts(model, rows, tokenizer.special_ids, config.seed)
     return model
 
 
@@ -153,7 +158,7 @@ def main(arguments=None):
         return
     masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
     batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed, parts=config.parts)
-    model = start.model if start else make_model(config, tokenizer)
+    model = start.model if start else make_model(config, tokenizer, rows)
     here, validate, epochs = keras.backend.backend() == "tensorflow", None, config.epochs * config.parts
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
     print(f"{len(rows):,} rows, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")

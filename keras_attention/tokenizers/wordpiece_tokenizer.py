@@ -35,6 +35,7 @@ class WordPieceTokenizer:
     Attributes:
         vocabulary: list of str.
         pad_id, unknown_id, start_id, end_id, mask_id: int. START is [CLS] and END is [SEP].
+        special_ids: tuple of all these.
         is_continuation: bool array (vocabulary size,), whether a piece continues a word.
 
     Raises:
@@ -54,6 +55,7 @@ class WordPieceTokenizer:
         self.lowercase = lowercase
         _check(self.vocabulary)
         ids = [self.vocabulary.index(piece) for piece in SPECIALS]
+        self.special_ids = tuple(ids)
         self.pad_id, self.unknown_id, self.start_id, self.end_id, self.mask_id = ids
         self.is_continuation = np.array([piece.startswith(CONTINUATION) for piece in self.vocabulary])
         self._cutter = PieceCutter(self.vocabulary)
