@@ -11,8 +11,7 @@ With a GPU that has JAX and no TensorFlow, give the same flags three times:
     python recipes/bert_pretrain.py ... --encoded prose --weights trained                      # here: scores, entry
 
 Pre-norm, no dropout, rows packed with texts, a vocabulary of the corpus's own: what helped cheap BERTs (Geiping &
-Goldstein 2022); heads that begin with a look at the neighbours, and vectors of pieces counted from the texts: they
-spare the plateau of the first updates.
+Goldstein 2022); heads that begin with a look at the neighbours, and vectors counted from the texts: no plateau.
 The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
 """
 
@@ -40,7 +39,7 @@ from keras_attention.models.neighbour_heads import start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.acceleration import accelerate, description, in_float32
 from keras_attention.training.acceleration_settings import AccelerationSettings
-from keras_attention.training.distribution import chief_goes_on, use_strategy
+from keras_attention.training.distribution import chief_goes_on, use_strategy, workers
 from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
@@ -139,7 +138,8 @@ def make_model(config, tokenizer, rows):
     model.build()
     if config.neighbour_heads:
         start_with_neighbour_heads(model.encoder, config.seed)
-    if config.counts and tokenizer.vocabulary_size <= MOST_PIECES:
+    alone = workers().count == 1  # machines that differ would find other vectors
+    if config.counts and alone and not config.weights and tokenizer.vocabulary_size <= MOST_PIECES:
         start_with_counts(model, rows, tokenizer.special_ids, config.seed)
     return model
 

@@ -174,8 +174,8 @@ class Transformer(keras.Model):
         """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
 
         The hypotheses of a source write side by side into one cache that is never reordered: `ancestors` (B, L) says
-        of each hypothesis which of them, by its place, wrote token t of it. With `attention` the state also carries
-        where the last step looked: the mean over layers and heads, (B, S).
+        of each hypothesis which of them, by its place, wrote token t of it. Few rows share an `output_kernel` (D, V).
+        With `attention` the state also carries where the last step looked: the mean over layers and heads, (B, S).
         """
         batch, length = ops.shape(memory["mask"])
         caches = (layer.self_attention.empty_cache(batch, max_steps * beam_size) for layer in self.decoder_layers)
