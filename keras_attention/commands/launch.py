@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 
 TRY_AGAIN = 75  # the exit code of a worker that has lost another
@@ -66,7 +67,7 @@ def run_workers(command, count, signals):
         int: 0; the exit code of a worker that has failed by itself; or 75 where one was killed or stuck.
     """
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(count)]}
-    threads = str(max(1, len(os.sched_getaffinity(0)) // count))
+    threads = str(max(1, available_cores() // count))
     shared = {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
     workers = []
     for index in range(count):

@@ -1,9 +1,10 @@
 """The models behind the routes: warmed, chosen by name, asked in threads."""
 
-import os
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from keras_attention.cores import available_cores
 from keras_attention.serving import answers
 from keras_attention.serving.refusal import Refusal
 from keras_attention.serving.requests import AttentionRequest, check_limits
@@ -30,10 +31,12 @@ class Server:
         """Computes every shape of every model once, on all cores; ends early if the server stops."""
         steps = [step for model in self.models.values() for step in (*model.steps, partial(_look, model))]
         try:
-            with ThreadPoolExecutor(os.cpu_count()) as threads:
+            with ThreadPoolExecutor(available_cores()) as threads:
                 for _ in threads.map(lambda step: step() if self.state == "warming" else None, steps):
                     pass
             if self.state == "warming":
+                gc.collect()
+                gc.freeze()  # what is loaded stays: no search for garbage among it while requests wait
                 self.state = "ready"
         except Exception:
             self.state = "broken"  # and stays so: whoever looks at /ready starts it anew

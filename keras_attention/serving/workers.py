@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,5 +56,7 @@ class Workers:
 
 def _step_back():
     """Lets the thread that receives requests go before this one: it answers /health and sends away whom it must."""
+    if sys.platform != "linux":  # elsewhere a priority is of the whole process
+        return
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICER)

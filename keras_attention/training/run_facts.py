@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from keras_attention.cores import available_cores
+
 
 def run_facts():
     """Returns the dict of "command", "commit" and "hardware" (str) of this process.
@@ -22,7 +24,7 @@ def run_facts():
     return {
         "command": shlex.join(["python", name, *map(without_folders, sys.argv[1:])]),
         "commit": commit,
-        "hardware": f"{len(os.sched_getaffinity(0))} cores of {_processor()}",
+        "hardware": f"{available_cores()} cores of {_processor()}",
     }
 
 

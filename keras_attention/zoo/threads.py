@@ -1,7 +1,8 @@
 """Several batches at a time."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
+
+from keras_attention.cores import available_cores
 
 
 def map_in_threads(function, items):
@@ -13,5 +14,5 @@ def map_in_threads(function, items):
     if len(items) == 1:
         yield function(items[0])
         return
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+    with ThreadPoolExecutor(available_cores()) as threads:
         yield from threads.map(function, items)

@@ -1,19 +1,19 @@
-import os
 import threading
 
 import pytest
 
+from keras_attention.cores import available_cores
 from keras_attention.zoo.threads import map_in_threads
 
 
 def test_results_come_in_order_from_as_many_threads_as_cores():
-    together = threading.Barrier(os.cpu_count(), timeout=30)  # breaks if they come one after the other
+    together = threading.Barrier(available_cores(), timeout=30)  # breaks if they come one after the other
 
     def square(number):
         together.wait()
         return number**2
 
-    items = list(range(2 * os.cpu_count()))
+    items = list(range(2 * available_cores()))
     assert list(map_in_threads(square, items)) == [number**2 for number in items]
 
 

@@ -1,0 +1,22 @@
+import os
+
+from keras_attention.cores import available_cores
+from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.threads import map_in_threads
+
+
+def test_only_the_cores_of_this_process_count():
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert available_cores() == len(before)
+
+
+def test_systems_that_do_not_tell_compute_on_all_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
+    assert available_cores() == os.cpu_count()
+    assert list(map_in_threads(str, [1, 2])) == ["1", "2"]
+    assert run_facts()["hardware"].startswith(f"{os.cpu_count()} cores of ")
