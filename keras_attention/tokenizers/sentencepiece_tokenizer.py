@@ -18,6 +18,7 @@ from keras_attention.tokenizers.special_tokens import (
     UNKNOWN_ID,
 )
 
+FEW_TEXTS = 64  # up to here the threads that the library starts for each call cost more than they spare
 MAX_LINE_BYTES = 1 << 20  # longer training lines are left out by the trainer
 SEED_LOCK = threading.Lock()  # the library has one seed for the whole process
 
@@ -131,7 +132,12 @@ class SentencePieceTokenizer:
         texts = list(texts)
         for text in texts:
             _check_text(text)
-        encoded = self._encode_with_dropout(texts, dropout, seed) if dropout else self._processor.encode(texts)
+        if dropout:
+            encoded = self._encode_with_dropout(texts, dropout, seed)
+        elif len(texts) < FEW_TEXTS:
+            encoded = [self._processor.encode(text) for text in texts]
+        else:
+            encoded = self._processor.encode(texts)
         return [np.asarray(ids, dtype=np.int32) for ids in encoded]
 
     def _encode_with_dropout(self, texts, dropout, seed):

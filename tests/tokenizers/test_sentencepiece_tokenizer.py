@@ -7,6 +7,7 @@ from varied_texts import varied_texts
 
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import SentencePieceTokenizer
+from keras_attention.tokenizers.sentencepiece_tokenizer import FEW_TEXTS
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 SENTENCES = ["a dog runs in the park.", "two dogs are running in parks", "ein Hund läuft durch den Park.", "zwei Hunde"]
@@ -23,6 +24,12 @@ def test_ids_in_python_and_in_a_graph_are_equal(tokenizer):
     assert in_graph.dtype == tf.int32
     for text, ids, expected in zip(texts, in_graph.to_list(), tokenizer.encode(texts), strict=True):
         assert ids == expected.tolist(), repr(text)
+
+
+def test_few_texts_have_the_ids_that_they_have_among_many(tokenizer):
+    texts = varied_texts(2 * FEW_TEXTS, seed=4)
+    alone = [tokenizer.encode([text])[0].tolist() for text in texts]
+    assert alone == [ids.tolist() for ids in tokenizer.encode(texts)]
 
 
 def test_decoding_gives_the_text_back(tokenizer):
