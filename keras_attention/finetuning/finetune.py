@@ -43,7 +43,8 @@ class Prepared(NamedTuple):
         classifier: Classifier, untrained.
         task: Task.
         train, validation: Examples, after the split.
-        rows, validation_rows: lists of Row.
+        rows: list of Row.
+        validation_rows: list of lists of Row, see `Classifier.rows`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers of a regression, else 0 and 1.
     """
@@ -125,13 +126,16 @@ def prepare(
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples, settings))
-    rows = [_rows(classifier, *one, say) for one in ((examples, "train"), (validation, "validation"))]
+    rows = _train_rows(classifier, examples, say)
+    validation_rows = classifier.rows(validation.texts, validation.texts_b)
     center, spread = _standard(targets, task)
     targets = (targets - center) / spread if task.kind == "regression" else targets
     say(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
-    return Prepared(classifier, task, examples, validation, *rows, targets, validation_targets, center, spread)
+    return Prepared(
+        classifier, task, examples, validation, rows, validation_rows, targets, validation_targets, center, spread
+    )
 
 
 def fit(prepared, settings, **running):
@@ -159,7 +163,7 @@ def finish(prepared, result, settings):
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
     if task.kind == "multilabel":
-        logits = np.stack([logits for (logits,) in classifier.compiled.run(prepared.validation_rows)])
+        logits = classifier.logits(prepared.validation_rows)
         probabilities = measures.predictions(logits, task).values
         classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
     filled = vars(filled_in(settings, classifier.model, len(prepared.rows)))
@@ -178,13 +182,13 @@ def _task_settings(task, examples, settings):
     }
 
 
-def _rows(classifier, examples, what, say):
-    """The ids of the examples; says how many are cut."""
-    rows = classifier.rows(examples.texts, examples.texts_b)
+def _train_rows(classifier, examples, say):
+    """One row of ids for each example; says how many are cut."""
+    rows = classifier.single_rows(examples.texts, examples.texts_b)
     cut = sum(row.truncated for row in rows)
     if cut:
         lost = LOST[classifier.long_texts]
-        say(f"{cut:,} of {len(rows):,} {what} rows have more than {classifier.max_tokens} tokens and lose their {lost}")
+        say(f"{cut:,} of {len(rows):,} train rows have more than {classifier.max_tokens} tokens and lose their {lost}")
     return rows
 
 
@@ -207,8 +211,7 @@ def _validator(prepared):
     rows, targets, task = prepared.validation_rows, prepared.validation_targets, prepared.task
 
     def validate(_):
-        logits = np.stack([logits for (logits,) in prepared.classifier.compiled.run(rows)])
-        logits = logits * prepared.spread + prepared.center
+        logits = prepared.classifier.logits(rows) * prepared.spread + prepared.center
         found = measures.predictions(logits, task)
         if task.kind == "multilabel":
             found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))

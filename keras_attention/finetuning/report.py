@@ -76,8 +76,7 @@ def measure(classifier, examples, name="test"):
     names, separator = tuple(settings["label_names"]), settings["separator"]
     task = Task(settings["kind"], names, separator, "as config.json says")
     targets = examples.targets(task)
-    rows = classifier.rows(examples.texts, examples.texts_b)
-    logits = np.stack([logits for (logits,) in classifier.compiled.run(rows)])
+    logits = classifier.logits(classifier.rows(examples.texts, examples.texts_b))
     found = measures.predictions(logits, task, classifier.task["threshold"])
     confusion = None
     if task.kind in ("binary", "multiclass"):

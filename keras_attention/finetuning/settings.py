@@ -23,7 +23,9 @@ class FinetuneSettings(AccelerationSettings):
     class_weights: bool = setting(False, "let rare labels count as much as frequent ones")
     max_tokens: int = setting(128, "tokens of a row; longer texts are cut")
     long_texts: str = setting(
-        "start", "what is read of texts that are cut: their start, or both ends", ("start", "ends")
+        "start",
+        "what is read of longer texts: their start; both ends; whole learns from both ends, but answers all of it",
+        ("start", "ends", "whole"),
     )
     patience: int | None = setting(3, "validations without a better score until the training stops")
     seed: int = setting(1, "split, weights, dropout and order of the rows")

@@ -8,7 +8,7 @@ from keras_attention.errors import UserError
 from keras_attention.zoo.attention_view import bert_view
 from keras_attention.zoo.compiled_bert import CompiledBert
 from keras_attention.zoo.text_encoder import TextEncoder
-from keras_attention.zoo.text_rows import START, text_rows
+from keras_attention.zoo.text_rows import START, WHOLE, text_rows, whole_text_rows
 
 
 class Classification(NamedTuple):
@@ -33,7 +33,7 @@ class Classifier:
     Args:
         model: BertClassifier, built.
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a text or pair with [CLS] and [SEP]; the rest is left out, with a warning.
+        max_tokens: int, of a row with [CLS] and [SEP]. What is longer is cut, with a warning, or read in several rows.
         task: dict, see `schema.TASK`.
     """
 
@@ -75,16 +75,41 @@ class Classifier:
         texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
         rows = self.rows(texts, texts_b, warn=True)
         answers = [
-            self.answer(logits, threshold)._replace(truncated=row.truncated)
-            for row, (logits,) in zip(rows, self.compiled.run(rows, progress), strict=True)
+            self.answer(logits, threshold)._replace(truncated=some[0].truncated)
+            for some, logits in zip(rows, self.logits(rows, progress), strict=True)
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
 
     def rows(self, texts, texts_b=None, *, warn=False):
-        """What the model reads of each text or pair: list of Row, see `text_rows`."""
+        """What the model reads of each text or pair: list of lists of Row; several only of long texts read whole."""
+        if self.long_texts == WHOLE and texts_b is None:
+            return whole_text_rows(self.tokenizer, texts, max_tokens=self.max_tokens)
+        return [[row] for row in self.single_rows(texts, texts_b, warn=warn)]
+
+    def single_rows(self, texts, texts_b=None, *, warn=False):
+        """One row for each text or pair, as the model learns from them: list of Row, see `text_rows`."""
         limits = {"max_tokens": self.max_tokens, "long_texts": self.long_texts}
         return text_rows(self.tokenizer, texts, texts_b, **limits, warn=warn)
+
+    def logits(self, rows, progress=None):
+        """The logits of each text, the mean of those of its rows.
+
+        Args:
+            rows: list of N lists of Row, see `rows`.
+            progress: callable (texts done, texts in all) or None.
+
+        Returns:
+            Float array (N, K).
+        """
+        flat = [row for some in rows for row in some]
+        told = progress and (lambda done, total: progress(done * len(rows) // total, len(rows)))
+        found = [logits for (logits,) in self.compiled.run(flat, told)]
+        means, first = [], 0
+        for some in rows:
+            means.append(np.mean(found[first : first + len(some)], axis=0))
+            first += len(some)
+        return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")
 
     def attention_view(self, text, text_b=None):
         """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""

@@ -42,14 +42,14 @@ DECODING_DEFAULTS = {
 }
 # What a classifier decides: see `data.label_task.Task`. `threshold`: the probability from which on a label of a
 # multilabel task is given, one for all labels or one for each. `pair`: it reads two texts.
-# `long_texts`: which part it reads of a text with too many tokens.
+# `long_texts`: what it reads of a text with too many tokens.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(1000, 200),
     "threshold": number_or_list(0, 1),
     "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
     "pair": TRUTH,
-    "long_texts": choice("start", "ends"),
+    "long_texts": choice("start", "ends", "whole"),
 }
 TASK_DEFAULTS = {"long_texts": "start"}
 

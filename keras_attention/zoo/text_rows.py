@@ -8,9 +8,9 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.zoo.texts import TruncatedText, check_texts
 
-# Which part of a text that is too long is read: its start, or both ends without the middle.
-START, ENDS = "start", "ends"
-LOST = {START: "end", ENDS: "middle"}
+# What is read of a text that is too long: its start, both ends without the middle, or all of it, in several rows.
+START, ENDS, WHOLE = "start", "ends", "whole"
+LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # where there is one row for a text
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
 CHARACTERS_PER_TOKEN = 64
 
@@ -31,7 +31,7 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
         texts: list of str.
         texts_b: list of str of the same length, or None. The second text has segment 1.
         max_tokens: int > 2, of a row. Longer texts are cut, of a pair the longer text is first.
-        long_texts: "start", what is cut loses its end, or "ends", it loses its middle.
+        long_texts: "start", what is cut loses its end, or "ends" or "whole", it loses its middle.
         masks: bool, whether "[MASK]" in a text is the mask.
         warn: bool, whether to warn where something is cut.
 
@@ -54,6 +54,29 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
     rows = [row._replace(truncated=row.truncated or cut) for row, cut in zip(rows, too_long, strict=True)]
     if warn:
         warn_of_cut(rows, max_tokens, long_texts)
+    return rows
+
+
+def whole_text_rows(tokenizer, texts, *, max_tokens):
+    """Makes rows that hold all of each text, however long.
+
+    Args:
+        tokenizer, texts, max_tokens: see `text_rows`.
+
+    Returns:
+        List of lists of Row. A text that fits has one row. One that does not has as few as can hold it, each full; they
+        begin at equal distances, so that neighbours may overlap.
+
+    Raises:
+        UserError: if a text is no text.
+    """
+    check_texts(texts)
+    room = max_tokens - 2
+    rows = []
+    for ids in tokenizer.encode([text.strip() for text in texts]):
+        count = max(1, -(-len(ids) // room))
+        starts = np.linspace(0, max(0, len(ids) - room), count).astype(int)
+        rows.append([_row(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts])
     return rows
 
 

@@ -10,7 +10,7 @@ import keras_attention
 from keras_attention.cli import main
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples, class_weights
-from keras_attention.finetuning.finetune import finetune_classifier
+from keras_attention.finetuning.finetune import finetune_classifier, finish, fit, prepare
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import accelerated
@@ -79,6 +79,19 @@ def test_the_same_seed_gives_the_same_weights():
     one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))
     for a, b in zip(one.classifier.model.get_weights(), other.classifier.model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_texts_read_whole_are_learned_by_their_ends():
+    rows = examples("binary", 40)
+    rows.texts[:] = [f"{text} {'day ' * 40}" for text in rows.texts]
+    said = []
+    settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
+    prepared = prepare(rows, None, "none", settings, say=said.append)
+    assert len(prepared.rows) == len(prepared.train)
+    assert all(len(row.token_ids) == 17 for row in prepared.rows)
+    assert all(len(some) > 1 for some in prepared.validation_rows)
+    assert any("lose their middle" in line for line in said)
+    assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
 
 
 def test_half_precision_while_training_only():

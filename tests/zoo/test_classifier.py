@@ -99,6 +99,35 @@ def test_of_a_long_text_both_ends_may_count():
         assert "its middle was left out" in classifier.attention_view(texts[0]).html
 
 
+def test_all_of_a_long_text_may_count(recwarn):
+    usual = tiny_classifier()
+    classifier = Classifier(usual.model, usual.tokenizer, 9, usual.task | {"long_texts": "whole"})
+    texts = [f"a {'b ' * 5}c {'c ' * 5}b a", "b", "a b"]  # 14 tokens: two rows of 7
+    done = []
+    answers = classifier.classify(texts, return_scores=True, progress=lambda *told: done.append(told))
+    first, second = (logits_by_hand(usual, text) for text in (f"a {'b ' * 5}c", f"{'c ' * 5}b a"))
+    by_hand = [(first + second) / 2, *(logits_by_hand(usual, text) for text in texts[1:])]
+    for answer, logits in zip(answers, by_hand, strict=True):
+        p = np.exp(logits)
+        assert answer.probabilities["good"] == pytest.approx(p[1] / p.sum(), abs=1e-5)
+    assert not any(answer.truncated for answer in answers)
+    assert not recwarn.list
+    assert done[-1] == (3, 3)
+    assert classifier.classify([]) == []
+    with pytest.warns(UserWarning, match="its middle was left out|their middle was left out"):
+        assert "its middle was left out" in classifier.attention_view(texts[0]).html
+
+
+def test_of_long_pairs_the_ends_count_even_if_texts_are_read_whole():
+    usual = tiny_classifier(pair=True)
+    ends, whole = (
+        Classifier(usual.model, usual.tokenizer, 9, usual.task | {"long_texts": w}) for w in ("ends", "whole")
+    )
+    with pytest.warns(UserWarning, match="their middle was left out"):
+        answers = [one.classify("a " * 9, "b " * 9, return_scores=True) for one in (ends, whole)]
+    assert answers[0] == answers[1]
+
+
 def test_no_text_and_no_texts():
     classifier = tiny_classifier()
     assert classifier.classify([]) == []

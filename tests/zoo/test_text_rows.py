@@ -5,7 +5,7 @@ import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
 from keras_attention.errors import UserError
-from keras_attention.zoo.text_rows import text_rows
+from keras_attention.zoo.text_rows import text_rows, whole_text_rows
 
 
 def test_a_text_stands_between_start_and_end():
@@ -59,6 +59,24 @@ def test_of_two_long_texts_each_may_keep_both_ends():
     )
     end = tokenizer().end_id
     assert row.token_ids.tolist() == [tokenizer().start_id, a, b, a, end, b, a, b, end]
+
+
+@pytest.mark.parametrize(("length", "count"), [(0, 1), (1, 1), (7, 1), (8, 2), (14, 2), (15, 3), (300, 43)])
+def test_rows_hold_all_of_a_long_text(length, count):
+    text = " ".join(np.random.default_rng(length).choice(["a", "b"], length))
+    ids = tokenizer().encode([text])[0].tolist()
+    (rows,) = whole_text_rows(tokenizer(), [text], max_tokens=9)
+    assert len(ids) == length
+    assert len(rows) == count
+    held = [row.token_ids.tolist() for row in rows]
+    assert all(row[0] == tokenizer().start_id and row[-1] == tokenizer().end_id for row in held)
+    assert all(len(row) == min(length, 7) + 2 for row in held)
+    assert not any(row.truncated for row in rows)
+    end = 0
+    for row in held:  # each begins in, or right behind, what the ones before it hold
+        inner = row[1:-1]
+        end = max(at + len(inner) for at in range(end + 1) if ids[at : at + len(inner)] == inner)
+    assert end == length
 
 
 def test_the_mask_only_where_asked_for():
