@@ -75,7 +75,7 @@ class Config(RunSettings, AccelerationSettings):
     normalize_first: bool = setting(True, "norm before each part instead of behind it")
     dropout: float = setting(0.0, "share of units dropped")
     neighbour_heads: bool = setting(True, "begin with some heads that look at the neighbours of each token")
-    counts: bool = setting(True, "begin with vectors of pieces that were counted from the texts, up to 16,000 pieces")
+    counts: bool = setting(True, "begin with vectors counted from the texts, on one machine, up to 16,000 pieces")
     # Training
     start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
     epochs: int = setting(1, "passes over the texts")
@@ -95,7 +95,6 @@ class Config(RunSettings, AccelerationSettings):
 
 DOCSTRINGS = {"vocabulary_size": 6000, "epochs": 10, "rows_per_batch": 32}
 SMOKE = {"vocabulary_size": 300, "max_tokens": 64, "rows_per_batch": 8, "max_steps": 3, "jit_compile": False}
-SMOKE_DOCUMENTS = 100
 
 
 def presets(config):
@@ -110,7 +109,7 @@ def load_rows(config, start):
     if config.encoded:
         return load_encoded_prose(config.encoded)
     documents = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
-    documents = documents[:SMOKE_DOCUMENTS] if config.smoke else documents
+    documents = documents[:100] if config.smoke else documents
     if config.validation:
         held_out = read_documents(config.validation)
     else:
@@ -132,14 +131,14 @@ def make_optimizer(config, model, total_steps):
     return optimizer
 
 
-def make_model(config, tokenizer, rows):
+def make_model(config, tokenizer, rows, begun):
     sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = BertMaskedLM(**sizes | {"vocabulary_size": tokenizer.vocabulary_size, "max_length": config.max_tokens})
     model.build()
     if config.neighbour_heads:
         start_with_neighbour_heads(model.encoder, config.seed)
-    alone = workers().count == 1  # machines that differ would find other vectors
-    if config.counts and alone and not config.weights and tokenizer.vocabulary_size <= MOST_PIECES:
+    if config.counts and not begun and workers().count == 1 and tokenizer.vocabulary_size <= MOST_PIECES:
+        print("Counting which pieces stand together")
         start_with_counts(model, rows, tokenizer.special_ids, config.seed)
     return model
 
@@ -151,6 +150,7 @@ def main(arguments=None):
     use_strategy(config.strategy)
     keras.utils.set_random_seed(config.seed)
     out = Path(config.out + "_smoke" * config.smoke)
+    unfinished = out.with_name(out.name + "_checkpoints")
     start = load_start(config.start_from)
     tokenizer, rows, validation_rows = load_rows(config, start)
     if config.encode_to:
@@ -158,7 +158,8 @@ def main(arguments=None):
         return
     masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
     batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed, parts=config.parts)
-    model = start.model if start else make_model(config, tokenizer, rows)
+    begun = config.weights or (config.resume and unfinished.exists())  # the weights come from there
+    model = start.model if start else make_model(config, tokenizer, rows, begun)
     here, validate, epochs = keras.backend.backend() == "tensorflow", None, config.epochs * config.parts
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
     print(f"{len(rows):,} rows, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
@@ -169,7 +170,6 @@ def main(arguments=None):
         validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
         scores_of = MaskedLMScores(model, config.jit_compile)
         validate = lambda _: {f"val_{name}": value for name, value in scores_of(validation).items()}  # noqa: E731
-    unfinished = out.with_name(out.name + "_checkpoints")
     if config.weights:
         result, facts = load_trained(config.weights, model)
     else:
