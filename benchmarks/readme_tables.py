@@ -35,24 +35,26 @@ def zoo_table(entries):
     return table_text(["model", "for", "parameters", "size", "for example"], rows)
 
 
-def recipe_table(entries):
-    """The command of each model and its scores, one line a score; then the pictures of the cards but classifiers'."""
-    commands, rows, pictures = [], [], []
+def score_table(entries):
+    """One line a model and set: its scores and what they cost; the signatures; the pictures of the cards.
+
+    The pictures of classifiers, which show their mistakes, are for their own cards.
+    """
+    rows, signatures, pictures = [], {}, []
     for entry in entries:
         metrics = entry.metrics
-        seeds = ", ".join(map(str, metrics["seeds"]))
-        lines = ", then ".join(f"`{line}`" for line in metrics["command"].splitlines())
-        commands.append(
-            f"- {_link(entry)}: {lines}, seed {seeds}, {metrics['minutes']:.1f} minutes on {metrics['hardware']}."
-        )
+        by_set = {}
         for score in metrics["scores"]:
-            rows.append([_link(entry), score["set"], score["metric"], score["value"], f"`{score['signature']}`"])
-        of_classifier = entry.config["architecture"] == "BertClassifier"  # its mistakes are for its own card
-        for picture in () if of_classifier else metrics.get("pictures", ()):
-            pictures.append(f"![{picture['caption']}](saved_models/{entry.name}/{picture['file']})")
-    return "\n\n".join(
-        ["\n".join(commands), table_text(["model", "set", "metric", "score", "signature"], rows), *pictures]
-    )
+            by_set.setdefault(score["set"], []).append(f"{score['metric']} {score['value']:.2f}")
+            signatures.setdefault(score["signature"], {})[score["metric"]] = None
+        cost = ", ".join(map(str, metrics["seeds"])), round(metrics["minutes"]), metrics["hardware"]
+        rows += [[_link(entry), where, ", ".join(scores), *cost] for where, scores in by_set.items()]
+        if entry.config["architecture"] != "BertClassifier":
+            for picture in metrics.get("pictures", ()):
+                pictures.append(f"![{picture['caption']}](saved_models/{entry.name}/{picture['file']})")
+    told = sorted(f"- {', '.join(metrics)}: `{signature}`" for signature, metrics in signatures.items())
+    columns = ["model", "set", "scores", "seeds", "minutes", "on"]
+    return "\n\n".join([table_text(columns, rows), "Signatures:\n\n" + "\n".join(told), *pictures])
 
 
 def filled(readme, tables):
@@ -80,7 +82,7 @@ def filled(readme, tables):
 def tables():
     """Dict from the name of a marker to its table."""
     found = entries()
-    return {"zoo": zoo_table(found), "recipes": recipe_table(found)}
+    return {"zoo": zoo_table(found), "scores": score_table(found)}
 
 
 def _link(entry):

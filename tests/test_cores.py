@@ -10,6 +10,7 @@ def test_only_the_cores_of_this_process_count():
     os.sched_setaffinity(0, {min(before)})
     try:
         assert available_cores() == 1
+        assert run_facts()["hardware"].startswith("1 core of ")
     finally:
         os.sched_setaffinity(0, before)
     assert available_cores() == len(before)

@@ -21,10 +21,11 @@ def run_facts():
     if _git(folder, "status", "--porcelain", "--untracked-files=no"):
         commit += "+changes"
     name = os.path.relpath(script) if script.exists() else script.name
+    cores = available_cores()
     return {
         "command": shlex.join(["python", name, *map(without_folders, sys.argv[1:])]),
         "commit": commit,
-        "hardware": f"{available_cores()} cores of {_processor()}",
+        "hardware": f"{cores} core{'s' * (cores > 1)} of {_processor()}",
     }
 
 

@@ -30,7 +30,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     if data.target_language == "iso":
         translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
-    sources = list(dict.fromkeys(data.test[0]))[:EXAMPLES]
+    sources = list(dict.fromkeys(data.test[0]))
+    sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # all along a set that is sorted by length
     outputs = translator.translate(sources)
     settings = {**settings, "out": Path(folder).name}
     settings |= {name: Path(settings[name]).name for name in PATHS if name in settings}
