@@ -119,6 +119,7 @@ def test_shipped_models_are_named():
         ("", "bert_mini_goemotions"),
         ("", "rnn_attention_multi30k_en_de"),
         ("", "rnn_attention_dates"),
+        ("", "transformer_tiny_tatoeba_en_de"),
         ("", "my_model"),
     }
 
