@@ -12,6 +12,7 @@ CTranslate2, and the share of equal texts. Needs `pip install .[benchmarks]`.
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import statistics
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.cli import guarded
+from keras_attention.cores import available_cores
 from keras_attention.data.parallel_text import read_lines
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
@@ -89,17 +91,18 @@ class CTranslate2:
     """CTranslate2 in float32 with the weights and the tokenizer of an entry."""
 
     def __init__(self, folder):
+        os.environ.setdefault("CT2_USE_MKL", "0")  # on a virtual machine of two cores MKL takes up to 17 times as long
         import ctranslate2
 
-        self.engine = ctranslate2.Translator(str(Path(folder) / "ctranslate2"), compute_type="float32", inter_threads=1)
+        options = {"compute_type": "float32", "inter_threads": 1, "intra_threads": available_cores()}
+        self.engine = ctranslate2.Translator(str(Path(folder) / "ctranslate2"), **options)
         from keras_attention.tokenizers import load_tokenizer
         from keras_attention.zoo.entry import read_entry
 
         entry = read_entry((Path(folder) / "entry").resolve())
         self.decoding = entry.config["decoding"]
         self.tokenizer = load_tokenizer(entry.folder / entry.config["tokenizer"]["source"])
-        pieces = self.tokenizer.tokens(range(self.tokenizer.vocabulary_size))
-        self.ids = {piece: number for number, piece in enumerate(pieces)}
+        self.ids = {self.tokenizer.tokens([number])[0]: number for number in range(self.tokenizer.vocabulary_size)}
 
     def translate(self, texts, beam):
         rows = [[*self.tokenizer.tokens(ids), "</s>"] for ids in self.tokenizer.encode(texts)]
@@ -111,8 +114,7 @@ class CTranslate2:
             max_batch_size=64,
             disable_unk=True,
         )
-        pieces = [result.hypotheses[0] for result in found]
-        ids = [[self.ids[piece] for piece in row] for row in pieces]
+        ids = [[self.ids[piece] for piece in result.hypotheses[0]] for result in found]
         return self.tokenizer.decode(ids), sum(len(row) + 1 for row in pieces)
 
 

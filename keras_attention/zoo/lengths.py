@@ -1,5 +1,7 @@
 """Static shapes: every batch has one of few sizes, so that few programs are compiled and none twice."""
 
+from bisect import bisect_left
+
 SOURCE_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 BATCH_SIZES = (1, 8, 32)
 
@@ -32,7 +34,10 @@ def answer_limit(source_length, decoding):
 
 
 def batches(lengths, longest):
-    """Groups sources of one bucket into batches of few sizes; those of like length together, so that they end together.
+    """Groups sources into batches of few sizes; those of like length together, so that they end together.
+
+    A batch has the padded length of its longest source. What it has room for beside the sources of that bucket is
+    filled with the longest ones of the next.
 
     Args:
         lengths: list of int, tokens with END of each source.
@@ -42,12 +47,11 @@ def batches(lengths, longest):
         (positions, batch size, padded length): at most "batch size" positions in `lengths`, longest bucket first: side
             by side, what takes longest should not begin last.
     """
-    buckets = {}
-    for position, length in enumerate(lengths):
-        buckets.setdefault(source_bucket(length, longest), []).append(position)
-    for padded in sorted(buckets, reverse=True):
-        waiting = sorted(buckets[padded], key=lengths.__getitem__)
-        while waiting:
-            size = next((size for size in BATCH_SIZES if size >= len(waiting)), BATCH_SIZES[-1])
-            yield waiting[:size], size, padded
-            waiting = waiting[size:]
+    waiting = sorted(range(len(lengths)), key=lengths.__getitem__)
+    buckets = [source_bucket(lengths[position], longest) for position in waiting]
+    while waiting:
+        padded = buckets[-1]
+        same = len(buckets) - bisect_left(buckets, padded)
+        size = next((size for size in BATCH_SIZES if size >= same), BATCH_SIZES[-1])
+        yield waiting[-size:], size, padded
+        del waiting[-size:], buckets[-size:]

@@ -2,7 +2,7 @@
 
 import random
 
-from keras_attention.zoo.lengths import BATCH_SIZES, batches
+from keras_attention.zoo.lengths import batches
 
 
 def test_a_batch_holds_neighbours_in_length():
@@ -10,7 +10,11 @@ def test_a_batch_holds_neighbours_in_length():
     lengths = [draw.randrange(1, 54) for _ in range(211)]
     found = list(batches(lengths, longest=53))
     assert sorted(position for positions, _, _ in found for position in positions) == list(range(211))
-    for (before, _, padded), (after, _, next_padded) in zip(found, found[1:], strict=False):
-        if padded == next_padded:
-            assert max(lengths[i] for i in before) <= min(lengths[i] for i in after)
-            assert len(before) == BATCH_SIZES[-1]
+    for (before, _, _), (after, _, _) in zip(found, found[1:], strict=False):
+        assert max(lengths[i] for i in after) <= min(lengths[i] for i in before)
+
+
+def test_shorter_sources_fill_a_batch_before_a_new_one_begins():
+    lengths = 19 * [20] + 45 * [9] + [40]
+    found = [(len(positions), size, padded) for positions, size, padded in batches(lengths, longest=53)]
+    assert found == [(1, 1, 53), (32, 32, 32), (32, 32, 16)]
