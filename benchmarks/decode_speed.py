@@ -115,7 +115,7 @@ class CTranslate2:
             disable_unk=True,
         )
         ids = [[self.ids[piece] for piece in result.hypotheses[0]] for result in found]
-        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in pieces)
+        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in ids)
 
 
 KINDS = {"ours": Ours, "ctranslate2": CTranslate2, "hugging_face": HuggingFace, "uncached": Uncached}

@@ -126,3 +126,19 @@ def test_labels_of_a_linear_teacher(tmp_path):
     (line,) = lines_of("label_by_words.py", *tables, "--out", tmp_path / "out.tsv")
     assert line.endswith("2 of 3 texts labelled")
     assert (tmp_path / "out.tsv").read_text() == "text\tlabel\na fine film\tgood\na dull film\tbad\n"
+
+
+@pytest.mark.thorough
+def test_pairs_of_sentences_made_of_prose(tmp_path):
+    animals = ("cat", "dog", "horse", "bird", "mouse", "sheep", "whale")
+    lines = [f"After the long winter, the old {animal} of our {animal} house ran to the river." for animal in animals]
+    (tmp_path / "prose").write_text("A title\n" + "\n".join(lines) + "\n\n" + " ".join(lines) + "\n\nToo short.\n")
+    (line,) = lines_of("sentence_pairs.py", tmp_path / "prose", "--out", tmp_path / "pairs.tsv")
+    header, *rows = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text().splitlines()]
+    assert header == ["text_a", "text_b", "label"]
+    assert line == f"{len(rows)} pairs, {sum(row[2] == 'same' for row in rows)} of them the same"
+    assert {row[2] for row in rows} == {"same", "different"}
+    assert all(row[0] in lines or row[1] in lines for row in rows)
+    assert all(row[0] != row[1] for row in rows if row[2] == "different")
+    lines_of("sentence_pairs.py", tmp_path / "prose", "--out", tmp_path / "again.tsv")
+    assert (tmp_path / "again.tsv").read_text() == (tmp_path / "pairs.tsv").read_text()
