@@ -1,6 +1,8 @@
 """Every entry of saved_models is sound, small, and as good as its card says."""
 
 import functools
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +66,7 @@ def test_the_card_tells_how_it_was_made(name):
     metrics = entry(name).metrics
     assert metrics["command"].startswith(("python recipes/", "python benchmarks/"))
     assert "+changes" not in metrics["commit"]
+    assert not re.search(r'(^|["`\s])/\w', json.dumps(metrics)), "a path of the machine that trained it"
     assert all(data["terms"] and data["link"].startswith("https://") for data in metrics["data"])
     assert metrics["limits"]
     assert metrics["examples"]

@@ -19,7 +19,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         folder: str or Path.
         finetuned: Finetuned.
         report: Report.
-        start: str, the name of the entry that the training began with, or "none".
+        start: str, the entry that the training began with, its name or its folder, or "none".
         facts: dict, see `training.run_facts`.
         data: list of {"name", "terms", "link"}, what the rows are.
         language: str.
@@ -28,7 +28,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     Returns:
         Entry.
     """
-    classifier, task = finetuned.classifier, finetuned.task
+    classifier, task, start = finetuned.classifier, finetuned.task, Path(start).resolve().name
     began = "random weights" if start == "none" else f"`{start}`"
     metrics = {
         "description": f"Decides a {task.kind} task on texts of up to {classifier.max_tokens} tokens. Fine-tuned from "

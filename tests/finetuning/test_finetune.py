@@ -15,6 +15,7 @@ from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import accelerated
 from keras_attention.training import acceleration
+from keras_attention.zoo.entry import read_entry
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
 QUICK |= {"epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
@@ -121,6 +122,17 @@ def test_from_lists_in_python(tmp_path):
         keras_attention.finetune(data.texts, [["a|b"]] * 60, start="none")
     with pytest.raises(UserError, match="no setting 'epoch'"):
         keras_attention.finetune(data.texts, labels, epoch=3)
+
+
+def test_the_card_names_where_the_training_began_without_its_folder(tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder())
+    data = examples("binary", 30)
+    keras_attention.finetune(
+        data.texts, data.labels, start=tmp_path / "start", out=tmp_path / "mine", **{**QUICK, "epochs": 1}
+    )
+    metrics = read_entry(tmp_path / "mine").metrics
+    assert "Fine-tuned from `start` on" in metrics["description"]
+    assert metrics["training"]["start"] == "start"
 
 
 def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
