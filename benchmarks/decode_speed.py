@@ -5,8 +5,8 @@
 
 Each engine is a process of its own; they take turns on the same cores, round by round, so that both see the same
 machine. Printed for greedy search and beam 4, one sentence at a time and 64 together: the median of the rounds in
-sentences and tokens per second, the time of an answer (median and 95th percentile), peak memory, the ratio to
-CTranslate2, and the share of equal texts. Needs `pip install .[benchmarks]`.
+sentences and tokens per second, the time of an answer (p50, p95), peak memory, the ratio to CTranslate2, and the share
+of equal texts. Needs `pip install .[benchmarks]`.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import numpy as np
 from keras_attention.cli import guarded
 from keras_attention.cores import available_cores
 from keras_attention.data.parallel_text import read_lines
+from keras_attention.training.run_facts import run_facts
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
 ENGINES = ("ours", "ctranslate2", "hugging_face", "uncached")
@@ -81,7 +82,6 @@ class HuggingFace:
                 length_penalty=LENGTH_PENALTY,
                 max_new_tokens=self.decoding["max_length"],
                 bad_words_ids=[[PAD_ID], [UNKNOWN_ID], [START_ID]],
-                do_sample=False,
             )
         ids = [[number for number in row.tolist() if number not in (PAD_ID, START_ID, END_ID)] for row in found]
         return self.tokenizer.decode(ids), sum(len(row) + 1 for row in ids)
@@ -151,7 +151,8 @@ def main():
         folder = prepared(arguments, texts, Path(temporary))
         rows = measure(arguments, folder, texts)
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        facts = {"model": arguments.model or "untrained", "sentences": len(texts), "hardware": run_facts()["hardware"]}
+        Path(arguments.json).write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def prepared(arguments, texts, temporary):
@@ -227,9 +228,8 @@ def measure(arguments, folder, texts):
 
 def compared(beam, batch, rounds):
     """Prints and returns one row for each engine."""
-    rows, totals = [], {}
-    for kind, results in rounds.items():
-        totals[kind] = statistics.median(sum(result["seconds"]) for result in results)
+    rows = []
+    totals = {kind: statistics.median(sum(one["seconds"]) for one in results) for kind, results in rounds.items()}
     for kind, results in rounds.items():
         answers = results[-1]["answers"]
         row = {"beam": beam, "batch": batch, "engine": kind, "sentences/s": len(answers) / totals[kind]}

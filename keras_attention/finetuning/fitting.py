@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from keras_attention.data.classification_batches import ClassificationBatches
 from keras_attention.finetuning.examples import class_weights
-from keras_attention.finetuning.settings import epochs_for, learning_rate_for
+from keras_attention.finetuning.settings import epochs_for, learning_rate_for, patience_for, rows_per_batch_for
 from keras_attention.training.class_losses import class_loss, multilabel_loss, squared_error
 from keras_attention.training.layer_wise_adam import LayerWiseAdamW, layer_factors
 from keras_attention.training.schedules import LinearDecay
@@ -52,7 +52,9 @@ def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
     epochs = settings.epochs or epochs_for(num_rows)
     rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim)
-    return replace(settings, epochs=epochs, learning_rate=rate)
+    size = settings.rows_per_batch or rows_per_batch_for(num_rows)
+    patience = settings.patience or patience_for(epochs)
+    return replace(settings, epochs=epochs, learning_rate=rate, rows_per_batch=size, patience=patience)
 
 
 def make_optimizer(model, settings, total_steps):

@@ -12,8 +12,8 @@ DEFAULT_START = "bert_mini_en"
 class FinetuneSettings(AccelerationSettings):
     """How to fine-tune; `keras-attention finetune --help` tells what each is."""
 
-    epochs: int | None = setting(None, "passes over the rows; default: 3 to 10, the fewer rows the more")
-    rows_per_batch: int = setting(32, "rows of one update")
+    epochs: int | None = setting(None, "passes over the rows; default: 3 to 20, the fewer rows the more")
+    rows_per_batch: int | None = setting(None, "rows of one update; default: 8 to 32, the fewer rows the fewer")
     learning_rate: float | None = setting(None, "peak, AdamW; default: by the width of the model")
     layer_decay: float = setting(0.9, "factor of the learning rate from a layer to the one below")
     warmup_share: float = setting(0.1, "share of the updates until the peak; linear decay behind")
@@ -27,16 +27,32 @@ class FinetuneSettings(AccelerationSettings):
         "what is read of longer texts: their start; both ends; whole learns from both ends, but answers all of it",
         ("start", "ends", "whole"),
     )
-    patience: int | None = setting(3, "validations without a better score until the training stops")
+    patience: int | None = setting(
+        None, "validations without a better score until the training stops; default: a third of the epochs, 3 at least"
+    )
     seed: int = setting(1, "split, weights, dropout and order of the rows")
     accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
     size: str = setting("mini", "of a model that starts from nothing", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "pieces of a model that starts from nothing")
 
 
+EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
+ROWS_PER_BATCH = ((300, 8), (1_000, 16), (float("inf"), 32))
+
+
 def epochs_for(rows):
-    """Passes over so many rows when none are asked for: 10 up to 1,000 rows, 3 from 50,000 on."""
-    return next(epochs for most, epochs in ((1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3)) if rows <= most)
+    """Passes over so many rows when none are asked for: a small table is read some thousand rows long."""
+    return next(epochs for most, epochs in EPOCHS if rows <= most)
+
+
+def rows_per_batch_for(rows):
+    """Rows of an update when none are asked for: a small table needs its hundreds of updates, too."""
+    return next(size for most, size in ROWS_PER_BATCH if rows <= most)
+
+
+def patience_for(epochs):
+    """Validations without a better score until the training stops, when none are asked for."""
+    return max(3, epochs // 3)
 
 
 def learning_rate_for(width):

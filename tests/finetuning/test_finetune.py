@@ -1,6 +1,9 @@
 """Fine-tuning end to end on tables that a tiny model learns in seconds."""
 
 import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from keras_attention.cli import main
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.finetune import finetune_classifier, finish, fit, prepare
+from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import accelerated
@@ -93,6 +97,18 @@ def test_texts_read_whole_are_learned_by_their_ends():
     assert all(len(some) > 1 for some in prepared.validation_rows)
     assert any("lose their middle" in line for line in said)
     assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
+
+
+@pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
+def test_a_small_table_gets_hundreds_of_updates_too(rows):
+    model = SimpleNamespace(encoder=SimpleNamespace(hidden_dim=256))
+    filled = filled_in(FinetuneSettings(), model, rows)
+    updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
+    assert updates >= (150 if rows >= 90 else 60)
+    assert filled.epochs * rows <= max(10_500, 6 * rows)
+    assert 3 <= filled.patience <= filled.epochs
+    asked = FinetuneSettings(epochs=7, rows_per_batch=5, patience=2)
+    assert filled_in(asked, model, rows) == replace(asked, learning_rate=filled.learning_rate)
 
 
 def test_half_precision_while_training_only():
