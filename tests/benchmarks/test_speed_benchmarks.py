@@ -131,7 +131,7 @@ def test_labels_of_a_linear_teacher(tmp_path):
 @pytest.mark.thorough
 def test_pairs_of_sentences_made_of_prose(tmp_path):
     animals = ("cat", "dog", "horse", "bird", "mouse", "sheep", "whale")
-    lines = [f"After the long winter, the old {animal} of our {animal} house ran to the river." for animal in animals]
+    lines = [f'After the long winter, the old {animal} of "our" {animal} house ran to the river.' for animal in animals]
     (tmp_path / "prose").write_text("A title\n" + "\n".join(lines) + "\n\n" + " ".join(lines) + "\n\nToo short.\n")
     (line,) = lines_of("sentence_pairs.py", tmp_path / "prose", "--out", tmp_path / "pairs.tsv")
     header, *rows = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text().splitlines()]
@@ -142,3 +142,20 @@ def test_pairs_of_sentences_made_of_prose(tmp_path):
     assert all(row[0] != row[1] for row in rows if row[2] == "different")
     lines_of("sentence_pairs.py", tmp_path / "prose", "--out", tmp_path / "again.tsv")
     assert (tmp_path / "again.tsv").read_text() == (tmp_path / "pairs.tsv").read_text()
+
+
+@pytest.mark.thorough
+def test_pairs_that_do_not_belong_together(tmp_path):
+    pairs = [(f'he said "a {n}"', f"a {n}, he said", ("same", "different")[n % 5 == 0]) for n in range(20)]
+    (tmp_path / "pairs.tsv").write_text("\n".join(map("\t".join, [("text_a", "text_b", "label"), *pairs])))
+    flags = ("--label-of-them", "different", "--count", 7, "--out", tmp_path / "mixed.tsv")
+    (line,) = lines_of("mismatched_pairs.py", tmp_path / "pairs.tsv", *flags)
+    assert line.endswith("7 pairs added")
+    header, *rows = [tuple(line.split("\t")) for line in (tmp_path / "mixed.tsv").read_text().splitlines()]
+    assert header == ("text_a", "text_b", "label")
+    added = [row for row in rows if row not in pairs]
+    assert len(rows) == 27
+    assert sorted(set(rows) - set(added)) == sorted(pairs)
+    assert len(added) == 7
+    assert all(label == "different" for *_, label in added)
+    assert {row[0] for row in added} <= {pair[0] for pair in pairs}
