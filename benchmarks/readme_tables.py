@@ -1,4 +1,4 @@
-"""The tables of README.md, made from what the entries of saved_models say of themselves.
+"""The tables of README.md, made from what the entries of saved_models say of themselves, and from measured speeds.
 
     python benchmarks/readme_tables.py           # writes them into README.md, between their markers
 
@@ -6,6 +6,7 @@ A table `zoo` stands between the lines `<!-- zoo -->` and `<!-- end of zoo -->`.
 stands there is what this script makes.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from keras_attention.zoo.manifest import MANIFEST
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SAVED_MODELS = ROOT / "saved_models"
+DECODE_SPEED = ROOT / "benchmarks" / "results" / "decode_speed.json"
+ENGINES = {"ours": "here", "ctranslate2": "CTranslate2", "hugging_face": "Hugging Face", "uncached": "without cache"}
 
 
 def entries(folder=SAVED_MODELS):
@@ -29,7 +32,7 @@ def zoo_table(entries):
     rows = []
     for entry in entries:
         config, metrics = entry.config, entry.metrics
-        example = metrics["examples"][0]
+        example = metrics["examples"][len(metrics["examples"]) // 2]
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
         rows.append([_link(entry), use_of(config), *size, f"{example['source']} → {example['output']}"])
     return table_text(["model", "for", "parameters", "size", "for example"], rows)
@@ -57,6 +60,24 @@ def score_table(entries):
     return "\n\n".join([table_text(columns, rows), "Signatures:\n\n" + "\n".join(told), *pictures])
 
 
+def speed_table(measured):
+    """What `decode_speed.py` wrote: a line for each setting and a column for each engine, sentences per second.
+
+    The first column of figures is the median time of an answer; where 64 are asked for together, of all of them.
+    """
+    rows = {}
+    for row in measured["rows"]:
+        search = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
+        rows.setdefault(f"{search}, {row['batch']} at a time", {})[row["engine"]] = row
+    columns = ["", "p50 here, ms", *(f"{name}, sentences/s" for name in ENGINES.values())]
+    lines = [
+        [setting, found["ours"]["p50 ms"], *(found[engine]["sentences/s"] for engine in ENGINES)]
+        for setting, found in rows.items()
+    ]
+    told = f"{measured['sentences']} sentences, `{measured['model']}`, {measured['hardware']}:"
+    return f"{told}\n\n{table_text(columns, lines)}"
+
+
 def filled(readme, tables):
     """The text of the README with each table between its markers.
 
@@ -82,7 +103,8 @@ def filled(readme, tables):
 def tables():
     """Dict from the name of a marker to its table."""
     found = entries()
-    return {"zoo": zoo_table(found), "scores": score_table(found)}
+    speed = speed_table(json.loads(DECODE_SPEED.read_text(encoding="utf-8")))
+    return {"zoo": zoo_table(found), "scores": score_table(found), "speed": speed}
 
 
 def _link(entry):
