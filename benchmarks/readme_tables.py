@@ -33,8 +33,9 @@ def zoo_table(entries):
     for entry in entries:
         config, metrics = entry.config, entry.metrics
         example = metrics["examples"][len(metrics["examples"]) // 2]
+        asked = " / ".join(example[side] for side in ("source", "source_b") if side in example)
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
-        rows.append([_link(entry), use_of(config), *size, f"{example['source']} → {example['output']}"])
+        rows.append([_link(entry), use_of(config), *size, f"{asked} → {example['output']}"])
     return table_text(["model", "for", "parameters", "size", "for example"], rows)
 
 
