@@ -169,6 +169,8 @@ def test_one_label_left_to_train_on_is_told():
 
 def test_weights_of_rare_labels():
     assert class_weights(np.array([0, 0, 0, 1]), "binary", 2) == pytest.approx([4 / 6, 2.0])
+    targets = np.array([[1, 0, 1], [1, 0, 1], [1, 1, 0], [1, 0, 1], [1, 0, 0]])
+    assert class_weights(targets, "multilabel", 3) == pytest.approx([1.0, 2.0, 1.0])  # at least 1; the root of 4 / 1
 
 
 FLAGS = ["--size", "tiny", "--vocabulary-size", "67", "--max-tokens", "17", "--no-jit-compile", "--from", "none"]
