@@ -95,7 +95,7 @@ def main():
     measured = next(iter(found.values()))[0]
     series = {
         name: [
-            (n, [100 * found[f"{n} labels, seed {seed}"][1][name] for seed in range(1, arguments.seeds + 1)])
+            (n, [found[f"{n} labels, seed {seed}"][1][name] for seed in range(1, arguments.seeds + 1)])
             for n in arguments.labels
         ]
         for name in (*systems, WORDS)

@@ -11,8 +11,8 @@ With a GPU that has JAX and no TensorFlow, give the same flags three times:
     python recipes/bert_pretrain.py ... --encoded prose --weights trained                      # here: scores, entry
 
 Pre-norm, no dropout, rows packed with texts, a vocabulary of the corpus's own: what helped cheap BERTs (Geiping &
-Goldstein 2022); heads that begin with a look at the neighbours, and vectors counted from the texts: no plateau.
-The result is an entry for `keras-attention fill-mask` and for `keras-attention finetune --from`.
+Goldstein 2022); heads that begin with a look at the neighbours, and vectors counted from the texts: no plateau. With
+`--next_sentence` the published second objective. The result is an entry for `keras-attention fill-mask` and `finetune`.
 """
 
 import os
@@ -30,9 +30,9 @@ with silent_libraries():
 from keras_attention.cli import guarded
 from keras_attention.data.encoded_prose import load_encoded_prose, save_encoded_prose
 from keras_attention.data.masked_lm import MaskedLMBatches
-from keras_attention.data.packed_text import PackedRows
-from keras_attention.data.prose import docstrings, read_documents
-from keras_attention.models import BERT_PRESETS, BertMaskedLM
+from keras_attention.data.prose import docstrings, hold_out, read_documents
+from keras_attention.data.prose_rows import prose_rows
+from keras_attention.models import BERT_PRESETS, BertMaskedLM, BertPretrainer
 from keras_attention.models.bert_settings import SETTINGS
 from keras_attention.models.counted_start import MOST_PIECES, start_with_counts
 from keras_attention.models.neighbour_heads import start_with_neighbour_heads
@@ -41,6 +41,7 @@ from keras_attention.training.acceleration import accelerate, description, in_fl
 from keras_attention.training.acceleration_settings import AccelerationSettings
 from keras_attention.training.distribution import chief_goes_on, use_strategy, workers
 from keras_attention.training.flags import parse_config, setting
+from keras_attention.training.pretraining_loss import pretraining_loss
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import LinearDecay
@@ -63,6 +64,7 @@ class Config(RunSettings, AccelerationSettings):
     max_tokens: int = setting(128, "tokens of a row; several texts are packed into one")
     mask_rate: float = setting(0.15, "share of the tokens to guess")
     whole_words: bool = setting(False, "hide all pieces of a word together")
+    next_sentence: bool = setting(False, "learn to tell whether a text follows another, too; rows of two texts")
     encode_to: str = setting("", "only write the encoded rows into this folder")
     encoded: str = setting("", "train on rows encoded before; where there is no TensorFlow, write the weights alone")
     # Model
@@ -108,19 +110,14 @@ def load_rows(config, start):
     """The vocabulary, rows to train on, and rows to measure on."""
     if config.encoded:
         return load_encoded_prose(config.encoded)
-    documents = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
-    documents = documents[:100] if config.smoke else documents
-    if config.validation:
-        held_out = read_documents(config.validation)
-    else:
-        every = max(2, round(1 / config.validation_share))
-        documents, held_out = [text for i, text in enumerate(documents) if i % every], documents[::every]
-    if start:
-        tokenizer = start.tokenizers["text"]
-    else:
-        tokenizer = WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
-    ids = config.max_tokens, tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id
-    return tokenizer, *(PackedRows.pack(tokenizer.encode(texts), *ids) for texts in (documents, held_out))
+    few, most = (20, 100) if config.smoke else (None, None)
+    documents = (read_documents(config.text) if config.text else docstrings(most_files=few))[:most]
+    given = (documents, read_documents(config.validation)) if config.validation else None
+    documents, held_out = given or hold_out(documents, config.validation_share)
+    tokenizer = start.tokenizers["text"] if start else None
+    tokenizer = tokenizer or WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
+    options = tokenizer, config.max_tokens, config.next_sentence, config.seed
+    return tokenizer, *(prose_rows(texts, *options) for texts in (documents, held_out))
 
 
 def make_optimizer(config, model, total_steps):
@@ -154,17 +151,19 @@ def main(arguments=None):
     start = load_start(config.start_from)
     tokenizer, rows, validation_rows = load_rows(config, start)
     if config.encode_to:
-        save_encoded_prose(config.encode_to, tokenizer, rows, validation_rows)
-        return
+        return save_encoded_prose(config.encode_to, tokenizer, rows, validation_rows)
     masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
     batches = MaskedLMBatches(rows, tokenizer, **masking, seed=config.seed, parts=config.parts)
     begun = config.weights or (config.resume and unfinished.exists())  # the weights come from there
     model = start.model if start else make_model(config, tokenizer, rows, begun)
+    if config.next_sentence:
+        model = BertPretrainer(model)
+        model.build()
     here, validate, epochs = keras.backend.backend() == "tensorflow", None, config.epochs * config.parts
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
     print(f"{len(rows):,} rows, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if here:
-        from keras_attention.training.masked_lm_scores import MaskedLMScores
+        from keras_attention.training.masked_lm_scores import SCORE_NAMES, MaskedLMScores
 
         check_free(out, overwrite=True)
         validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
@@ -174,7 +173,8 @@ def main(arguments=None):
         result, facts = load_trained(config.weights, model)
     else:
         kept = {name: getattr(config, name) for name in ("max_steps", "clip_norm", "jit_compile")}
-        kept |= {"epochs": epochs, "checkpoint_dir": unfinished, "validate": validate, "monitor": "val_loss"}
+        kept |= {"loss": pretraining_loss() if config.next_sentence else None, "validate": validate}
+        kept |= {"epochs": epochs, "checkpoint_dir": unfinished, "monitor": "val_loss"}
         result = train(model, make_optimizer(config, model, total_steps), batches, **kept, **config.running)
     if not chief_goes_on():  # the other workers are done
         return
@@ -185,12 +185,12 @@ def main(arguments=None):
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
         scores = scores_of(validation)
-        print("validation: " + ", ".join(f"masked {name} {value:.3f}" for name, value in scores.items()))
+        print("validation: " + ", ".join(f"{SCORE_NAMES[name]} {value:.3f}" for name, value in scores.items()))
         names = {name: [Path(path).name for path in getattr(config, name)] for name in ("text", "validation")}
-        told = {"settings": asdict(config) | names | {"out": out.name}, "result": result, "facts": facts}
-        filled = write_pretrained(out, model, tokenizer, scores=scores, **told, start=start and start.entry)
-        for gap, text in filled:
-            print(f"{gap}  ->  {text}")
+        told = {"scores": scores, "settings": asdict(config) | names | {"out": out.name}, "result": result}
+        kept = getattr(model, "masked_lm", model), tokenizer
+        filled = write_pretrained(out, *kept, **told, facts=facts, start=start and start.entry)
+        print(*(f"{gap}  ->  {text}" for gap, text in filled), sep="\n")
     else:
         save_trained(out, model, result, facts)
     shutil.rmtree(unfinished, ignore_errors=True)

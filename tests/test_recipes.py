@@ -100,6 +100,14 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
 
 
 @pytest.mark.thorough
+def test_bert_learns_which_text_follows(run, tmp_path):
+    code, out, _ = run(BERT["bert_pretrain"], "--smoke", "--next_sentence", "--mixed_precision")
+    assert code == 0
+    assert "next-sentence accuracy" in out
+    assert ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
+
+
+@pytest.mark.thorough
 def test_bert_is_pre_trained_further(run, tmp_path):
     assert run(BERT["bert_pretrain"], "--smoke")[0] == 0
     more = ("--smoke", "--parts=2", "--start_from=runs/bert_pretrain_smoke", "--out=runs/more")

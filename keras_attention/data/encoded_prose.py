@@ -10,6 +10,7 @@ from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.whole_file import whole_file
 
 ROWS = "rows.npz"
+PAIRS = ("segment_ids", "is_next")  # which rows of two texts have
 
 
 def save_encoded_prose(folder, tokenizer, rows, validation_rows):
@@ -27,6 +28,8 @@ def save_encoded_prose(folder, tokenizer, rows, validation_rows):
     for name, packed in (("train", rows), ("validation", validation_rows)):
         arrays[f"{name}.token_ids"] = packed.token_ids.astype("uint16" if small else "int32")
         arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
+        pairs = {part: getattr(packed, part) for part in PAIRS}
+        arrays |= {f"{name}.{part}": values.astype("uint8") for part, values in pairs.items() if values is not None}
     with whole_file(folder / ROWS, "wb") as file:
         np.savez_compressed(file, **arrays)
 
@@ -43,12 +46,18 @@ def load_encoded_prose(folder):
     path = Path(folder) / ROWS
     try:
         with np.load(path, allow_pickle=False) as file:
-            parts = [[file[f"{name}.{part}"].astype("int32") for part in ("token_ids", "block_ids")]
-                     for name in ("train", "validation")]  # fmt: skip
+            parts = [
+                {
+                    part: file[f"{name}.{part}"].astype("int32")
+                    for part in ("token_ids", "block_ids", *PAIRS)
+                    if part not in PAIRS or f"{name}.{part}" in file
+                }
+                for name in ("train", "validation")
+            ]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder by --encode_to.") from error
     tokenizer = WordPieceTokenizer.load(folder)
-    return tokenizer, *(PackedRows(token_ids, blocks, _positions(blocks)) for token_ids, blocks in parts)
+    return tokenizer, *(PackedRows(**given, position_ids=_positions(given["block_ids"])) for given in parts)
 
 
 def _positions(block_ids):

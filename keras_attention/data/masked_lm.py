@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 FILLER = -1  # the number of no row: a row of padding
+NO_CLASS = -1  # of a row of padding, neither next nor not
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as they are
 
 
@@ -83,7 +84,8 @@ class MaskedLMEpoch:
 
     `token_ids`, `block_ids` and `position_ids` (B, T) are the rows, the first with its masks; rows of padding complete
     the last batch. `masked_positions` (B, P) rise from left to right and `labels` (B, P) are the pieces that were
-    there; both are 0 where a row has fewer than P.
+    there; both are 0 where a row has fewer than P. Rows of two texts have `segment_ids` (B, T) too, and `labels` a last
+    column: 1 where the second text follows the first, 0 where it does not, and -1 in a row of padding.
 
     Args:
         batches: MaskedLMBatches.
@@ -108,10 +110,13 @@ class MaskedLMEpoch:
         generator = np.random.PCG64([batches.seed, self.epoch, index % len(self) + 1])
         chosen = self._choose(token_ids, generator)  # (B, T)
         positions, labels = _listed(chosen, token_ids, batches.num_masked)
+        if rows.is_next is not None:
+            labels = np.append(labels, np.where(empty, np.int32(NO_CLASS), rows.is_next[numbers, None]), axis=1)
+        names = ("block_ids", "position_ids", "segment_ids")
+        given = {name: values for name in names if (values := getattr(rows, name)) is not None}
         return {
             "token_ids": self._hide(token_ids, chosen, generator),
-            "block_ids": np.where(empty, np.int32(0), rows.block_ids[numbers]),
-            "position_ids": np.where(empty, np.int32(0), rows.position_ids[numbers]),
+            **{name: np.where(empty, np.int32(0), values[numbers]) for name, values in given.items()},
             "masked_positions": positions,
             "labels": labels,
         }

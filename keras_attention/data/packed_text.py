@@ -21,11 +21,15 @@ class PackedRows:
         token_ids: int32 (N, T).
         block_ids: int32 (N, T), 1, 2, ... for the texts of a row; 0 is padding.
         position_ids: int32 (N, T), from 0 in each block.
+        segment_ids: int32 (N, T), or None: 1 for the second text of a pair and the END behind it.
+        is_next: int32 (N,), or None: 1 where the second text of a row follows the first, else 0.
     """
 
     token_ids: np.ndarray
     block_ids: np.ndarray
     position_ids: np.ndarray
+    segment_ids: np.ndarray | None = None
+    is_next: np.ndarray | None = None
 
     def __len__(self):
         return len(self.token_ids)

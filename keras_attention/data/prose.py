@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sysconfig
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from keras_attention.errors import UserError
 # Parts of the standard library whose docstrings are tests, or no prose.
 LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "encodings")
 SHORTEST = 40  # characters of a docstring that says something
+END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"')])\s+")
 
 
 def read_documents(paths):
@@ -40,6 +42,17 @@ def read_documents(paths):
             f"{', '.join(map(str, paths))}: found no text. Expected: prose, a document between blank lines."
         )
     return documents
+
+
+def sentences(document):
+    """The sentences of a text: what ends with a full stop, an exclamation or a question mark, and a space behind it."""
+    return [sentence for sentence in END_OF_SENTENCE.split(document) if sentence]
+
+
+def hold_out(documents, share):
+    """Divides documents into those to train on and, every so often one, a share of them to validate with."""
+    every = max(2, round(1 / share))
+    return [text for i, text in enumerate(documents) if i % every], documents[::every]
 
 
 def docstrings(folder=None, most_files=None):

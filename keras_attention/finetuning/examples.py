@@ -52,7 +52,7 @@ def read_examples(path, text, label, text_b=None, **options):
 
 
 def class_weights(targets, kind, num_labels):
-    """A weight for each label, so that rare ones count more: N / (K count), or of a multilabel task the root of no / yes.
+    """A weight for each label, so that rare ones count more: N / (K count); of several labels the root of no / yes.
 
     Args:
         targets: array by `encode_labels`.

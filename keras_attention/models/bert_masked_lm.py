@@ -78,12 +78,16 @@ class BertMaskedLM(keras.Model):
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
         x = self.encoder(text, training=training, return_attention_scores=return_attention_scores)  # (B, T, D)
         x, weights = x if return_attention_scores else (x, None)
-        if "masked_positions" in inputs:
-            x = ops.take_along_axis(x, inputs["masked_positions"][:, :, None], axis=1)  # (B, P, D)
+        logits = self.guess(x, inputs.get("masked_positions"))
+        return (logits, weights) if return_attention_scores else logits
+
+    def guess(self, x, masked_positions=None):
+        """Logits (B, P, V), or (B, T, V) where no positions are given, for what the encoder returned, x (B, T, D)."""
+        if masked_positions is not None:
+            x = ops.take_along_axis(x, masked_positions[:, :, None], axis=1)  # (B, P, D)
         x = self.head_norm(self.head_dense(x))
         table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
-        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")
-        return (logits, weights) if return_attention_scores else logits
+        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -1,9 +1,12 @@
-"""How well a masked language model guesses what is hidden from it."""
+"""How well a masked language model guesses what is hidden from it, and what follows what."""
 
 import tensorflow as tf
 
+from keras_attention.training.class_losses import class_loss
 from keras_attention.training.distribution import add_up, workers
 from keras_attention.training.losses import count_correct, masked_cross_entropy
+
+SCORE_NAMES = {"loss": "masked loss", "accuracy": "masked accuracy", "next_accuracy": "next-sentence accuracy"}
 
 
 class MaskedLMScores:
@@ -12,7 +15,7 @@ class MaskedLMScores:
     Several workers take the batches in turn and add up what they find; all must call.
 
     Args:
-        model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V).
+        model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V); or a BertPretrainer.
         jit_compile: bool, compile with XLA.
     """
 
@@ -21,7 +24,12 @@ class MaskedLMScores:
         def sums(batch):
             labels = batch["labels"]
             logits = model({name: value for name, value in batch.items() if name != "labels"}, training=False)
-            return *masked_cross_entropy(labels, logits), count_correct(labels, logits)
+            rows = right = 0.0
+            if isinstance(logits, tuple):
+                logits, next_logits = logits
+                labels, is_next = labels[:, :-1], labels[:, -1]
+                _, rows, right = class_loss()(is_next, next_logits)
+            return *masked_cross_entropy(labels, logits), count_correct(labels, logits), rows, right
 
         self._sums = sums
 
@@ -29,15 +37,18 @@ class MaskedLMScores:
         """Scores all batches.
 
         Args:
-            batches: object with `len()` and `[i]` -> dict of int32 arrays, with "labels" (B, P), 0 where there is none.
+            batches: object with `len()` and `[i]` -> dict of int32 arrays, with "labels" (B, P), 0 where there is none;
+                of a BertPretrainer (B, P + 1), see `MaskedLMEpoch`.
 
         Returns:
-            dict of "loss" in nats a token and "accuracy" in per cent.
+            dict of "loss" in nats a token and "accuracy" in per cent, and of a BertPretrainer "next_accuracy", the
+            share of the rows, in per cent, where it knows whether the second text follows the first.
         """
-        totals = [0.0, 0.0, 0.0]
+        totals = [0.0] * 5
         index, count = workers()
         for i in range(index, len(batches), count):
             found = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
             totals = [total + float(value) for total, value in zip(totals, found, strict=True)]
-        loss, tokens, correct = add_up(totals)
-        return {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}
+        loss, tokens, correct, rows, right = add_up(totals)
+        scores = {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}
+        return scores | ({"next_accuracy": 100 * right / rows} if rows else {})

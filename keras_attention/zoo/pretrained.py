@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from keras_attention.training.masked_lm_scores import SCORE_NAMES
 from keras_attention.visualize.learning_curve import learning_curve_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.mask_filler import MaskFiller
@@ -50,7 +51,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         "minutes": before["minutes"] + result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": model.count_params(),
-        "scores": [{**told, "metric": f"masked {name}", "value": value} for name, value in scores.items()],
+        "scores": [{**told, "metric": SCORE_NAMES[name], "value": value} for name, value in scores.items()],
         "limits": LIMITS,
         "examples": [{"source": gap, "output": text} for gap, text in filled],
         "training": {**settings, "history": history},

@@ -84,6 +84,7 @@ def test_classifiers_of_few_labels(tmp_path):
     assert lines[-5] == "| system | 20 |"
     table = [line.split(" | ")[0] for line in lines[-3:]]
     assert table == ["| from small_bert", "| from random weights", "| TF-IDF"]
+    assert all(0 <= float(line.split(" | ")[1].rstrip(" |")) <= 100 for line in lines[-3:])
     again = lines_of("low_labels.py", *arguments, "--card", entry.folder)
     assert again[-5:] == lines[-5:]
     assert not any(line.startswith("---") for line in again)

@@ -5,6 +5,7 @@ import pytest
 
 from keras_attention.data.encoded_prose import load_encoded_prose, save_encoded_prose
 from keras_attention.data.packed_text import PackedRows
+from keras_attention.data.sentence_pairs import pair_sentences
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
@@ -27,6 +28,17 @@ def test_what_was_saved_comes_back(tmp_path, more):
         for name in ("token_ids", "block_ids", "position_ids"):
             assert getattr(after, name).dtype == np.int32
             np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_pairs_come_back(tmp_path):
+    documents = [[np.array([5, 6]), np.array([6])] for _ in range(7)]
+    tokenizer, saved = WordPieceTokenizer(VOCABULARY), pair_sentences(documents, 11, 0, 2, 3)
+    save_encoded_prose(tmp_path, tokenizer, saved, saved)
+    _, *found = load_encoded_prose(tmp_path)
+    for after in found:
+        for name, values in vars(saved).items():
+            assert getattr(after, name).dtype == np.int32
+            np.testing.assert_array_equal(getattr(after, name), values)
 
 
 def test_another_folder_is_refused(tmp_path):

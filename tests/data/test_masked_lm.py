@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data import MaskedLMBatches, PackedRows
+from keras_attention.data.sentence_pairs import pair_sentences
 
 VOCABULARY = 1_009
 TOKENIZER = SimpleNamespace(
@@ -196,3 +197,23 @@ def test_ids_of_another_vocabulary_are_refused():
     rows = PackedRows.pack([np.array([VOCABULARY])], 7, pad_id=0, start_id=5, end_id=3)
     with pytest.raises(ValueError, match=f"0 to {VOCABULARY}"):
         make_batches(rows)
+
+
+def test_rows_of_two_texts_tell_which_follows():
+    generator = np.random.default_rng(7)
+    documents = [[generator.integers(11, VOCABULARY, size=5) for _ in range(9)] for _ in range(13)]
+    rows = pair_sentences(documents, 31, pad_id=0, start_id=5, end_id=3)
+    count = 0
+    for batch in make_batches(rows).epoch(0):
+        assert batch["labels"].shape == (13, make_batches(rows).num_masked + 1)
+        *_, is_next = batch["labels"].T
+        batch["labels"] = batch["labels"][:, :-1]
+        for tokens, segments, follows in zip(restored(batch), batch["segment_ids"], is_next, strict=True):
+            if follows == -1:
+                assert not tokens.any()
+                continue
+            (row,) = np.flatnonzero((rows.token_ids == tokens).all(axis=1))
+            assert follows == rows.is_next[row]
+            np.testing.assert_array_equal(segments, rows.segment_ids[row])
+            count += 1
+    assert count == len(rows)
