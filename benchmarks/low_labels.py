@@ -71,7 +71,8 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--test-rows", type=int, default=2_000, help="drawn from the test")
-    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--max-tokens", type=int)
+    parser.add_argument("--long-texts", default="ends", help="see `keras-attention finetune --help`")
     parser.add_argument("--name", default="", help="of the data, for the title; default: that of the file")
     parser.add_argument("--out", type=Path, default=Path("runs/low_labels"))
     parser.add_argument("--card", metavar="ENTRY", help="folder of the entry whose card shows the result")
@@ -81,7 +82,8 @@ def main():
     )
     test = test.some(random.Random(0).sample(range(len(test)), min(arguments.test_rows, len(test))))
     systems = {f"from {Path(arguments.start).name}": arguments.start, "from random weights": FROM_NOTHING}
-    settings = accelerated(arguments.start, FinetuneSettings(max_tokens=arguments.max_tokens))
+    reading = {"max_tokens": arguments.max_tokens, "long_texts": arguments.long_texts}
+    settings = accelerated(arguments.start, FinetuneSettings(**reading))
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = arguments.out / "results.json"
     found = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}

@@ -10,6 +10,7 @@ from keras_attention.data.split import split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning import measures
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
+from keras_attention.finetuning.settings import max_tokens_for
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.training.acceleration import in_float32
 from keras_attention.training.trainer import TrainResult
@@ -125,7 +126,8 @@ def prepare(
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
-    classifier = Classifier(model, tokenizer, settings.max_tokens, task=_task_settings(task, examples, settings))
+    max_tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
+    classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
     rows = _train_rows(classifier, examples, say)
     validation_rows = classifier.rows(validation.texts, validation.texts_b)
     center, spread = _standard(targets, task)

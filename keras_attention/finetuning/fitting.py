@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from keras_attention.data.classification_batches import ClassificationBatches
 from keras_attention.finetuning.examples import class_weights
-from keras_attention.finetuning.settings import epochs_for, learning_rate_for, patience_for, rows_per_batch_for
+from keras_attention.finetuning.settings import (
+    epochs_for,
+    learning_rate_for,
+    max_tokens_for,
+    patience_for,
+    rows_per_batch_for,
+)
 from keras_attention.training.class_losses import class_loss, multilabel_loss, squared_error
 from keras_attention.training.layer_wise_adam import LayerWiseAdamW, layer_factors
 from keras_attention.training.schedules import LinearDecay
@@ -54,7 +60,9 @@ def filled_in(settings, model, num_rows):
     rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim)
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
     patience = settings.patience or patience_for(epochs)
-    return replace(settings, epochs=epochs, learning_rate=rate, rows_per_batch=size, patience=patience)
+    tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
+    filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience}
+    return replace(settings, **filled, max_tokens=tokens)
 
 
 def make_optimizer(model, settings, total_steps):

@@ -21,9 +21,11 @@ class FinetuneSettings(AccelerationSettings):
     dropout: float = setting(0.1, "share of units dropped")
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "let rare labels count as much as frequent ones")
-    max_tokens: int = setting(128, "tokens of a row; longer texts are cut")
+    max_tokens: int | None = setting(
+        None, "tokens of a row; longer texts are cut; default: 256, or as many as the start reads"
+    )
     long_texts: str = setting(
-        "start",
+        "ends",
         "what is read of longer texts: their start; both ends; whole learns from both ends, but answers all of it",
         ("start", "ends", "whole"),
     )
@@ -37,6 +39,7 @@ class FinetuneSettings(AccelerationSettings):
 
 
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
+MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (float("inf"), 32))
 
 
@@ -53,6 +56,11 @@ def rows_per_batch_for(rows):
 def patience_for(epochs):
     """Validations without a better score until the training stops, when none are asked for."""
     return max(3, epochs // 3)
+
+
+def max_tokens_for(longest):
+    """Tokens of a row when none are asked for, of a model that reads at most `longest`; short rows cost no more."""
+    return min(MOST_TOKENS, longest)
 
 
 def learning_rate_for(width):

@@ -1,6 +1,7 @@
 """The classifier that a fine-tuning begins with: a pre-trained encoder under a new head, or nothing at all."""
 
 from keras_attention.errors import UserError
+from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_settings import BERT_PRESETS
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -44,7 +45,7 @@ def starting_classifier(start, num_labels, settings, texts):
     """
     if start == FROM_NOTHING:
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
-        sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens}
+        sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens or MOST_TOKENS}
         described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
         encoder = None
     else:
@@ -55,7 +56,7 @@ def starting_classifier(start, num_labels, settings, texts):
         entry, source, tokenizers = load_entry(folder)
         described, tokenizer = entry.config["model"], tokenizers["text"]
         encoder = getattr(source, "encoder", source)
-        if settings.max_tokens > described["max_length"]:
+        if (settings.max_tokens or 1) > described["max_length"]:
             raise UserError(
                 f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
             )

@@ -140,6 +140,16 @@ def test_from_lists_in_python(tmp_path):
         keras_attention.finetune(data.texts, labels, epoch=3)
 
 
+def test_as_much_is_read_as_the_start_reads_and_256_tokens_at_most(tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder())
+    settings = FinetuneSettings(**{name: value for name, value in QUICK.items() if name != "max_tokens"})
+    for start, tokens in ((tmp_path / "start", 29), ("none", 256)):
+        prepared = prepare(examples("binary", 30), None, start, settings, say=lambda _: None)
+        assert prepared.classifier.max_tokens == tokens
+        assert prepared.classifier.long_texts == "ends"
+        assert filled_in(settings, prepared.classifier.model, 30).max_tokens == tokens
+
+
 def test_the_card_names_where_the_training_began_without_its_folder(tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder())
     data = examples("binary", 30)
