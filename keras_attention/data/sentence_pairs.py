@@ -24,7 +24,7 @@ def pair_sentences(documents, row_length, pad_id, start_id, end_id, seed=0):
 
     Raises:
         ValueError: if `row_length` is too small.
-        UserError: if there are no two documents with a token.
+        UserError: if there are no two documents with a token, or none has two sentences.
 
     Source: Devlin et al. (2019), section 3.1 and appendix A.2, and the authors' code. Differences: no rows are made
     short on purpose, and what is cut off is never what meets in the middle.
@@ -34,7 +34,9 @@ def pair_sentences(documents, row_length, pad_id, start_id, end_id, seed=0):
     documents = [[sentence for sentence in document if len(sentence)] for document in documents]
     documents = [document for document in documents if document]
     if len(documents) < 2:
-        raise UserError(f"Found {len(documents)} documents with a token. Expected: two at least, to mix sentences of.")
+        raise UserError(f"Documents with a token: {len(documents)}. Expected: two at least, to mix sentences of.")
+    if max(map(len, documents)) < 2:
+        raise UserError(f"None of the {len(documents):,} documents has two sentences. Expected: texts to be continued.")
     room = row_length - 3
     generator = np.random.PCG64(seed)
     pairs = []
