@@ -101,14 +101,14 @@ def test_texts_read_whole_are_learned_by_their_ends():
 
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
 def test_a_small_table_gets_hundreds_of_updates_too(rows):
-    model = SimpleNamespace(encoder=SimpleNamespace(hidden_dim=256))
+    model = SimpleNamespace(encoder=SimpleNamespace(hidden_dim=256), settings={"max_length": 512})
     filled = filled_in(FinetuneSettings(), model, rows)
     updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
     assert updates >= (150 if rows >= 90 else 60)
     assert filled.epochs * rows <= max(10_500, 6 * rows)
     assert 3 <= filled.patience <= filled.epochs
     asked = FinetuneSettings(epochs=7, rows_per_batch=5, patience=2)
-    assert filled_in(asked, model, rows) == replace(asked, learning_rate=filled.learning_rate)
+    assert filled_in(asked, model, rows) == replace(asked, learning_rate=filled.learning_rate, max_tokens=256)
 
 
 def test_half_precision_while_training_only():
