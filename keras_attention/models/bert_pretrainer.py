@@ -69,5 +69,5 @@ class BertPretrainer(keras.Model):
 
     @classmethod
     def from_config(cls, config):
-        masked_lm = BertMaskedLM.from_config({**config["masked_lm"], "dtype": config["dtype"]})
+        masked_lm = BertMaskedLM(**config["masked_lm"] | {"dtype": config["dtype"]})
         return cls(**{**config, "masked_lm": masked_lm})
