@@ -160,3 +160,24 @@ def test_pairs_that_do_not_belong_together(tmp_path):
     assert len(added) == 7
     assert all(label == "different" for *_, label in added)
     assert {row[0] for row in added} <= {pair[0] for pair in pairs}
+
+
+def test_closest_of_hypotheses(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from closest_answers import closest
+
+    assert closest("A dog runs fast.", ["A cat sits.", "A dog runs.", "Dogs."])[0] == "A dog runs."
+    assert closest("A dog.", ["A dog.", "A dog."]) == ("A dog.", pytest.approx(100))
+    assert closest("A dog.", ["no", "nothing"])[0] == "no"
+
+
+@pytest.mark.thorough
+def test_answers_closest_to_the_reference(tmp_path):
+    (tmp_path / "dates").write_text("le 14 juillet 1989\n3. März 2021\n\n")
+    (tmp_path / "iso").write_text("1989-07-14\n2021-03-09\n1999-09-09\n")
+    flags = ("--models", "rnn_attention_dates", "--beam", 2, "--out", tmp_path / "out.tsv")
+    (line,) = lines_of("closest_answers.py", tmp_path / "dates", tmp_path / "iso", *flags)
+    assert line.startswith("2 of 3 pairs, mean BLEU of a sentence ")
+    first, second = (tmp_path / "out.tsv").read_text().splitlines()
+    assert first == "le 14 juillet 1989\t1989-07-14"
+    assert second.startswith("3. März 2021\t2021-0")
