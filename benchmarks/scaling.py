@@ -19,6 +19,8 @@ import time
 
 from keras_attention.cli import guarded
 from keras_attention.commands.launch import free_ports
+from keras_attention.cores import available_cores
+from keras_attention.errors import UserError
 
 PROJECTIONS = {"8 GPUs of one machine": (8, 100e9), "4 hosts": (4, 25e9 / 8)}  # devices, bytes a second of each
 
@@ -90,6 +92,8 @@ def main():
     parser.add_argument("--length", type=int, default=16, help="tokens of each sentence")
     parser.add_argument("--rounds", type=int, default=7, help="after two that do not count")
     shape = parser.parse_args()
+    if available_cores() < 2:
+        raise UserError("Found 1 core that this may run on. Expected: 2 or more, one for each worker.")
     tokens = shape.batch * shape.length
     alone, *_ = measure(1, shape)
     print(f"1 worker: {tokens / alone:,.0f} tokens/s, {1000 * alone:.0f} ms a step", flush=True)

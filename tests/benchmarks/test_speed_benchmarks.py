@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
 
+from keras_attention.cores import available_cores
 from keras_attention.zoo.archive import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -66,6 +67,7 @@ def test_a_server_under_load(tmp_path):
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(available_cores() < 2, reason="two workers need two cores")
 def test_scaling_over_two_workers():
     alone, joined, *projections = lines_of("scaling.py", *SIZES, "--rounds", 1)
     assert re.fullmatch(r"1 worker: [\d,]+ tokens/s, \d+ ms a step", alone)
