@@ -10,7 +10,6 @@ from keras_attention.data.split import split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning import measures
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
-from keras_attention.finetuning.settings import max_tokens_for
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.training.acceleration import in_float32
 from keras_attention.training.trainer import TrainResult
@@ -126,7 +125,7 @@ def prepare(
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
-    max_tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
+    max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
     rows = _train_rows(classifier, examples, say)
     validation_rows = classifier.rows(validation.texts, validation.texts_b)

@@ -56,7 +56,7 @@ def starting_classifier(start, num_labels, settings, texts):
         entry, source, tokenizers = load_entry(folder)
         described, tokenizer = entry.config["model"], tokenizers["text"]
         encoder = getattr(source, "encoder", source)
-        if (settings.max_tokens or 1) > described["max_length"]:
+        if settings.max_tokens and settings.max_tokens > described["max_length"]:
             raise UserError(
                 f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
             )
