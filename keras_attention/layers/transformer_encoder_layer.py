@@ -31,9 +31,11 @@ class TransformerEncoderLayer(keras.layers.Layer):
         attention_mask: bool tensor that broadcasts to (B, T, T) or None. True means "may be attended to".
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
+        query_positions: int tensor (B, P), in [0, T), or None. Only these positions are computed; they look at all.
 
     Returns:
-        Tensor (B, T, D), or the pair of it and the weights (B, H, T, T).
+        Tensor (B, T, D), or the pair of it and the weights (B, H, T, T); with `query_positions` P stands for the first
+        T.
 
     Raises:
         ValueError: if an argument is out of range, or `num_heads` does not divide D.
@@ -91,11 +93,24 @@ class TransformerEncoderLayer(keras.layers.Layer):
             part.build(input_shape)
         self.built = True
 
-    def call(self, inputs, padding_mask=None, attention_mask=None, return_attention_scores=False, training=None):
+    def call(
+        self,
+        inputs,
+        padding_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        query_positions=None,
+    ):
         mask = combined_mask(padding_mask, attention_mask)
-        x = self.self_attention_norm(inputs) if self.normalize_first else inputs
+        x = queries = self.self_attention_norm(inputs) if self.normalize_first else inputs
+        if query_positions is not None:
+            inputs, queries = at_positions(inputs, query_positions), at_positions(x, query_positions)  # (B, P, D)
+            if attention_mask is not None:
+                square = (*ops.shape(x)[:2], ops.shape(x)[1])
+                mask = at_positions(ops.broadcast_to(mask, square), query_positions)  # (B, P, T)
         x = self.self_attention(
-            x, x, attention_mask=mask, return_attention_scores=return_attention_scores, training=training
+            queries, x, attention_mask=mask, return_attention_scores=return_attention_scores, training=training
         )
         x, weights = x if return_attention_scores else (x, None)
         x = inputs + self.dropout_layer(x, training=training)  # (B, T, D)
@@ -142,6 +157,11 @@ def attention_for(width, num_heads, dropout, dtype, what, kernel_initializer=Non
         dtype=dtype,
         name=f"{what}_attention",
     )
+
+
+def at_positions(x, positions):
+    """The vectors (B, P, D) of x (B, T, D) at `positions` (B, P)."""
+    return ops.take_along_axis(x, positions[:, :, None], axis=1)
 
 
 def combined_mask(padding_mask, attention_mask):

@@ -89,8 +89,11 @@ class BertClassifier(keras.Model):
         self.built = True
 
     def call(self, inputs, training=None, return_attention_scores=False):
-        x = self.encoder(inputs, training=training, return_attention_scores=return_attention_scores)  # (B, T, D)
-        x, weights = x if return_attention_scores else (x, None)
+        if return_attention_scores:
+            x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
+        else:
+            first = ops.zeros_like(inputs["token_ids"][:, :1])
+            x, weights = self.encoder(inputs, training=training, output_positions=first), None  # (B, 1, D)
         x = x[:, 0]  # (B, D)
         x = x if self.pooler_dense is None else self.pooler_dense(x)
         logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")

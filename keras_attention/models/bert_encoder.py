@@ -40,13 +40,16 @@ class BertEncoder(keras.Model):
             one block. For a packed text to come out as it would alone, its positions must begin at 0.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool.
+        output_positions: int tensor (B, P), in [0, T), or None. The vectors that are wanted: the last layer computes no
+            others. Not together with `return_attention_scores`.
 
     Returns:
-        Vectors (B, T, D), or the pair of vectors and float32 weights (B, L, H, T, T). Vectors at padding are finite and
-        mean nothing.
+        Vectors (B, T, D), with `output_positions` (B, P, D), or the pair of vectors and float32 weights
+        (B, L, H, T, T). Vectors at padding are finite and mean nothing.
 
     Raises:
-        ValueError: if an argument is out of range, an input is unknown, or a text is longer than `max_length`.
+        ValueError: if an argument is out of range, an input is unknown, a text is longer than `max_length`, or scores
+            are asked for of some positions.
 
     Source: Devlin et al. (2019), section 3, https://arxiv.org/abs/1810.04805. Kernels and embeddings start as in the
     authors' code, also with pre-norm: normal with deviation 0.02, cut off at two deviations; biases at 0. Differences:
@@ -121,14 +124,23 @@ class BertEncoder(keras.Model):
                 part.build(shape)
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(self, inputs, training=None, return_attention_scores=False, output_positions=None):
         check_inputs(inputs, self.num_segments)
+        if return_attention_scores and output_positions is not None:
+            raise ValueError("`return_attention_scores` is for all positions: leave `output_positions` out.")
         masks = self._masks(inputs["token_ids"], inputs.get("block_ids"))
         x = self._embedded(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))  # (B, T, D)
         x = self.dropout_layer(x, training=training)
         weights = []
-        for layer in self.encoder_layers:
-            x = layer(x, **masks, return_attention_scores=return_attention_scores, training=training)
+        positions = [None] * (len(self.encoder_layers) - 1) + [output_positions]
+        for layer, wanted in zip(self.encoder_layers, positions, strict=True):
+            x = layer(
+                x,
+                **masks,
+                return_attention_scores=return_attention_scores,
+                training=training,
+                query_positions=wanted,
+            )
             if return_attention_scores:
                 x, of_layer = x
                 weights.append(of_layer)

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attention.layers.transformer_encoder_layer import at_positions
 from keras_attention.models.bert_encoder import BertEncoder
 from keras_attention.models.bert_settings import ACTIVATIONS, SETTINGS, check_inputs, published_initializer
 
@@ -19,7 +20,8 @@ class BertMaskedLM(keras.Model):
 
     Call arguments:
         inputs: dict, see `BertEncoder`; and optional `masked_positions` (B, P), int in [0, T): the places asked for.
-            Without the others the product with the vocabulary, the largest of a small model, is P / T as large.
+            Without the others the last layer and the product with the vocabulary, the largest of a small model, are
+            P / T as large.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool.
 
@@ -76,15 +78,14 @@ class BertMaskedLM(keras.Model):
     def call(self, inputs, training=None, return_attention_scores=False):
         check_inputs(inputs, self.encoder.num_segments, extra=("masked_positions",))
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
-        x = self.encoder(text, training=training, return_attention_scores=return_attention_scores)  # (B, T, D)
-        x, weights = x if return_attention_scores else (x, None)
-        logits = self.guess(x, inputs.get("masked_positions"))
-        return (logits, weights) if return_attention_scores else logits
+        positions = inputs.get("masked_positions")
+        if not return_attention_scores:
+            return self.guess(self.encoder(text, training=training, output_positions=positions))
+        x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
+        return self.guess(x if positions is None else at_positions(x, positions)), weights
 
-    def guess(self, x, masked_positions=None):
-        """Logits (B, P, V), or (B, T, V) where no positions are given, for what the encoder returned, x (B, T, D)."""
-        if masked_positions is not None:
-            x = ops.take_along_axis(x, masked_positions[:, :, None], axis=1)  # (B, P, D)
+    def guess(self, x):
+        """Logits (B, P, V) for vectors x (B, P, D) of the encoder."""
         x = self.head_norm(self.head_dense(x))
         table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")

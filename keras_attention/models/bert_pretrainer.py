@@ -60,9 +60,15 @@ class BertPretrainer(keras.Model):
 
     def call(self, inputs, training=None):
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
-        x = self.masked_lm.encoder(text, training=training)  # (B, T, D)
+        positions = inputs.get("masked_positions")
+        if positions is None:
+            x = masked = self.masked_lm.encoder(text, training=training)  # (B, T, D)
+        else:
+            with_first = keras.ops.pad(positions, ((0, 0), (1, 0)))  # (B, 1 + P)
+            x = self.masked_lm.encoder(text, training=training, output_positions=with_first)
+            masked = x[:, 1:]  # (B, P, D)
         following = self.next_dense(self.pooler_dense(x[:, 0]))  # (B, 2)
-        return self.masked_lm.guess(x, inputs.get("masked_positions")), keras.ops.cast(following, "float32")
+        return self.masked_lm.guess(masked), keras.ops.cast(following, "float32")
 
     def get_config(self):
         return {**super().get_config(), "masked_lm": self.masked_lm.get_config()}

@@ -92,6 +92,31 @@ def test_masked_positions_pick_from_all_logits(form):
 
 
 @EVERY_FORM
+def test_positions_pick_from_all_vectors(form):
+    """Also of packed texts, where every token has a mask of its own."""
+    encoder, texts = make_encoder(**FORMS[form]), packed([{n: x[0] for n, x in make_texts().items()}] * 2)
+    positions = np.array([[0, 9, 3, 9]], "int32")
+    expected = np.take_along_axis(np.asarray(encoder(texts)), positions[:, :, None], axis=1)
+    assert_all_close([encoder(texts, output_positions=positions)], [expected], 1e-5)
+    with pytest.raises(ValueError, match="output_positions"):
+        encoder(texts, output_positions=positions, return_attention_scores=True)
+
+
+@EVERY_FORM
+def test_the_last_layer_of_a_classifier_computes_one_vector(form):
+    model, texts = make_classifier(**FORMS[form]), make_texts()
+    whole, _ = model(texts, return_attention_scores=True)
+    assert_all_close([model(texts)], [whole], 1e-5)
+    graph = tf.function(model).get_concrete_function(texts).graph
+    wide = [
+        operation.outputs[0].shape.as_list()
+        for operation in graph.get_operations()
+        if operation.type == "MatMul" and operation.outputs[0].shape[-1] == TINY["intermediate_dim"]
+    ]
+    assert wide == [[B * T, TINY["intermediate_dim"]], [B, TINY["intermediate_dim"]]]
+
+
+@EVERY_FORM
 @EVERY_MODEL
 def test_gradients_flow_to_every_weight(form, model):
     model, texts = MODELS[model](**FORMS[form], dropout=0.1), make_texts()
