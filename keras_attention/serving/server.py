@@ -8,7 +8,7 @@ from keras_attention.cores import available_cores
 from keras_attention.serving import answers
 from keras_attention.serving.refusal import Refusal
 from keras_attention.serving.requests import AttentionRequest, check_limits
-from keras_attention.serving.workers import Workers
+from keras_attention.serving.workers import Workers, let_python_go_first
 
 
 class Server:
@@ -37,6 +37,7 @@ class Server:
             if self.state == "warming":
                 gc.collect()
                 gc.freeze()  # what is loaded stays: no search for garbage among it while requests wait
+                let_python_go_first()
                 self.state = "ready"
         except Exception:
             self.state = "broken"  # and stays so: whoever looks at /ready starts it anew

@@ -1,6 +1,7 @@
 """Threads that answer requests: so many at a time, each for so long."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -8,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from keras_attention.serving.refusal import Refusal
 
-NICER = 5  # how much more willingly than the rest of the server its threads let others go first
+NICER = 5  # how much more willingly threads that compute let others go first
 
 
 class Workers:
@@ -26,7 +27,7 @@ class Workers:
         self.most = most
         self.seconds = seconds
         self.busy = 0
-        self._threads = ThreadPoolExecutor(most, "answer", initializer=_step_back)
+        self._threads = ThreadPoolExecutor(most, "answer")
 
     async def run(self, function, *arguments):
         """What the function returns; raises Refusal with 503 if there is no thread or no time for it."""
@@ -54,9 +55,15 @@ class Workers:
             work.exception()  # of an answer that was given up: looked at, so that nobody complains that none did
 
 
-def _step_back():
-    """Lets the thread that receives requests go before this one: it answers /health and sends away whom it must."""
+def let_python_go_first():
+    """Lets all threads that run Python go before those that compute, which exist by the time all shapes are warm.
+
+    A thread that receives, refuses or answers a request must not wait, holding Python's lock, for one that computes:
+    all others would wait with it, and /health too.
+    """
     if sys.platform != "linux":  # elsewhere a priority is of the whole process
         return
-    thread = threading.get_native_id()
-    os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICER)
+    python = {thread.native_id for thread in threading.enumerate()}
+    for thread in {int(name) for name in os.listdir("/proc/self/task")} - python:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICER)
