@@ -7,7 +7,7 @@
     latency   one client: median and 95th percentile from the first byte sent to the last one read, each model
     batching  32 clients: answers a second with batches and with --max-batch 1, each model
     overload  three times the measured capacity: statuses, /health, memory, and how soon all is as before
-    abuse     30 requests that no server should be asked: statuses, and whether it still runs
+    abuse     30 requests that no translator's server should be asked: statuses, and whether it still runs
     sigterm   SIGTERM under load: whether the answer to each request that the server accepted was received
 
 A line that starts with "!" tells of something that should not be. Needs `pip install .[serve]`.

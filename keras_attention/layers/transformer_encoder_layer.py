@@ -105,7 +105,8 @@ class TransformerEncoderLayer(keras.layers.Layer):
         mask = combined_mask(padding_mask, attention_mask)
         x = queries = self.self_attention_norm(inputs) if self.normalize_first else inputs
         if query_positions is not None:
-            inputs, queries = at_positions(inputs, query_positions), at_positions(x, query_positions)  # (B, P, D)
+            queries = at_positions(x, query_positions)  # (B, P, D)
+            inputs = at_positions(inputs, query_positions) if self.normalize_first else queries
             if attention_mask is not None:
                 square = (*ops.shape(x)[:2], ops.shape(x)[1])
                 mask = at_positions(ops.broadcast_to(mask, square), query_positions)  # (B, P, T)

@@ -20,8 +20,8 @@ class BertMaskedLM(keras.Model):
 
     Call arguments:
         inputs: dict, see `BertEncoder`; and optional `masked_positions` (B, P), int in [0, T): the places asked for.
-            Without the others the last layer and the product with the vocabulary, the largest of a small model, are
-            P / T as large.
+            Without the others the last layer computes P vectors of T, and the product with the vocabulary, the largest
+            of a small model, is P / T as large.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool.
 
