@@ -1,13 +1,16 @@
 """What translators make of the sentences they learned from: of all their hypotheses the closest to the reference.
 
-    python benchmarks/closest_answers.py SOURCE TARGET --models NAME NAME ... --out closest.tsv
+    python benchmarks/closest_answers.py train.en train.de --models NAME NAME ... --out closest.tsv
+    python benchmarks/closest_answers.py train.de train.en --models NAME ... --as_source_of train.de --out sources.tsv
 
 A translator that learns from these pairs too (`--extra closest.tsv` of the recipes) sees a second translation of every
-sentence, near its reference and written as networks write. How close is said by sacrebleu's BLEU of a sentence; of
-equals the first is taken. Sentences that all models leave without an answer are left out.
+sentence, near its reference and written as networks write; the second command writes it other sources of the same
+translations instead, by models of the other direction. How close is said by sacrebleu's BLEU of a sentence; of equals
+the first is taken. Sentences that all models leave without an answer are left out.
 
-Source: Kim & Rush (2016), Sequence-Level Knowledge Distillation, section 3.3 (interpolation),
-https://arxiv.org/abs/1606.07947; there with the hypotheses of one teacher.
+Sources: Kim & Rush (2016), Sequence-Level Knowledge Distillation, section 3.3 (interpolation),
+https://arxiv.org/abs/1606.07947, there with the hypotheses of one teacher; Nguyen et al. (2020), Data Diversification,
+https://arxiv.org/abs/1911.01986, for both directions.
 """
 
 import argparse
@@ -38,10 +41,12 @@ def main():
     parser.add_argument("source", metavar="SOURCE", help="a file with one sentence a line, also .gz or .xz")
     parser.add_argument("target", metavar="TARGET", help="a file with their translations")
     parser.add_argument("--models", nargs="+", required=True, metavar="NAME")
+    parser.add_argument("--as_source_of", metavar="FILE", help="write the answers before the lines of this file")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses of each model")
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
     sources, targets = read_parallel(arguments.source, arguments.target)
+    written = read_parallel(arguments.source, arguments.as_source_of)[1] if arguments.as_source_of else None
     with silent_libraries():
         from keras_attention.zoo.finding import find_entry
         from keras_attention.zoo.loading import load_translator
@@ -57,15 +62,12 @@ def main():
         print(file=sys.stderr)
         for some, answers in zip(hypotheses, found, strict=True):
             some += [answer.text for answer in answers if answer.text.strip()]
-    taken = [
-        (source, *closest(target, some))
-        for source, target, some in zip(sources, targets, hypotheses, strict=True)
-        if some
-    ]
+    answered = [(row, *closest(targets[row], some)) for row, some in enumerate(hypotheses) if some]
+    pairs = [(text, written[row]) if written else (sources[row], text) for row, text, _ in answered]
     with whole_file(arguments.out) as file:
-        file.writelines(f"{source}\t{text}\n" for source, text, _ in taken)
-    mean = statistics.mean([value for *_, value in taken] or [0.0])
-    print(f"{len(taken):,} of {len(sources):,} pairs, mean BLEU of a sentence {mean:.1f}")
+        file.writelines(f"{source}\t{target}\n" for source, target in pairs)
+    mean = statistics.mean([value for *_, value in answered] or [0.0])
+    print(f"{len(pairs):,} of {len(sources):,} pairs, mean BLEU of a sentence {mean:.1f}")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Config(RunSettings, AccelerationSettings):
     target: str = setting("de", "language code of the target, or its file with --data files")
     validation_share: float = setting(0.02, "share of the pairs held out, half to validate and half to test; own files")
     train_size: int = setting(260_000, "pairs of dates generated for training")
-    extra: str = setting("", "table of further pairs to train on, such as the answers of a better model")
+    extra: tuple[str, ...] = setting((), "tables of further pairs to train on, such as the answers of better models")
     encode_to: str = setting("", "only write the encoded pairs to this .npz")
     encoded: str = setting("", "train on pairs encoded before, and write the weights alone")
     max_tokens: int = setting(64, "tokens of a sentence while training; longer ones are cut")

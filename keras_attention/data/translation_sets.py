@@ -1,5 +1,6 @@
 """The sentence pairs of a named set, of two files, or of a table with two columns."""
 
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ class TranslationData(NamedTuple):
 
 
 def load_translation_data(
-    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra="", seed=0
+    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra=(), seed=0
 ):
     """Loads what the recipes train on.
 
@@ -80,8 +81,8 @@ def load_translation_data(
         source, target: language codes of a named set, or paths for "files".
         validation_share: float in (0, 0.5], share of the pairs of files that is held out, half of it as test set.
         train_size: int > 0, number of generated dates.
-        extra: path of a table of further pairs to train on, such as what a better model makes of the same sentences
-            (Kim & Rush 2016, sequence-level distillation), or "".
+        extra: list of paths of tables of further pairs to train on, such as what better models make of the same
+            sentences (Kim & Rush 2016, sequence-level distillation; Nguyen et al. 2020, data diversification).
         seed: int, for what is generated and for the held-out share.
 
     Returns:
@@ -92,7 +93,9 @@ def load_translation_data(
     """
     if extra:
         given = {"data_dir": data_dir, "validation_share": validation_share, "train_size": train_size, "seed": seed}
-        return load_translation_data(data, source=source, target=target, **given).with_more(extra)
+        return functools.reduce(
+            TranslationData.with_more, extra, load_translation_data(data, source=source, target=target, **given)
+        )
     if data == "dates":
         return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
     if data == "multi30k":

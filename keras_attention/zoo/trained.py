@@ -6,7 +6,6 @@ from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.scoring import low_score_threshold, scores_on
 
 EXAMPLES = 20
-PATHS = ("data_dir", "extra")  # among a recipe's settings
 
 
 def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None):
@@ -33,8 +32,8 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     sources = list(dict.fromkeys(data.test[0]))
     sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # all along a set that is sorted by length
     outputs = translator.translate(sources)
-    settings = {**settings, "out": Path(folder).name}
-    settings |= {name: Path(settings[name]).name for name in PATHS if name in settings}
+    settings = {**settings, "out": Path(folder).name, "data_dir": Path(settings.get("data_dir", "")).name}
+    settings["extra"] = [Path(path).name for path in settings.get("extra", ())]
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0}
     metrics = {
         "description": description,

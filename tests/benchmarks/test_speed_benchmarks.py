@@ -183,3 +183,6 @@ def test_answers_closest_to_the_reference(tmp_path):
     first, second = (tmp_path / "out.tsv").read_text().splitlines()
     assert first == "le 14 juillet 1989\t1989-07-14"
     assert second.startswith("3. März 2021\t2021-0")
+    (tmp_path / "texts").write_text("Bastille\na birthday\nnothing\n")
+    lines_of("closest_answers.py", tmp_path / "dates", tmp_path / "iso", *flags, "--as_source_of", tmp_path / "texts")
+    assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "1989-07-14\tBastille"

@@ -43,12 +43,14 @@ def test_a_compressed_table_is_read_like_two_files(files):
 
 
 def test_further_pairs_are_trained_on_and_nothing_else(files):
-    (files / "more.tsv").write_text("sentence number 7\tANOTHER\n", encoding="utf-8")
+    tables = {"more.tsv": ("sentence number 7", "ANOTHER"), "most.tsv": ("a third", "ONE")}
+    for name, pair in tables.items():
+        (files / name).write_text("\t".join(pair) + "\n", encoding="utf-8")
     plain = load_translation_data(str(files / "pairs.tsv.gz"), seed=3)
-    data = load_translation_data(str(files / "pairs.tsv.gz"), extra=str(files / "more.tsv"), seed=3)
-    assert data.train == ([*plain.train[0], "sentence number 7"], [*plain.train[1], "ANOTHER"])
+    data = load_translation_data(str(files / "pairs.tsv.gz"), extra=[str(files / name) for name in tables], seed=3)
+    assert data.train == ([*plain.train[0], "sentence number 7", "a third"], [*plain.train[1], "ANOTHER", "ONE"])
     assert (data.validation, data.test) == (plain.validation, plain.test)
-    assert data.origin["name"] == "pairs, with 1 pairs of more.tsv"
+    assert data.origin["name"] == "pairs, with 1 pairs of more.tsv, with 1 pairs of most.tsv"
 
 
 def test_multi30k_is_read_from_a_folder(tmp_path):
