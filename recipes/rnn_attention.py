@@ -47,7 +47,7 @@ from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
 from keras_attention.zoo.archive import check_free
-from keras_attention.zoo.starting import load_start, start_settings
+from keras_attention.zoo.starting import load_start, start_settings, take_weights
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def main(arguments=None):
     model = AttentionSeq2Seq(*sizes, **{key: value for key, value in asdict(config).items() if key in SETTINGS})
     model.build()
     if start:
-        model.set_weights(start.model.get_weights())
+        take_weights(model, start.model)
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if data:
