@@ -108,15 +108,15 @@ def load_entry(folder):
     """
     entry = read_entry(folder)
     settings = entry.config["model"]
-    tokenizers = {}
-    for role, name in entry.config["tokenizer"].items():
-        tokenizer = _tokenizer(entry, name)
+    folders = entry.config["tokenizer"]
+    loaded = {name: _tokenizer(entry, name) for name in set(folders.values())}  # one for both roles stays one
+    tokenizers = {role: loaded[name] for role, name in folders.items()}
+    for role, tokenizer in tokenizers.items():
         size = settings["vocabulary_size" if role == "text" else f"{role}_vocabulary_size"]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
                 f"{entry.folder}: the {role} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
             )
-        tokenizers[role] = tokenizer
     try:
         model = CLASSES[entry.config["architecture"]](**settings, dtype="float32")
         model.build()

@@ -96,7 +96,10 @@ def test_one_tokenizer_for_both_sides_is_stored_once(tmp_path):
     entry = write_tiny_entry(tmp_path / "shared", (model, tokenizer, tokenizer))
     assert entry.config["tokenizer"] == {"source": "tokenizer", "target": "tokenizer"}
     assert [name for name in entry.files if "/" in name] == ["tokenizer/tokenizer.json"]
-    load_entry(entry.folder)
+    _, model, tokenizers = load_entry(entry.folder)
+    assert tokenizers["source"] is tokenizers["target"]
+    again = write_tiny_entry(tmp_path / "again", (model, *tokenizers.values()))
+    assert again.config["tokenizer"] == entry.config["tokenizer"]
 
 
 @pytest.mark.parametrize("name", FILES)
