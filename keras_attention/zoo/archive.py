@@ -109,7 +109,7 @@ def load_entry(folder):
     entry = read_entry(folder)
     settings = entry.config["model"]
     folders = entry.config["tokenizer"]
-    loaded = {name: _tokenizer(entry, name) for name in set(folders.values())}  # one for both roles stays one
+    loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # one for both roles stays one
     tokenizers = {role: loaded[name] for role, name in folders.items()}
     for role, tokenizer in tokenizers.items():
         size = settings["vocabulary_size" if role == "text" else f"{role}_vocabulary_size"]
