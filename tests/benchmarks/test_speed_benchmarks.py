@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
+from zoo.tiny_entry import METRICS, tiny_parts, write_tiny_entry
 
 from keras_attention.cores import available_cores
 from keras_attention.zoo.archive import load_entry
@@ -186,3 +187,33 @@ def test_answers_closest_to_the_reference(tmp_path):
     (tmp_path / "texts").write_text("Bastille\na birthday\nnothing\n")
     lines_of("closest_answers.py", tmp_path / "dates", tmp_path / "iso", *flags, "--as_source_of", tmp_path / "texts")
     assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "1989-07-14\tBastille"
+
+
+@pytest.mark.thorough
+def test_the_mean_of_translators(tmp_path):
+    for seed in (1, 2):
+        write_tiny_entry(tmp_path / f"seed_{seed}", tiny_parts(seed=seed))
+    pairs = "".join(f"A dog runs {i}.\t2023-12-0{i % 10}\n" for i in range(100))
+    (tmp_path / "pairs.tsv").write_text(pairs)
+    folders = (tmp_path / "seed_1", tmp_path / "seed_2")
+    table = lines_of("average_translators.py", *folders, "--data", tmp_path / "pairs.tsv", "--out", tmp_path / "mean")
+    names = [line.split("|")[1].strip() for line in table][2:]
+    assert names == ["seed 3, 5"] * 2 + ["mean", "standard deviation", "averaged weights, in float16"]
+    entry, model, _ = load_entry(tmp_path / "mean")
+    assert entry.metrics["command"].startswith(METRICS["command"] + "\npython ")
+    members = [load_entry(folder).model.weights for folder in folders]
+    for weight, *others in zip(model.weights, *members, strict=True):
+        mean = np.mean([other.numpy() for other in others], axis=0, dtype="float64").astype("float16")
+        np.testing.assert_array_equal(weight.numpy(), mean)
+
+
+@pytest.mark.thorough
+def test_only_models_from_one_start_have_a_mean(tmp_path):
+    write_tiny_entry(tmp_path / "tiny", tiny_parts())
+    script = BENCHMARKS / "average_translators.py"
+    for names in [("rnn_attention_dates", tmp_path / "tiny"), ("rnn_attention_dates",)]:
+        command = [sys.executable, script, *names, "--data", "dates", "--out", tmp_path / "mean"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        assert done.returncode == 2, done.stderr
+        assert "from one start" in done.stderr
+        assert not (tmp_path / "mean").exists()
