@@ -7,7 +7,7 @@ from keras_attention.layers.dropout import bits_at
 
 # Numbers in the largest tensor of a block, if the shortest chunks allow it.
 MOST_IN_A_BLOCK = 2**22
-SHORTEST_CHUNK, LONGEST_CHUNK = 128, 2048
+SHORTEST_CHUNK, LONGEST_CHUNK = 128, 1024
 
 
 class Blocks:

@@ -158,5 +158,13 @@ def backward(blocks, score, by_query, key, value, parameters):
 
 def loop(first, last, step, variables):
     """Runs `i, *variables = step(i, *variables)` for i from `first` to `last` - 1; returns the variables."""
+
+    def step_in_turn(i, *variables):
+        # TensorFlow would begin blocks before the last one is done and hold them all, but for an i that waits for it.
+        i, *variables = step(i, *variables)
+        one = ops.reshape(variables[0], (-1,))[0]
+        never = ops.logical_and(one > 0, one < 0)
+        return i + ops.cast(never, "int32"), *variables
+
     first, last = ops.cast(first, "int32"), ops.cast(last, "int32")
-    return ops.while_loop(lambda i, *_: i < last, step, (first, *variables))[1:]
+    return ops.while_loop(lambda i, *_: i < last, step_in_turn, (first, *variables))[1:]
