@@ -42,9 +42,12 @@ def matmul_by_head(left, right):
 
 
 def transposed_matmul_by_head(left, right, groups):
-    """The product (B, Hkv, M, P) of left (B, H, N, M) transposed and right (B, H, N, P), summed in each group."""
+    """The product (B, Hkv, M, P) of left (B, H, N, M) transposed and right (B, H, N, P), summed in each group.
+
+    Computed as (right^T left)^T: left is a block of scores, and XLA on CPU takes as long to transpose one as to use it.
+    """
     left, right = group_heads(left, groups), group_heads(right, groups)
-    return ops.matmul(ops.transpose(left, (0, 1, 3, 2)), right)
+    return ops.transpose(ops.matmul(ops.transpose(right, (0, 1, 3, 2)), left), (0, 1, 3, 2))
 
 
 def group_heads(inputs, groups):
