@@ -162,8 +162,8 @@ def loop(first, last, step, variables):
     def step_in_turn(i, *variables):
         # TensorFlow would begin blocks before the last one is done and hold them all, but for an i that waits for it.
         i, *variables = step(i, *variables)
-        one = ops.reshape(variables[0], (-1,))[0]
-        never = ops.logical_and(one > 0, one < 0)
+        total = ops.sum(variables[0][..., :1])
+        never = ops.logical_and(total > 0, total < 0)
         return i + ops.cast(never, "int32"), *variables
 
     first, last = ops.cast(first, "int32"), ops.cast(last, "int32")
