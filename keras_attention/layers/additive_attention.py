@@ -97,7 +97,7 @@ class AdditiveAttention(keras.layers.Layer):
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)
         queries = self.query_projection(query)  # (B, T, units)
-        if not return_attention_scores and is_large(queries.shape[1], keys.shape[1], self.units):
+        if not return_attention_scores and is_large(queries, keys.shape[1], self.units):
             return self._attend_in_chunks(queries, keys, value, attention_mask, training)
         hidden = ops.tanh(queries[:, :, None, :] + keys[:, None, :, :])  # (B, T, S, units)
         scores = self.score_projection(hidden)  # (B, T, S)

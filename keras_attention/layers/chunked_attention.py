@@ -12,9 +12,10 @@ MOST_AT_ONCE = 2**22
 LOWEST = -1e30
 
 
-def is_large(num_queries, num_keys, numbers_per_pair):
-    """Whether attention should go in chunks; lengths unknown when the graph is traced count as short."""
-    static = isinstance(num_queries, int) and isinstance(num_keys, int)
+def is_large(query, num_keys, numbers_per_pair):
+    """Whether attention should go in chunks; lengths unknown when the graph is traced count as short, no rows too."""
+    rows, num_queries = query.shape[:2]
+    static = rows != 0 and isinstance(num_queries, int) and isinstance(num_keys, int)
     return static and num_queries * num_keys * numbers_per_pair > MOST_AT_ONCE
 
 

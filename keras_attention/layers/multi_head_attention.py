@@ -176,7 +176,7 @@ class MultiHeadAttention(keras.layers.Layer):
         num_queries = ops.shape(query)[1]
         known = projected_key_value if cache is None else cache
         num_keys = ops.shape(value)[1] if known is None else ops.shape(known[1])[1]
-        in_chunks = not return_attention_scores and is_large(num_queries, num_keys, self.num_heads)
+        in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
         only_by_position = cache is not None and not masks  # then a query sees at least itself
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
         query = zero_masked(query, queries_used)

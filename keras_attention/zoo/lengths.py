@@ -7,7 +7,7 @@ BATCH_SIZES = (1, 8, 32)
 
 
 def source_bucket(length, longest):
-    """The padded length of a source: depends on nothing but its own length.
+    """The padded length of a source on its own.
 
     Args:
         length: int in [1, longest], tokens with END.

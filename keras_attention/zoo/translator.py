@@ -23,8 +23,8 @@ CHARACTERS_PER_TOKEN = 64
 class Translator:
     """Translates sentences with a trained encoder-decoder.
 
-    Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. The padded length
-    depends on the sentence alone, so company in a batch does not change an answer.
+    Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. Padding is masked, so
+    that company in a batch changes nothing but the last digits of a score.
 
     Args:
         model: AttentionSeq2Seq or Transformer, built.

@@ -223,3 +223,13 @@ def test_a_graph_computes_block_after_block(in_chunks, monkeypatch):
     tf.function(lambda: layer(**inputs))()
     assert len(events) > 6
     assert events == ["scores", "context"] * (len(events) // 2)
+
+
+@two_forms
+def test_a_batch_without_rows(make_layer, call, in_chunks):
+    in_chunks()
+    inputs = {"query": np.zeros((0, T, DQ)), "value": np.zeros((0, S, DV)), "key": np.zeros((0, S, DK))}
+    for jit_compile in (None, False, True):
+        layer = make_layer()
+        attend = layer if jit_compile is None else tf.function(layer, jit_compile=jit_compile)
+        assert attend(**inputs, **call).shape[:2] == (0, T)
