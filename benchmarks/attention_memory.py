@@ -7,10 +7,10 @@ Self-attention of one sentence with one head, 64 wide, in float32, as a compiled
 of input and weights. Each measurement is a process of its own; its memory is the most that it held beyond what it held
 after a call with 16 tokens. Keras's is left out where its score matrix would take more than `--most` gigabytes.
 
-Result with `--rounds 1` on a core of an AMD EPYC, beside other work: at 16,384 tokens ours holds 98 MB where Keras's
-holds 1,083 (11 times), with gradients 205 MB where Keras's holds 4,273 (21 times); with `--xla` 72 MB to 2,225 (31
-times) and 156 MB to 4,381 (28 times), of which some 40 MB are the compiler's. At 65,536 tokens with `--xla` ours holds
-116 MB.
+Result with `--xla --rounds 1` on two cores of an AMD EPYC: at 16,384 tokens ours holds 84 MB where Keras's holds 2,229
+(27 times), in 0.67 of its time; with gradients 163 MB where Keras's holds 4,388 (27 times), in 0.29 of its time. At
+65,536 tokens ours holds 133 MB, in 7.9 s. Some 40 MB of ours are the compiler's. Without `--xla`, 103 MB to 1,083 (10
+times) in 1.35 of Keras's time, with gradients 145 MB to 3,279 (23 times) in 1.17 of it.
 """
 
 import argparse
