@@ -47,7 +47,7 @@ smoke: $(VENV)/installed
 
 # The tables of the README, from the entries of saved_models.
 readme: $(VENV)/installed
-	$(BIN)/python benchmarks/readme_tables.py
+	$(BIN)/python .ci/readme_tables.py
 
 $(VENV)/bin/python:
 	$(or $(PYTHON),$(error No Python found. Install Python 3.11, or name yours: make PYTHON=/path/to/python)) -m venv $(VENV)

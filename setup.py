@@ -32,7 +32,7 @@ setup(
     package_dir=ZOO,
     package_data={
         "keras_attention.visualize": ["*.html"],
-        "keras_attention.serving": ["demo/*"],
+        "keras_attention.server": ["demo/*"],
         **{name: ["*/*", "*/*/*"] for name in ZOO},
     },
     install_requires=[

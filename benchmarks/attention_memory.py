@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from taking_turns import Turns
 
-from keras_attention.cli import guarded
+from keras_attention.cli.main import guarded
 
 WIDTH = 64
 SHORT = 16

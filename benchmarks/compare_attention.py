@@ -14,13 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keras_attention.cli import guarded
-from keras_attention.data.translation_sets import load_translation_data
-from keras_attention.training import translation_metrics as metrics
-from keras_attention.visualize.bleu_by_length import bleu_by_length_plot
+from keras_attention.cli.main import guarded
+from keras_attention.data.translation.translation_sets import load_translation_data
+from keras_attention.evaluation import translation_scores as metrics
+from keras_attention.pipelines.base import load_translator
+from keras_attention.pipelines.release import add_to_card
+from keras_attention.visualize.score_plots import bleu_by_length_plot
 from keras_attention.zoo.card import table_text
-from keras_attention.zoo.loading import load_translator
-from keras_attention.zoo.rewriting import add_to_card
 
 ROOT = Path(__file__).parents[1]
 RUNS = Path("runs/compare_attention")

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_attention.cli import guarded
+from keras_attention.cli.main import guarded
 from keras_attention.cores import available_cores
-from keras_attention.data.parallel_text import read_lines
+from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.training.run_facts import run_facts
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
@@ -37,7 +37,7 @@ class Ours:
     """The translator of an entry."""
 
     def __init__(self, folder):
-        from keras_attention.zoo.loading import load_translator
+        from keras_attention.pipelines.base import load_translator
 
         self.translator = load_translator(folder)
 
@@ -170,7 +170,7 @@ def prepare(name, untrained, texts, temporary):
     from ctranslate2_model import write_ctranslate2
 
     from keras_attention.zoo.archive import load_entry
-    from keras_attention.zoo.finding import find_entry
+    from keras_attention.zoo.registry import find_entry
 
     if untrained:
         write_untrained(temporary / "entry", texts)

@@ -32,7 +32,7 @@ sys.path += [str(ROOT), str(ROOT / "tests")]
 
 from training.damages import DAMAGES  # noqa: E402
 
-from keras_attention.cli import guarded  # noqa: E402
+from keras_attention.cli.main import guarded  # noqa: E402
 from keras_attention.errors import UserError  # noqa: E402
 from keras_attention.training import checkpoints  # noqa: E402
 

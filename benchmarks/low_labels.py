@@ -20,23 +20,23 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_attention.cli import guarded
-from keras_attention.commands.silence import silent_libraries
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.main import guarded
 
 with silent_libraries():
     import keras  # noqa: F401
 
 from keras_attention.finetuning.examples import read_examples
-from keras_attention.finetuning.finetune import finetune_classifier
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import FROM_NOTHING, accelerated
-from keras_attention.visualize.score_by_labels import score_by_labels_plot
+from keras_attention.finetuning.workflow import finetune_classifier
+from keras_attention.pipelines.release import add_to_card
+from keras_attention.visualize.score_plots import score_by_labels_plot
 from keras_attention.whole_file import whole_file
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.finding import find_entry
-from keras_attention.zoo.rewriting import add_to_card
+from keras_attention.zoo.registry import find_entry
 
 WORDS = "TF-IDF"
 

@@ -32,8 +32,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT), str(ROOT / "tests")]
 
-from keras_attention.cli import guarded  # noqa: E402
-from keras_attention.cli import main as command  # noqa: E402
+from keras_attention.cli.main import guarded  # noqa: E402
+from keras_attention.cli.main import main as command  # noqa: E402
 
 
 def entries(arguments, place):
@@ -62,8 +62,8 @@ def damage(arguments, place):
     from zoo.damage import damages
     from zoo.tiny_entry import write_tiny_entry
 
+    from keras_attention.errors import EntryError
     from keras_attention.zoo.entry import read_entry
-    from keras_attention.zoo.entry_error import EntryError
 
     folder = write_tiny_entry(place / "entry").folder
     tried = refused = 0
@@ -80,8 +80,8 @@ def budget(arguments, place):
     from zoo.hostile_entries import SIZES, make
     from zoo.tiny_entry import write_tiny_entry
 
+    from keras_attention.errors import EntryError
     from keras_attention.zoo.entry import read_entry
-    from keras_attention.zoo.entry_error import EntryError
 
     base = write_tiny_entry(place / "budget").folder
     seconds, memory, refused = [], [], 0

@@ -31,7 +31,7 @@ from serving_abuse import ABUSE, status_of
 from serving_load import CLIENT_CORE, PATHS, Client, closed_loop, open_loop, server, watch
 
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.finding import find_entry
+from keras_attention.zoo.registry import find_entry
 
 TASKS = {
     "AttentionSeq2Seq": "translate",

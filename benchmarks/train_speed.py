@@ -23,7 +23,7 @@ import time
 import numpy as np
 from taking_turns import Turns
 
-from keras_attention.cli import guarded
+from keras_attention.cli.main import guarded
 
 DROPOUT = 0.1
 RATE = 1e-4

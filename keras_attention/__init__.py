@@ -10,7 +10,7 @@ def list_models():
     Returns:
         Sorted list of str.
     """
-    from keras_attention.zoo.finding import list_models
+    from keras_attention.zoo.registry import list_models
 
     return list_models()
 
@@ -31,8 +31,8 @@ def load(name_or_path):
     Example:
         keras_attention.load("rnn_attention_multi30k_en_de").translate(["A dog runs."], beam_size=5)
     """
-    from keras_attention.zoo.finding import find_entry
-    from keras_attention.zoo.loading import load_pipeline
+    from keras_attention.pipelines.base import load_pipeline
+    from keras_attention.zoo.registry import find_entry
 
     return load_pipeline(find_entry(name_or_path))
 
@@ -52,11 +52,11 @@ def finetune(texts, labels, *, texts_b=None, start="bert_mini_en", validation=No
         settings: fields of `keras_attention.finetuning.settings.FinetuneSettings`, such as `epochs`.
 
     Returns:
-        `keras_attention.zoo.classifier.Classifier`; its `classify` takes a str or a list of str.
+        `keras_attention.pipelines.classifier.Classifier`; its `classify` takes a str or a list of str.
 
     Raises:
         UserError: if texts and labels do not fit together, or there is no such model to start from.
     """
-    from keras_attention.finetuning.from_lists import finetune_lists
+    from keras_attention.finetuning.workflow import finetune_lists
 
     return finetune_lists(texts, labels, texts_b, start, validation, task, out, settings)

@@ -10,7 +10,7 @@ def run():
         int, the exit code, see `cli.main`.
     """
     try:
-        from keras_attention.cli import main
+        from keras_attention.cli.main import main
 
         return main()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The errors that are told in one line."""
+"""The errors that are reported in one line."""
 
 
 class UserError(ValueError):
@@ -7,3 +7,7 @@ class UserError(ValueError):
 
 class WorkerLostError(RuntimeError):
     """Another process of the same training is gone. The command line prints it alone and exits with 75: try again."""
+
+
+class EntryError(UserError):
+    """A folder that is no sound zoo entry: says which file, what was found and what was expected."""

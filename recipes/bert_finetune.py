@@ -15,17 +15,16 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from keras_attention.commands.silence import silent_libraries
+from keras_attention.cli.io.silence import silent_libraries
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with silent_libraries():
     import keras  # noqa: F401 (its backend is chosen before anything else of it is imported)
 
-from keras_attention.cli import guarded
-from keras_attention.data.dates import generate_dates
-from keras_attention.data.non_dates import generate_non_dates
-from keras_attention.finetuning.encoded_rows import load_encoded_rows, save_encoded_rows
-from keras_attention.finetuning.examples import Examples, read_examples
+from keras_attention.cli.main import guarded
+from keras_attention.data.dates.dates import generate_dates
+from keras_attention.data.dates.non_dates import generate_non_dates
+from keras_attention.finetuning.examples import Examples, load_encoded_rows, read_examples, save_encoded_rows
 from keras_attention.finetuning.fitting import fit_classifier
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import accelerated
@@ -104,8 +103,7 @@ def train_elsewhere(config, settings, out, running, facts):
 
 def finish(config, finetuned, out, facts, test):
     """Scores the classifier, writes it as an entry and shows what it does."""
-    from keras_attention.finetuning.report import make_report, report_text
-    from keras_attention.finetuning.writing import write_classifier
+    from keras_attention.finetuning.report import make_report, report_text, write_classifier
 
     report = make_report(finetuned, test)
     names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
@@ -130,7 +128,7 @@ def main(arguments=None):
     if config.encoded:
         train_elsewhere(config, settings, out, running, facts)
     else:
-        from keras_attention.finetuning import finetune
+        from keras_attention.finetuning import workflow as finetune
 
         check_free(out, overwrite=True)
         train, validation, test = load_examples(config)

@@ -21,21 +21,20 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from keras_attention.commands.silence import silent_libraries
+from keras_attention.cli.io.silence import silent_libraries
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with silent_libraries():
     import keras
 
-from keras_attention.cli import guarded
-from keras_attention.data.encoded_prose import load_encoded_prose, save_encoded_prose
-from keras_attention.data.masked_lm import MaskedLMBatches
-from keras_attention.data.prose import docstrings, hold_out, read_documents
-from keras_attention.data.prose_rows import prose_rows
+from keras_attention.cli.main import guarded
+from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
+from keras_attention.data.prose.encoded_prose import load_encoded_prose, save_encoded_prose
+from keras_attention.data.prose.masked_lm import MaskedLMBatches
+from keras_attention.data.prose.sentence_pairs import prose_rows
 from keras_attention.models import BERT_PRESETS, BertMaskedLM, BertPretrainer
-from keras_attention.models.bert_settings import SETTINGS
-from keras_attention.models.counted_start import MOST_PIECES, start_with_counts
-from keras_attention.models.neighbour_heads import start_with_neighbour_heads
+from keras_attention.models.bert_encoder import SETTINGS
+from keras_attention.models.bert_starts import MOST_PIECES, start_with_counts, start_with_neighbour_heads
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.acceleration import accelerate, description, in_float32
 from keras_attention.training.acceleration_settings import AccelerationSettings
@@ -48,7 +47,7 @@ from keras_attention.training.schedules import LinearDecay
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
 from keras_attention.zoo.archive import check_free
-from keras_attention.zoo.starting import load_start, start_settings
+from keras_attention.zoo.warm_start import load_start, start_settings
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def main(arguments=None):
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(epochs)), config.max_steps or sys.maxsize)
     print(f"{len(rows):,} rows, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if here:
-        from keras_attention.training.masked_lm_scores import SCORE_NAMES, MaskedLMScores
+        from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES, MaskedLMScores
 
         check_free(out, overwrite=True)
         validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
@@ -179,7 +178,7 @@ def main(arguments=None):
     if not chief_goes_on():  # the other workers are done
         return
     if here:
-        from keras_attention.zoo.pretrained import write_pretrained
+        from keras_attention.pipelines.release import write_pretrained
 
         if config.mixed_precision:  # measured as it will be loaded
             model = in_float32(model)

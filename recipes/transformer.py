@@ -21,20 +21,19 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from keras_attention.commands.silence import silent_libraries
+from keras_attention.cli.io.silence import silent_libraries
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with silent_libraries():
     import keras
 
-from keras_attention.cli import guarded
-from keras_attention.commands.try_out import try_out
+from keras_attention.cli.io.try_out import try_out
+from keras_attention.cli.main import guarded
 from keras_attention.data.batches import BucketedBatches
-from keras_attention.data.encoded_pairs import load_encoded, save_encoded
-from keras_attention.data.parallel_corpus import ParallelCorpus
-from keras_attention.data.translation_sets import load_translation_data, train_tokenizers
+from keras_attention.data.translation.parallel_corpus import ParallelCorpus, load_encoded, save_encoded
+from keras_attention.data.translation.translation_sets import load_translation_data, train_tokenizers
 from keras_attention.models import Transformer
-from keras_attention.models.transformer_settings import CHOICES, PRESETS, SETTINGS
+from keras_attention.models.transformer import CHOICES, PRESETS, SETTINGS
 from keras_attention.training.acceleration import accelerate, description
 from keras_attention.training.acceleration_settings import AccelerationSettings
 from keras_attention.training.distribution import chief_goes_on, use_strategy
@@ -45,7 +44,7 @@ from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
 from keras_attention.zoo.archive import check_free
-from keras_attention.zoo.starting import load_start, start_settings, take_weights
+from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def make_optimizer(config, total_steps):
 
 def finish(config, translator, data, out, result, facts, start):
     """Scores the model, writes it as an entry and shows what it does."""
-    from keras_attention.zoo.trained import write_trained
+    from keras_attention.pipelines.release import write_trained
 
     described = f"A Transformer of {config.num_encoder_layers} and {config.num_decoder_layers} layers."
     told = {"description": described, "settings": asdict(config), "seed": config.seed, "start": start}
@@ -168,8 +167,8 @@ def main(arguments=None):
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{description(config)}")
     if data:
-        from keras_attention.zoo.scoring import quick_score
-        from keras_attention.zoo.translator import Translator
+        from keras_attention.evaluation.translation_scores import quick_score
+        from keras_attention.pipelines.translator import Translator
 
         check_free(out, overwrite=True)
         search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}

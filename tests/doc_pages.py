@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_attention import cli
+from keras_attention.cli import main as cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}

@@ -21,13 +21,19 @@ MAY_IMPORT = {
     "models": {"layers"},
     "data": {"tokenizers"},
     "convert": {"models", "tokenizers"},
-    "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers", "visualize"},
-    "finetuning": {"zoo", "models", "training", "data", "tokenizers", "visualize"},
-    "serving": {"zoo", "decoding", "tokenizers"},
-    "commands": {
-        "serving",
+    "evaluation": {"training"},
+    "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers"},
+    "pipelines": {"zoo", "models", "tokenizers", "decoding", "data", "evaluation", "visualize"},
+    "finetuning": {"pipelines", "zoo", "evaluation", "models", "training", "data", "tokenizers", "visualize"},
+    "export": {"pipelines", "zoo", "decoding", "tokenizers"},
+    "server": {"pipelines", "zoo", "decoding", "tokenizers"},
+    "cli": {
+        "server",
+        "export",
         "finetuning",
+        "pipelines",
         "convert",
+        "evaluation",
         "zoo",
         "visualize",
         "training",
@@ -36,14 +42,13 @@ MAY_IMPORT = {
         "models",
         "tokenizers",
         "layers",
-        "cli",
     },
-    "cli": {"commands"},
     "__main__": {"cli"},
-    "__init__": {"zoo", "finetuning"},
+    "__init__": {"pipelines", "zoo", "finetuning"},
 }
 WITHOUT_TENSORFLOW = ("layers", "models", "decoding", "training/losses.py", "training/schedules.py")
-MAX_LINES, MAX_FUNCTION_LINES, MAX_RECIPE_LINES = 250, 60, 200
+MAX_LINES, MAX_FUNCTION_LINES, MAX_RECIPE_LINES = 400, 60, 200
+MAX_FILES_IN_A_ROOM, MIN_LINES_FOR_ONE_IMPORTER = 15, 40
 
 
 def files():

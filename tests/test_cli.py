@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from commands.running import translator
+from cli.running import translator
 from zoo.tiny_entry import ENGLISH
 
-from keras_attention import cli
+from keras_attention.cli import main as cli
 
 COMMAND = [sys.executable, "-m", "keras_attention"]
 
@@ -29,7 +29,7 @@ def test_broken_pipe_is_quiet(zoo):
 )
 def test_answers_without_tensorflow(zoo, arguments):
     program = (
-        "import sys\nfrom keras_attention.cli import main\n"
+        "import sys\nfrom keras_attention.cli.main import main\n"
         f"try:\n    code = main({arguments!r})\nexcept SystemExit as stop:\n    code = stop.code\n"
         "assert not code\n"
         "assert not {'tensorflow', 'keras', 'numpy', 'h5py', 'matplotlib'} & set(sys.modules)\n"

@@ -1,6 +1,6 @@
 """The pages of docs/: their code runs, the lines they quote are in the code, and what they link to is there.
 
-serve.md needs a server: tests/serving/test_serve_page.py.
+serve.md needs a server: tests/server/test_serve_page.py.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere):
 
 @pytest.mark.thorough
 def test_workers_are_started_as_told(elsewhere, monkeypatch):
-    """By TF_CONFIG, in bash, with free ports; tests/commands/test_launch.py has the other block of scale_out.md."""
+    """By TF_CONFIG, in bash, with free ports; tests/cli/test_launch.py has the other block of scale_out.md."""
     (elsewhere / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

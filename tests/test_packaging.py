@@ -13,7 +13,7 @@ import pytest
 from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention import __version__
-from keras_attention.visualize.fonts import FONT_PACKAGES
+from keras_attention.visualize.figures import FONT_PACKAGES
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("keras_attention", "saved_models", "setup.py", "pyproject.toml", "README.md", "LICENSE")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_attention import cli
+from keras_attention.cli import main as cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def is_command(line):
 
 
 def runs_for_ever(line):
-    """The server; tests/serving asks it."""
+    """The server; tests/server asks it."""
     return line.startswith("keras-attention serve")
 
 
@@ -97,7 +97,7 @@ def test_trainings_are_told_with_flags_that_exist(line):
 
 def test_flags_in_the_text_exist():
     names = ("arguments", "bert_arguments", "serve_arguments")
-    commands = [ROOT / "keras_attention" / "commands" / f"{name}.py" for name in names]
+    commands = [ROOT / "keras_attention" / "cli" / f"{name}.py" for name in names]
     commands.append(ROOT / "keras_attention" / "training" / "run_settings.py")
     known = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("recipes/*.py"), *commands))
     for flag in set(re.findall(r"`--([a-z_-]+)", README)):

@@ -17,7 +17,7 @@ import tensorflow  # noqa: F401  # before the tests look at what is written to s
 import tensorflow_text  # noqa: F401
 
 import keras_attention as ka
-from keras_attention.data.encoded_pairs import load_encoded
+from keras_attention.data.translation.parallel_corpus import load_encoded
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
 TRANSLATING = [path for path in RECIPES if not path.stem.startswith("bert")]

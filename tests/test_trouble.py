@@ -41,7 +41,8 @@ def test_ctrl_c_at_any_time(zoo, tmp_path, seconds):
 
 
 def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
-    from keras_attention import __main__, cli
+    from keras_attention import __main__
+    from keras_attention.cli import main as cli
 
     def interrupted():
         raise KeyboardInterrupt

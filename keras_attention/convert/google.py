@@ -1,11 +1,9 @@
 """BERT as Google published it: a checkpoint of TensorFlow 1."""
 
 from keras_attention.convert.converted import Converted
-from keras_attention.convert.fields import Fields
-from keras_attention.convert.names import google_name
-from keras_attention.convert.settings import GOOGLE_ACTIVATIONS, bert_settings
+from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Fields, bert_settings
+from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
 from keras_attention.convert.vocabulary import looks_lowercase, read_vocabulary
-from keras_attention.convert.weights import build_filled, check_shapes, matrix_shapes
 from keras_attention.errors import UserError
 
 LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")

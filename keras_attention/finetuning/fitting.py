@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from keras_attention.data.classification_batches import ClassificationBatches
+from keras_attention.data.tables.classification_batches import ClassificationBatches
 from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.settings import (
     epochs_for,

@@ -3,13 +3,13 @@
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
-from keras_attention.models.bert_settings import BERT_PRESETS
+from keras_attention.models.bert_encoder import BERT_PRESETS
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.acceleration import choose_acceleration, dtype_policy
-from keras_attention.zoo.architectures import ENCODER
 from keras_attention.zoo.archive import load_entry
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.finding import find_entry
+from keras_attention.zoo.registry import find_entry
+from keras_attention.zoo.schema import ENCODER
 
 FROM_NOTHING = "none"
 

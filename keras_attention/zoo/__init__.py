@@ -1,1 +1,1 @@
-"""Trained models: archive (write, read, verify), finding them by name, and the pipeline from text to text."""
+"""Trained models as files: entry, manifest, weights, schema, card, and the registry that finds them."""

@@ -8,17 +8,15 @@ from typing import NamedTuple
 
 import keras
 
-from keras_attention.errors import UserError
+from keras_attention.errors import EntryError, UserError
 from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 from keras_attention.tokenizers import load_tokenizer
-from keras_attention.zoo.architectures import ARCHITECTURES
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
-from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.json_file import write_json
 from keras_attention.zoo.manifest import write_manifest
-from keras_attention.zoo.schema import FORMAT_VERSION, check_config
-from keras_attention.zoo.weights import load_weights, save_weights
+from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
+from keras_attention.zoo.weights_file import load_weights, save_weights
 
 CLASSES = {
     network.__name__: network for network in (AttentionSeq2Seq, Transformer, BertEncoder, BertMaskedLM, BertClassifier)

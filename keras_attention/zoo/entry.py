@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.zoo.architectures import estimated_parameters
-from keras_attention.zoo.entry_error import EntryError
+from keras_attention.errors import EntryError
+from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.json_file import MAX_BYTES, read_json
 from keras_attention.zoo.manifest import verify_files
-from keras_attention.zoo.metrics import check_metrics
-from keras_attention.zoo.schema import check_config
+from keras_attention.zoo.schema import check_config, estimated_parameters
 
 WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")

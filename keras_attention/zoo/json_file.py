@@ -3,7 +3,7 @@
 import json
 import os
 
-from keras_attention.zoo.entry_error import EntryError
+from keras_attention.errors import EntryError
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 
-from keras_attention.zoo.entry_error import EntryError
+from keras_attention.errors import EntryError
 from keras_attention.zoo.json_file import MAX_BYTES, read_json, write_json
 
 MANIFEST = "manifest.json"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data import BucketedBatches
-from keras_attention.data.parallel_corpus import ParallelCorpus, TokenSequences
+from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from keras_attention.data.buckets import assign_buckets, choose_buckets
+from keras_attention.data.batches import assign_buckets, choose_buckets
 
 
 def lengths(count, seed, longest=23):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.decoding.threefry import threefry_2x32, uniform
+from keras_attention.decoding.sampling import threefry_2x32, uniform
 
 
 @pytest.mark.parametrize(

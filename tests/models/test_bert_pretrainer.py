@@ -6,9 +6,9 @@ import pytest
 from layer_checks import assert_all_close, random_array
 from models.tiny_bert import TINY, V, make_masked_lm, make_texts, with_weights
 
+from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 from keras_attention.models import BertMaskedLM, BertPretrainer
 from keras_attention.training.acceleration import in_float32
-from keras_attention.training.masked_lm_scores import MaskedLMScores
 from keras_attention.training.pretraining_loss import pretraining_loss
 from keras_attention.training.train_step import make_train_step
 

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.data.packed_text import PackedRows
+from keras_attention.data.prose.packed_text import PackedRows
 from keras_attention.models import BertMaskedLM
-from keras_attention.models import counted_start as start
+from keras_attention.models import bert_starts as start
 
 V, SPECIAL = 40, (0, 1, 2, 3, 4)
 

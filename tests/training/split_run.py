@@ -77,7 +77,7 @@ def validation_loss(name):
     batches = [OneBatchEpochs(name).epoch(number)[0] for number in range(1000, 1005)]
     if keras.backend.backend() != "tensorflow":
         return None
-    from keras_attention.training.masked_lm_scores import MaskedLMScores
+    from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 
     def validate(model):
         return {"val_loss": MaskedLMScores(model, jit_compile=False)(batches)["loss"]}

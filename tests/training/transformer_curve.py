@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_attention.data import BucketedBatches
-from keras_attention.data.parallel_corpus import ParallelCorpus, TokenSequences
+from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences
 from keras_attention.models import Transformer
 from keras_attention.training.schedules import InverseSquareRoot
 from keras_attention.training.train_step import make_train_step

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from training.tiny_run import TinyBatches, arrays_of, run, untimed
 
-from keras_attention.cli import guarded
+from keras_attention.cli.main import guarded
 from keras_attention.training import distribution
 
 

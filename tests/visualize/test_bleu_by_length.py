@@ -3,8 +3,8 @@
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize import bleu_by_length
-from keras_attention.visualize.bleu_by_length import bleu_by_length_plot
+from keras_attention.visualize import score_plots as bleu_by_length
+from keras_attention.visualize.score_plots import bleu_by_length_plot
 
 SERIES = {
     "attention": [("1-10", 41.0), ("11-20", 39.5), ("21+", 38.0)],

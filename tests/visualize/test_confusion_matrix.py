@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize import confusion_matrix
-from keras_attention.visualize.confusion_matrix import confusion_matrix_plot
+from keras_attention.visualize import score_plots as confusion_matrix
+from keras_attention.visualize.score_plots import confusion_matrix_plot
 
 COUNTS = [[90, 7, 3], [5, 0, 2], [0, 0, 0]]
 LABELS = ["bad", "good", "не ясно"]

@@ -7,7 +7,7 @@ import matplotlib
 import pytest
 from matplotlib.ft2font import FT2Font
 
-from keras_attention.visualize import fonts
+from keras_attention.visualize import figures as fonts
 
 SCRIPTS = {
     "Latin": "Größe",

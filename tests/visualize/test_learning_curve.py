@@ -3,8 +3,8 @@
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize import learning_curve
-from keras_attention.visualize.learning_curve import learning_curve_plot
+from keras_attention.visualize import score_plots as learning_curve
+from keras_attention.visualize.score_plots import learning_curve_plot
 
 HISTORY = [
     {"steps": 11, "loss": 5.0, "val_loss": 5.5},

@@ -3,8 +3,8 @@
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize import score_by_labels
-from keras_attention.visualize.score_by_labels import score_by_labels_plot
+from keras_attention.visualize import score_plots as score_by_labels
+from keras_attention.visualize.score_plots import score_by_labels_plot
 
 SERIES = {"pre-trained": [(100, [70.0, 74.0]), (1_000, [81.0, 80.0])], "none": [(100, [52.0, 55.0]), (1_000, [63.0])]}
 

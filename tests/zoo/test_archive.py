@@ -12,14 +12,13 @@ import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
 import keras_attention
-from keras_attention.errors import UserError
+from keras_attention.errors import EntryError, UserError
+from keras_attention.pipelines.base import failing_examples
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.zoo import archive
 from keras_attention.zoo.archive import check_free, load_entry, write_entry
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.manifest import write_manifest
-from keras_attention.zoo.verify import failing_examples
 
 FILES = [
     "CARD.md",

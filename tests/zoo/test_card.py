@@ -3,8 +3,8 @@
 import pytest
 from zoo.tiny_entry import CONFIG, METRICS
 
+from keras_attention.errors import EntryError
 from keras_attention.zoo.card import REQUIRED, card_text
-from keras_attention.zoo.entry_error import EntryError
 
 
 def test_everything_is_on_it():

@@ -10,9 +10,9 @@ from zoo.damage import CUTS, FLIPS, damages
 from zoo.hostile_entries import HOSTILE, SIZES, make
 from zoo.tiny_entry import write_tiny_entry
 
+from keras_attention.errors import EntryError
 from keras_attention.zoo import entry as entries
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.manifest import MANIFEST
 
 MOST_SECONDS, MOST_BYTES = 0.05, 50_000_000

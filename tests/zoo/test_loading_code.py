@@ -27,14 +27,17 @@ FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "mars
 FORBIDDEN_MODULES |= {"subprocess", "ctypes", "torch", "zipfile", "tarfile", "importlib"}
 NETWORK = {"socket", "socketserver", "urllib", "http", "requests", "ftplib", "ssl", "asyncio"}
 STARTS = [
-    "keras_attention.zoo.loading",
+    "keras_attention.pipelines.base",
     "keras_attention.convert.checkpoint",
-    "keras_attention.commands.translate",
-    "keras_attention.commands.classify",
-    "keras_attention.commands.fill_mask",
+    "keras_attention.cli.translate",
+    "keras_attention.cli.classify",
+    "keras_attention.cli.fill_mask",
 ]
 # importlib.resources for the template of the page, importlib.util to find a package of fonts.
-ALLOWED = {("keras_attention.visualize.attention_page", "importlib"), ("keras_attention.visualize.fonts", "importlib")}
+ALLOWED = {
+    ("keras_attention.visualize.attention_page", "importlib"),
+    ("keras_attention.visualize.figures", "importlib"),
+}
 
 
 def path_of(module):

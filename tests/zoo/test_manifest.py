@@ -5,8 +5,8 @@ import os
 
 import pytest
 
+from keras_attention.errors import EntryError
 from keras_attention.zoo import manifest
-from keras_attention.zoo.entry_error import EntryError
 from keras_attention.zoo.manifest import verify_files, write_manifest
 
 

@@ -5,11 +5,10 @@ import copy
 import pytest
 from zoo.tiny_entry import CONFIG
 
+from keras_attention.errors import EntryError
 from keras_attention.models import AttentionSeq2Seq, Transformer
 from keras_attention.zoo import schema
-from keras_attention.zoo.architectures import ARCHITECTURES, estimated_parameters
-from keras_attention.zoo.entry_error import EntryError
-from keras_attention.zoo.schema import check_config
+from keras_attention.zoo.schema import ARCHITECTURES, check_config, estimated_parameters
 
 
 def changed(*path, to):

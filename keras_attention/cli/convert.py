@@ -1,0 +1,77 @@
+"""`keras-attention convert`."""
+
+import json
+from pathlib import Path
+
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.training.run_facts import run_facts
+
+GAPS = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
+MOST_TOKENS = 64  # that these have, whatever the vocabulary
+TEXTS = ("What a wonderful day.", "This is the worst that I have seen.")
+
+
+def convert(arguments):
+    """Reads a published checkpoint and writes it as an entry, with the answers of its card."""
+    folder = Path(arguments.path)
+    out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
+    with silent_libraries():
+        from keras_attention.convert import load_checkpoint
+        from keras_attention.tokenizers import WordPieceTokenizer
+        from keras_attention.zoo.archive import check_free, write_entry
+
+    check_free(out)
+    facts = run_facts()
+    with silent_libraries():
+        converted = load_checkpoint(folder)
+        tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+    encoder = getattr(converted.model, "encoder", converted.model)
+    about = {"language": arguments.language, "max_tokens": encoder.max_length}
+    if converted.label_names is not None:
+        about["task"] = task_of(converted.label_names, arguments.pair)
+    metrics = {
+        "description": f"The {converted.source_format} checkpoint {folder.resolve().name}, converted.",
+        "data": [{"name": "that of the original", "terms": "as its publisher says", "link": ""}],
+        **facts,
+        "minutes": 0.0,
+        "seeds": [],
+        "parameters": converted.model.count_params(),
+        "scores": [],
+        "limits": ["Those of the original, whose card tells them."],
+        "examples": examples_of(converted, tokenizer, about),
+    }
+    options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
+    entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
+    report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
+    report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}
+    print(json.dumps(report, indent=1, ensure_ascii=False) if arguments.json else _as_text(report))
+
+
+def task_of(label_names, pair=False):
+    """What a published classifier decides, see `schema.TASK`; a single output is a number."""
+    kind = {1: "regression", 2: "binary"}.get(len(label_names), "multiclass")
+    names = [] if kind == "regression" else list(label_names)
+    return {"kind": kind, "label_names": names, "separator": None, "threshold": 0.5, "pair": pair}
+
+
+def examples_of(converted, tokenizer, about):
+    """A few texts with the answers of the converted model; none for an encoder, pairs, or a model of a few tokens."""
+    from keras_attention.pipelines.base import answers_to
+    from keras_attention.pipelines.classifier import Classifier
+    from keras_attention.pipelines.mask_filler import MaskFiller
+
+    model, max_tokens, task = converted.model, about["max_tokens"], about.get("task")
+    kind = type(model).__name__
+    if kind == "BertEncoder" or max_tokens < MOST_TOKENS or (task and task["pair"]):
+        return []
+    if kind == "BertMaskedLM":
+        texts, pipeline = GAPS, MaskFiller(model, tokenizer, max_tokens)
+    else:
+        texts, pipeline = TEXTS, Classifier(model, tokenizer, max_tokens, task)
+    outputs = answers_to(pipeline, list(texts))
+    return [{"source": text, "output": output} for text, output in zip(texts, outputs, strict=True)]
+
+
+def _as_text(report):
+    left_out = f"; left out: {', '.join(report['left_out'])}" if report["left_out"] else ""
+    return f"{report['folder']}: {report['architecture']}, {report['parameters']:,} parameters{left_out}"

@@ -1,0 +1,102 @@
+"""`keras-attention evaluate`."""
+
+import json
+
+from keras_attention.cli import classify, translate
+from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.data.translation.parallel_text import read_parallel
+from keras_attention.errors import UserError
+from keras_attention.evaluation import translation_scores as metrics
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.registry import find_entry
+
+LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
+OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b")
+
+
+def evaluate(arguments):
+    """A translator compares with the target file, a classifier with the labels of the table."""
+    folder = find_entry(arguments.model)
+    config = read_entry(folder).config
+    if config["architecture"].startswith("Bert"):
+        _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
+        _evaluate_classifier(arguments, folder, config)
+    else:
+        _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
+        _evaluate_translator(arguments, folder, config)
+
+
+def _check_files(arguments, kind, needed, in_vain):
+    """Raises UserError unless the files are those that such a model is measured on."""
+    for name in (*in_vain, *needed):
+        if (getattr(arguments, name) is None) == (name in needed):
+            found = "is missing" if name in needed else "is not for it"
+            flags = " and ".join(f"--{name} FILE" for name in needed)
+            raise UserError(
+                f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {found}. Expected: {flags}"
+                f"{' [--text COLUMN] [--label COLUMN]' * (kind == 'classifier')}"
+            )
+
+
+def _evaluate_classifier(arguments, folder, config):
+    with silent_libraries():
+        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.report import measure, report_text
+
+    columns = arguments.text or "text", arguments.label or "label", arguments.text_b
+    options = {"empty_labels": config["task"]["separator"] is not None}
+    if config["task"]["pair"] != (arguments.text_b is not None):
+        expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
+        raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
+    examples, said = read_examples(arguments.table, *columns, **options)
+    report = measure(classify.load(folder), examples)
+    if arguments.json:
+        print(json.dumps({"model": arguments.model, **report.as_json()}, indent=1, ensure_ascii=False))
+    else:
+        print(said, report_text(report), sep="\n")
+
+
+def _evaluate_translator(arguments, folder, config):
+    sources, references = read_parallel(arguments.source, arguments.target)
+    progress = ProgressLine()
+    answers = translate.load(folder).hypotheses(sources, progress=progress, **translate.search_options(arguments))
+    outputs = [best.text for best, *_ in answers]
+    report = {
+        "model": arguments.model,
+        "sentences": len(sources),
+        "exact_match": 100.0 * sum(map(str.__eq__, outputs, references)) / len(outputs),
+        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, config["target_language"])._asdict(),
+        "bleu_tradition_b": metrics.bleu_tradition_b(outputs, references)._asdict(),
+        "chrf": metrics.chrf(outputs, references)._asdict(),
+        "bleu_by_source_length": [
+            row._asdict()
+            for row in metrics.bleu_by_source_length(outputs, references, sources, LENGTH_EDGES)
+            if row.sentences
+        ],
+    }
+    if len(set(sources)) < len(sources):
+        grouped = metrics.by_source(outputs, references, sources)
+        report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
+    print(json.dumps(report, indent=1, ensure_ascii=False) if arguments.json else _as_text(report))
+
+
+def _as_text(report):
+    """The report as lines; no score without its signature."""
+    names = {
+        "bleu_tradition_a": "BLEU A (lower-cased, Moses tokens)",
+        "bleu_tradition_b": "BLEU B (cased, detokenised)",
+        "chrf": "chrF2",
+        "bleu_all_references": "BLEU B, all targets of a source",
+    }
+    lines = [f"{report['sentences']} sentences, {report['exact_match']:.2f} % exactly as in the target file"]
+    lines += [
+        f"{name:35} {report[key]['score']:6.2f}  {report[key]['signature']}"
+        for key, name in names.items()
+        if key in report
+    ]
+    lines += ["", "source words  sentences  BLEU B"]
+    for row in report["bleu_by_source_length"]:
+        words = f"{row['at_least']}+" if row["less_than"] is None else f"{row['at_least']}-{row['less_than'] - 1}"
+        lines.append(f"{words:>12}  {row['sentences']:9}  {row['bleu']:6.2f}")
+    return "\n".join(lines)

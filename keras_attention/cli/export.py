@@ -1,0 +1,94 @@
+"""`keras-attention export`: a trained model in a format that runs without this package."""
+
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from keras_attention.cli import translate
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.errors import UserError
+from keras_attention.export.signatures import listing
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.registry import find_entry
+
+
+@contextmanager
+def new_folder(path):
+    """A folder beside `path` to write into, which takes its name when all went well.
+
+    Args:
+        path: str, a folder that does not exist yet.
+
+    Yields:
+        Path of an empty folder.
+
+    Raises:
+        UserError: if something stands at `path`, or nothing can be written there; raised at once, before the work.
+    """
+    path = Path(path).absolute()
+    check_free(path)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:50]}-", dir=path.parent))
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o777 & ~mask)
+        check_free(path)
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_free(path):
+    if os.path.lexists(path):
+        raise UserError(f"{path} exists already. Choose the name of a new folder, or remove it first.")
+    if not path.parent.is_dir():
+        raise UserError(f"{path} cannot be written: its folder does not exist")
+
+
+def export(arguments):
+    """Checks where the folder goes, loads the model, writes it with its card, and lists its signature."""
+    search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+    if arguments.format != "saved_model" and any(value is not None for value in search.values()):
+        raise UserError(f"--beam and --length-penalty need --format saved_model: {arguments.format} holds no search.")
+    entry = read_entry(find_entry(arguments.name))
+    with new_folder(arguments.folder) as folder:
+        translator = translate.load(entry.folder)
+        if arguments.format == "saved_model":
+            signature = _saved_model(folder, translator, entry, Path(arguments.folder).name, search)
+        else:
+            signature = _keras_format(folder, translator, arguments.format)
+        shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # the terms travel along
+        files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
+    if arguments.json:
+        report |= {side: _as_json(tensors) for side, tensors in signature.items()}
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
+        print(listing(signature))
+
+
+def _saved_model(folder, translator, entry, name, search):
+    with silent_libraries():
+        from keras_attention.export.saved_model import write_saved_model
+
+        examples = [example["source"] for example in entry.metrics.get("examples", [])]
+        return write_saved_model(folder, translator, name=name, example=(examples or ["A dog runs."])[0], **search)
+
+
+def _keras_format(folder, translator, file_format):
+    with silent_libraries():
+        from keras_attention.export.keras_formats import write_keras_format
+
+        return write_keras_format(folder, translator, file_format)
+
+
+def _as_json(tensors):
+    return {name: {"type": kind, "meaning": meaning} for name, (kind, meaning) in tensors.items()}

@@ -1,0 +1,34 @@
+"""`keras-attention fill-mask`."""
+
+import json
+
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.text_files import standard_input_lines
+from keras_attention.data.translation.parallel_text import read_lines
+from keras_attention.errors import UserError
+from keras_attention.zoo.registry import find_entry
+
+
+def fill_mask(arguments):
+    """For each text its best fillings, one a line: how probable the words are together, and the text."""
+    if arguments.texts and arguments.input:
+        raise UserError("Give texts either as arguments or by --input, not both.")
+    folder = find_entry(arguments.model)
+    texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
+    answers = load(folder).fill_mask(texts, top_k=arguments.top, max_pieces=arguments.pieces)
+    for text, fillings in zip(texts, answers, strict=True):
+        if arguments.json:
+            found = {"text": text, "fillings": [filling._asdict() for filling in fillings]}
+            print(json.dumps(found, ensure_ascii=False))
+        else:
+            for filling in fillings:
+                print(f"{filling.score:.4f}\t{filling.text}")
+
+
+def load(folder):
+    """The masked language model of an entry; imports TensorFlow."""
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_pipeline
+        from keras_attention.pipelines.mask_filler import MaskFiller
+
+    return load_pipeline(folder, MaskFiller)

@@ -1,0 +1,95 @@
+"""`keras-attention finetune`."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.errors import UserError
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.training.run_facts import run_facts
+
+
+def finetune(arguments):
+    """Reads the tables, trains, reports, writes the entry."""
+    out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
+    settings = settings_of(arguments)
+    with silent_libraries():
+        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.report import make_report, report_text, write_classifier
+        from keras_attention.finetuning.start import accelerated
+        from keras_attention.finetuning.workflow import finetune_classifier
+        from keras_attention.training.acceleration import description
+        from keras_attention.training.distribution import chief_goes_on, use_strategy
+        from keras_attention.zoo.archive import check_free
+
+    check_free(out, overwrite=True)
+    facts = run_facts()
+    say = _silent if arguments.json else print
+    settings = accelerated(arguments.start, settings)
+    use_strategy(arguments.strategy, say)
+    tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
+    read = {}
+    for role, path in tables.items():
+        if path:
+            columns = arguments.text, arguments.label, arguments.text_b
+            options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+            options["empty_labels"] = arguments.separator is not None
+            read[role], said = read_examples(path, *columns, **options)
+            say(said)
+    say(description(settings))
+    unfinished = out.with_name(out.name + "_checkpoints")
+    finetuned = finetune_classifier(
+        read["train"],
+        read.get("validation"),
+        arguments.start,
+        settings,
+        test=read.get("test"),
+        task=arguments.task,
+        separator=arguments.separator,
+        validation_share=arguments.validation_split,
+        say=say,
+        checkpoint_dir=unfinished,
+        resume=arguments.resume,
+        restart=arguments.restart,
+        verbose=0 if arguments.json else 1,
+    )
+    if not chief_goes_on():  # the other workers are done
+        return
+    report = make_report(finetuned, read.get("test"))
+    names = ", ".join(Path(path).name for path in tables.values() if path)
+    data = [{"name": names, "terms": "as its owner says", "link": ""}]
+    given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
+    entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    print(
+        json.dumps({"folder": str(entry.folder), **report.as_json()}, indent=1, ensure_ascii=False)
+        if arguments.json
+        else report_text(report)
+    )
+    say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
+
+
+def settings_of(arguments):
+    """The FinetuneSettings that the flags give.
+
+    Raises:
+        UserError: if a share is out of range.
+    """
+    names = [field.name for field in dataclasses.fields(FinetuneSettings)]
+    settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})
+    shares = {name: getattr(settings, name) for name in ("warmup_share", "dropout", "label_smoothing")}
+    shares["validation_split"] = arguments.validation_split
+    for name, value in shares.items():
+        if not 0 <= value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")
+    for name in ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate"):
+        value = getattr(settings, name)
+        if value is not None and value <= 0:
+            raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")
+    return settings
+
+
+def _silent(_):
+    pass

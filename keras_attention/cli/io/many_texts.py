@@ -1,0 +1,134 @@
+"""Answers many texts, a window at a time: memory stays flat and the order is kept."""
+
+import hashlib
+import sys
+import time
+import warnings
+from itertools import islice
+from typing import NamedTuple
+
+from keras_attention.cli.io.answer_file import answers_to
+from keras_attention.cli.io.text_files import standard_input_lines
+from keras_attention.data.file_bytes import opened
+from keras_attention.data.translation.parallel_text import lines_of
+from keras_attention.errors import UserError
+from keras_attention.pipelines.texts import TruncatedText
+from keras_attention.zoo.manifest import MANIFEST
+
+
+class ProgressLine:
+    """Shows how many sentences are done; silent when stderr is no terminal and for one sentence.
+
+    Args:
+        stream: text file, stderr by default.
+        before: int, how many were done before this run.
+    """
+
+    def __init__(self, stream=None, before=0):
+        self._before = before
+        self._stream = stream or sys.stderr
+        self._started = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done, total):
+        if total < 2 or not self._stream.isatty():
+            return
+        spent = time.monotonic() - self._started
+        now = done - self._before
+        left = spent / now * (total - done) if now > 0 else 0.0
+        bar = "#" * (20 * done // total)
+        self._stream.write(f"\r[{bar:<20}] {done}/{total} sentences, {spent:.0f} s, {left:.0f} s left \x1b[K")
+        self._shown = True
+        if done >= total:
+            self.close()
+        self._stream.flush()
+
+    def close(self):
+        """Clears the line."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._shown = False
+
+
+WINDOW = 4096  # texts answered together: enough to fill batches with texts of like length
+NO_OPTIONS = ("texts", "input", "output", "resume", "model", "module", "function", "debug")
+
+
+class Answered(NamedTuple):
+    """What became of a window of texts.
+
+    Attributes:
+        lines: list of str, for the output.
+        truncated: list of bool, for each text whether it was cut.
+        notes: list of str, for the person.
+    """
+
+    lines: list
+    truncated: list
+    notes: list = ()
+
+
+def check_source(arguments):
+    """Raises UserError if texts are given twice, or if there is nothing that could be resumed."""
+    if arguments.texts and arguments.input:
+        raise UserError("Give texts either as arguments or by --input, not both.")
+    if arguments.resume and not (arguments.input and arguments.output):
+        raise UserError("--resume goes on with an interrupted run from --input to --output: give both.")
+
+
+def write_answers(arguments, folder, prepare, check=None):
+    """Answers all texts; with --input and --output an interrupted run can be resumed.
+
+    Args:
+        arguments: argparse.Namespace with texts, input, output and resume, and the options of the answers.
+        folder: Path of the model.
+        prepare: callable() -> answer; loads the model. Then answer(texts, first, total, progress) gives Answered, where
+            `first` is the number of the first text, from 1 on, and `progress` is called with (done, in all).
+        check: callable(number, text) or None; raises UserError for a text that cannot be answered, before the work.
+
+    Raises:
+        UserError: if the texts cannot be read or the answers cannot be written.
+    """
+    job = _job(arguments, folder) if arguments.input and arguments.output else None
+    with answers_to(arguments.output, job, arguments.resume) as output:
+        texts = None if arguments.input else arguments.texts or standard_input_lines()
+        total = 0
+        for total, text in enumerate(lines_of(arguments.input) if texts is None else texts, start=1):
+            if check:
+                check(total, text)
+        answer = prepare()
+        cut = []
+        progress = ProgressLine(before=output.done)
+        waiting = islice(lines_of(arguments.input) if texts is None else texts, output.done, None)
+        try:
+            while window := list(islice(waiting, WINDOW)):
+                first = output.done + 1
+                answered = _answered(answer, window, first, total, progress)
+                cut += [first + i for i, was_cut in enumerate(answered.truncated) if was_cut]
+                output.write(answered.lines, output.done + len(window))
+                if answered.notes:
+                    progress.close()
+                for note in answered.notes:
+                    print(f"keras-attention: {note}", file=sys.stderr)
+        finally:
+            progress.close()
+    if cut:
+        print(
+            f"keras-attention: {len(cut):,} of {total:,} texts (the first is number {cut[0]:,}) have more tokens than "
+            "this model reads: only their beginning was read.",
+            file=sys.stderr,
+        )
+
+
+def _answered(answer, window, first, total, progress):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncatedText)  # told once for all windows
+        return answer(window, first, total, lambda done, _: progress(first - 1 + done, total))
+
+
+def _job(arguments, folder):
+    """What the answers depend on: the model, the texts and the options."""
+    with opened(folder / MANIFEST) as model, opened(arguments.input) as texts:
+        digests = [hashlib.file_digest(file, "sha256").hexdigest() for file in (model, texts)]
+    options = {name: value for name, value in vars(arguments).items() if name not in NO_OPTIONS}
+    return {"model": digests[0], "input": digests[1], **options, "window": WINDOW}

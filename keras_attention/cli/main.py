@@ -1,0 +1,126 @@
+"""The command `keras-attention`. What it offers stands here; what it does, in `keras_attention.commands`."""
+
+import argparse
+import importlib
+import os
+import sys
+import warnings
+
+from keras_attention import __version__
+from keras_attention.cli import arguments
+from keras_attention.cli import arguments as bert_arguments
+from keras_attention.cli import arguments as serve_arguments
+from keras_attention.errors import UserError, WorkerLostError
+
+PROGRAM = "keras-attention"
+BAD_USAGE = 2
+TRY_AGAIN = 75
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message):
+        self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+
+def main(argv=None):
+    """Runs one command.
+
+    Args:
+        argv: list of str or None for the arguments of the process.
+
+    Returns:
+        int, the exit code: 0; 1 if `zoo verify` found damage; 2 for what the user can mend, told in one line on
+        stderr; 75 if another worker of the training is gone, which ends the process at once; 130 after Ctrl-C; 141 if
+        the reader of our output went away.
+    """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
+    given = make_parser().parse_args(argv)
+    # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+    def run():
+        command = importlib.import_module(f"keras_attention.cli.{given.module}")
+        return getattr(command, given.function)(given)
+
+    return guarded(run, PROGRAM, given.debug)
+
+
+def guarded(function, program, debug=False, mendable=(UserError, OSError)):
+    """Runs what a user started; what the user can mend is told in one line.
+
+    Args:
+        function: callable without arguments that returns an exit code or None.
+        program: str, the name that the line on stderr begins with.
+        debug: bool, whether errors show their traceback.
+        mendable: tuple of exception classes, told in one line.
+
+    Returns:
+        int, the exit code, see `main`.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, category, *_: _show_warning(program, message, category)
+            code = function()
+            sys.stdout.flush()
+            return code or 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print(f"{program}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except WorkerLostError as error:
+        print(f"{program}: {one_line(error)}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(TRY_AGAIN)  # TensorFlow would wait for the other worker
+    except mendable as error:
+        if debug:
+            raise
+        print(f"{program}: {one_line(describe(error))}", file=sys.stderr)
+        return BAD_USAGE
+
+
+def describe(error):
+    """The text of an error, for an OSError with its file and without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def one_line(text):
+    """The text without line breaks and other control characters, at most 1,000 characters."""
+    return "".join(character if character.isprintable() else " " for character in str(text))[:1000]
+
+
+def _show_warning(program, message, category):
+    if category is UserWarning or category.__module__.startswith("keras_attention."):
+        print(f"{program}: {one_line(message)}", file=sys.stderr)
+
+
+def make_parser():
+    parser = OneLineParser(prog=PROGRAM, description="Attention in Keras: layers, recipes and small trained models.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    arguments.add_translate(commands)
+    arguments.add_evaluate(commands)
+    arguments.add_attention(commands)
+    bert_arguments.add_finetune(commands)
+    bert_arguments.add_classify(commands)
+    bert_arguments.add_fill_mask(commands)
+    bert_arguments.add_convert(commands)
+    arguments.add_launch(commands)
+    arguments.add_zoo(commands)
+    arguments.add_export(commands)
+    serve_arguments.add_serve(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

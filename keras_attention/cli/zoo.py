@@ -1,0 +1,85 @@
+"""`keras-attention zoo list | show | verify`."""
+
+import json
+import sys
+
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.errors import UserError
+from keras_attention.zoo.card import use_of
+from keras_attention.zoo.entry import JSON_FILES, read_entry
+from keras_attention.zoo.registry import find_entry, list_models, zoo_folders
+
+
+def list_entries(arguments):
+    """One line a model; a damaged one is named with what is wrong and does not hide the others."""
+    summaries = [_summary(name) for name in list_models()]
+    if arguments.json:
+        print(json.dumps(summaries, indent=1, ensure_ascii=False))
+        return
+    if not summaries:
+        places = ", ".join(map(str, zoo_folders())) or "no folder of models is there"
+        print(f"No models found ({places}).", file=sys.stderr)
+    width = max((len(summary["name"]) for summary in summaries), default=0)
+    for summary in summaries:
+        print(f"{summary['name']:{width}}  {summary.get('error') or _facts(summary)}")
+
+
+def show(arguments):
+    """The card of one model."""
+    entry = read_entry(find_entry(arguments.name))
+    if arguments.json:
+        facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
+        print(json.dumps({**facts, "config": entry.config, "metrics": entry.metrics}, indent=1, ensure_ascii=False))
+    else:
+        print(entry.card, end="")
+
+
+def verify(arguments):
+    """Checks one model or all of them; 1 if something is wrong."""
+    names = [arguments.name] if arguments.name else list_models()
+    reports = []
+    for name in names:
+        report = _verified(name)
+        reports.append(report)
+        if not arguments.json:
+            sound = f"files sound, {report['examples']} examples reproduced"
+            print(f"{name}: {'; '.join(report['problems']) or sound}", flush=True)
+    if arguments.json:
+        print(json.dumps(reports, indent=1, ensure_ascii=False))
+    return int(any(report["problems"] for report in reports))
+
+
+def _verified(name):
+    folder = find_entry(name)
+    try:
+        read_entry(folder)  # all hashes, before TensorFlow is imported
+        with silent_libraries():
+            from keras_attention.pipelines.base import failing_examples
+
+        examples, problems = failing_examples(folder)
+    except UserError as error:
+        examples, problems = 0, [f"damaged: {error}"]
+    return {"name": str(name), "folder": str(folder), "sound": not problems, "examples": examples, "problems": problems}
+
+
+def _summary(name):
+    folder = find_entry(name)
+    try:
+        entry = read_entry(folder, hashed=JSON_FILES)
+    except UserError as error:
+        return {"name": name, "folder": str(folder), "error": f"damaged: {error}"}
+    keys = ("description", "parameters", "scores")
+    return {
+        "name": name,
+        "folder": str(folder),
+        "architecture": entry.config["architecture"],
+        "use": use_of(entry.config),
+        "bytes": entry.bytes,
+        **{key: entry.metrics[key] for key in keys if key in entry.metrics},
+    }
+
+
+def _facts(summary):
+    facts = [summary["use"], f"{summary['bytes'] / 1e6:.1f} MB"]
+    scores = summary.get("scores") or ()
+    return ", ".join([*facts, *(f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores)])

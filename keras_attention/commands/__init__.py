@@ -1,1 +1,0 @@
-"""What the command line does, one command a file. TensorFlow is imported only where a model is run."""

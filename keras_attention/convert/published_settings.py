@@ -1,0 +1,178 @@
+"""Reads the configuration of a published checkpoint and turns it into settings of our models."""
+
+import json
+
+from keras_attention.errors import UserError
+
+MAX_JSON_BYTES = 2 * 1024 * 1024
+
+
+def read_json(path):
+    """Reads a JSON object of at most `MAX_JSON_BYTES`.
+
+    Args:
+        path: Path.
+
+    Returns:
+        dict.
+
+    Raises:
+        UserError: if the file is missing, too large, or holds no JSON object.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_JSON_BYTES + 1)
+        value = json.loads(content.decode("utf-8")) if len(content) <= MAX_JSON_BYTES else None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path} must hold a JSON object of at most {MAX_JSON_BYTES} bytes.")
+    return value
+
+
+class Fields:
+    """The fields of a configuration; each getter returns the value if it is what is expected.
+
+    Args:
+        path: Path of the JSON file.
+        values: dict, its content if it was read before.
+
+    Raises:
+        UserError: the constructor as `read_json`; each getter with file, field, value and what was expected.
+    """
+
+    def __init__(self, path, values=None):
+        self.path = path
+        self.values = read_json(path) if values is None else values
+
+    def inside(self, name):
+        """The `Fields` of a field that is an object itself."""
+        value = self.values.get(name)
+        self._check(name, isinstance(value, dict), "an object")
+        return Fields(self.path, value)
+
+    def whole(self, name, low, high):
+        """An int from `low` to `high`."""
+        value = self.values.get(name)
+        self._check(name, type(value) is int and low <= value <= high, f"an integer from {low} to {high}")
+        return value
+
+    def number(self, name, low, high, default):
+        """A float from `low` to `high`."""
+        value = self.values.get(name, default)
+        sound = type(value) in (int, float) and low <= value <= high
+        self._check(name, sound, f"a number from {low} to {high}")
+        return float(value)
+
+    def choice(self, name, allowed, default=None):
+        """What `allowed`, a dict, has for the value."""
+        value = self.values.get(name, default)
+        sound = isinstance(value, str) and value in allowed
+        self._check(name, sound, f"one of {', '.join(allowed)}")
+        return allowed[value]
+
+    def truth(self, name):
+        """A bool."""
+        value = self.values.get(name)
+        self._check(name, isinstance(value, bool), "true or false")
+        return value
+
+    def only(self, name, *allowed):
+        """Refuses every value but these; an absent field is sound."""
+        if name in self.values:
+            value = self.values[name]
+            sound = any(type(value) is type(other) and value == other for other in allowed)
+            self._check(name, sound, " or ".join(map(repr, allowed)))
+
+    def refuse(self, name, expected):
+        """Raises UserError for the field."""
+        self._check(name, False, expected)
+
+    def _check(self, name, sound, expected):
+        if not sound:
+            found = repr(self.values[name])[:80] if name in self.values else "nothing"
+            raise UserError(f"{self.path}: {name} is {found}. Supported: {expected}")
+
+
+# The largest sizes of `BertEncoder` that a checkpoint may ask for.
+MAX_VOCABULARY, MAX_LENGTH, MAX_SEGMENTS = 1_000_000, 65536, 16
+MAX_WIDTH, MAX_INNER, MAX_HEADS, MAX_LAYERS = 8192, 32768, 128, 64
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_approximate",
+    "gelu_pytorch_tanh": "gelu_approximate",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+# Google's code computes the tanh approximation under this name.
+GOOGLE_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}
+# Fields with which the network would be another one, and the only values that do not make it so.
+BERT_ONLY = {
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "is_encoder_decoder": (False,),
+    "pruned_heads": ({}, None),
+    "tie_word_embeddings": (True,),
+    "pad_token_id": (0,),
+    "quantization_config": (None,),
+}
+
+
+def bert_settings(fields, activations=ACTIVATIONS):
+    """The arguments of `BertEncoder` for the configuration of a BERT.
+
+    Only training knows the dropout of attention weights from the other; the model gets the other.
+
+    Args:
+        fields: Fields.
+        activations: dict from names of activations to ours.
+
+    Returns:
+        dict.
+
+    Raises:
+        UserError: for a field out of range or a value that is not supported.
+    """
+    return _settings(
+        fields,
+        hidden_dim=fields.whole("hidden_size", 1, MAX_WIDTH),
+        intermediate_dim=fields.whole("intermediate_size", 1, MAX_INNER),
+        num_heads=fields.whole("num_attention_heads", 1, MAX_HEADS),
+        num_layers=fields.whole("num_hidden_layers", 1, MAX_LAYERS),
+        num_segments=fields.whole("type_vocab_size", 0, MAX_SEGMENTS),
+        dropout=fields.number("hidden_dropout_prob", 0, 0.99, default=0.1),
+        activation=fields.choice("hidden_act", activations, default="gelu"),
+        layer_norm_epsilon=fields.number("layer_norm_eps", 1e-20, 0.1, default=1e-12),
+    )
+
+
+def distilbert_settings(fields):
+    """The same for the configuration of a DistilBERT."""
+    return _settings(
+        fields,
+        hidden_dim=fields.whole("dim", 1, MAX_WIDTH),
+        intermediate_dim=fields.whole("hidden_dim", 1, MAX_INNER),
+        num_heads=fields.whole("n_heads", 1, MAX_HEADS),
+        num_layers=fields.whole("n_layers", 1, MAX_LAYERS),
+        num_segments=0,
+        dropout=fields.number("dropout", 0, 0.99, default=0.1),
+        activation=fields.choice("activation", ACTIVATIONS, default="gelu"),
+        layer_norm_epsilon=1e-12,
+    )
+
+
+def _settings(fields, **settings):
+    """The settings, with those that both kinds have under the same names."""
+    for name, allowed in BERT_ONLY.items():
+        fields.only(name, *allowed)
+    if settings["hidden_dim"] % settings["num_heads"]:
+        fields.refuse("num_attention_heads", f"a divisor of the width {settings['hidden_dim']}")
+    sizes = {
+        "vocabulary_size": fields.whole("vocab_size", 5, MAX_VOCABULARY),
+        "max_length": fields.whole("max_position_embeddings", 1, MAX_LENGTH),
+    }
+    return sizes | settings

@@ -1,0 +1,1 @@
+"""Dates in many languages with their ISO form, generated from Babel's locale data."""

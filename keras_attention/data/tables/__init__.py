@@ -1,0 +1,1 @@
+"""Tables of texts and labels: read, checked, split, batched."""

@@ -1,0 +1,198 @@
+"""Finds out from the labels of a table what is to be learnt, and turns labels into numbers."""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.data.tables.raw_rows import listed, shown
+from keras_attention.errors import UserError
+
+KINDS = ("binary", "multiclass", "multilabel", "regression")
+MOST_NUMBERS = 20  # More different numbers than this are measurements, not names of classes.
+MOST_CLASSES = 1_000
+LARGEST = float(np.finfo(np.float32).max)
+NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
+
+
+class Task(NamedTuple):
+    """What is to be learnt from labels.
+
+    Attributes:
+        kind: str, one of `KINDS`.
+        label_names: tuple of str, sorted; by value if all are numbers; empty for regression.
+        separator: str or None, what stands between the labels of one text if there are several.
+        because: str, the sentence that tells the user why it is this task.
+    """
+
+    kind: str
+    label_names: tuple
+    separator: str | None
+    because: str
+
+
+def find_task(labels, *, task=None, separator=None):
+    """Finds the task that fits the labels.
+
+    With a separator it is multilabel. If all labels are numbers, and one has a fractional part or more than
+    `MOST_NUMBERS` are different, it is regression. Otherwise it is binary with 2 different labels and multiclass
+    with more.
+
+    Args:
+        labels: list of str, one for each text.
+        task: one of `KINDS`, or None to find it.
+        separator: str or None. Splits a label into several, blanks around each go away; an empty label is none.
+
+    Returns:
+        Task.
+
+    Raises:
+        UserError: if the labels do not fit the task, there is only one, two differ in blanks or the writing of a number
+            alone, or there are so many that the column is probably not the label.
+    """
+    if task not in (None, *KINDS):
+        raise UserError(f"The task must be one of {', '.join(KINDS)}. Received: --task {task}")
+    if not labels:
+        raise UserError("There are no labels. Expected: one for each text.")
+    if separator is not None or task == "multilabel":
+        return _multilabel(labels, task, separator)
+    different = Counter(labels)
+    fraction = next((label for label in different if _is_number(label) and not float(label).is_integer()), None)
+    numbers = all(_is_number(label) for label in different)
+    if task == "regression" or (task is None and numbers and (fraction is not None or len(different) > MOST_NUMBERS)):
+        return _regression(labels, different, fraction, task)
+    _check_names(different, len(labels), task)
+    kind = task or ("binary" if len(different) == 2 else "multiclass")
+    if kind == "binary" and len(different) != 2:
+        raise UserError(f"Binary classification needs 2 different labels. Found: {listed(_in_order(different))}.")
+    name = {"binary": "binary", "multiclass": "multi-class"}[kind]
+    asked = "" if task is None else ", as asked"
+    because = f"{len(different):,} different labels: {name} classification{asked}"
+    return Task(kind, _in_order(different), None, because + _joined_hint(different))
+
+
+def encode_labels(labels, task, lines=None, where=""):
+    """Turns labels into the numbers to learn.
+
+    Args:
+        labels: list of str, N of them.
+        task: Task.
+        lines: list of int or None, the line of each label, for messages; None counts the rows from 1.
+        where: str or Path, the file that the labels come from, for messages.
+
+    Returns:
+        Array: int32 (N,) for binary and multiclass, the place in `task.label_names`; float32 (N, labels) of 0 and 1
+        for multilabel; float32 (N,) for regression.
+
+    Raises:
+        UserError: if a label is none of `task.label_names`, or no number where the task is regression.
+    """
+    if task.kind == "regression":
+        return np.array([_number(label, row, lines, where) for row, label in enumerate(labels)], dtype=np.float32)
+    places = {name: place for place, name in enumerate(task.label_names)}
+    if task.kind == "multilabel":
+        targets = np.zeros((len(labels), len(places)), dtype=np.float32)
+        for row, label in enumerate(labels):
+            for part in _parts(label, task.separator):
+                targets[row, _place(part, places, row, lines, where)] = 1.0
+        return targets
+    return np.array([_place(label, places, row, lines, where) for row, label in enumerate(labels)], dtype=np.int32)
+
+
+def _multilabel(labels, task, separator):
+    if task not in (None, "multilabel"):
+        raise UserError(f"A separator goes with the task multilabel. Received: --task {task} --separator {separator!r}")
+    if not separator:
+        raise UserError(
+            "The task multilabel needs what stands between the labels of one text. Give it, such as --separator ','."
+        )
+    if not any(separator in label for label in labels):
+        raise UserError(
+            f"The separator {separator!r} stands in none of the {len(labels):,} labels, such as {listed(labels, 3)}. "
+            "Check it, or leave it out if each text has one label."
+        )
+    different = Counter(part for label in labels for part in _parts(label, separator))
+    _check_names(different, len(labels), task)
+    each = sum(different.values()) / len(labels)
+    because = f"{len(different):,} different labels, {each:.2f} for each text: multi-label classification"
+    return Task("multilabel", _in_order(different), separator, because)
+
+
+def _regression(labels, different, fraction, task):
+    for row, label in enumerate(labels):
+        _number(label, row, None, "")
+    if len(different) == 1:
+        raise UserError(f"Every label is {shown(labels[0])}: there is nothing to learn. Check the label column.")
+    if task is not None:
+        because = f"{len(different):,} different numbers: regression, as asked"
+    elif fraction is not None:
+        because = f"numbers with fractions, such as {fraction}: regression"
+    else:
+        because = f"{len(different):,} different numbers: regression (--task multiclass if they stand for classes)"
+    return Task("regression", (), None, because)
+
+
+def _check_names(different, num_rows, task):
+    """Raises if the different labels cannot well be the names of classes."""
+    if len(different) < 2:
+        found = f"Every label is {listed(different)}" if different else "Every label is empty"
+        raise UserError(f"{found}: there is nothing to learn. Check the label column.")
+    if task is None and (len(different) > MOST_CLASSES or 2 < len(different) > num_rows / 2):
+        raise UserError(
+            f"There are {len(different):,} different labels in {num_rows:,} rows, such as {listed(different, 3)}. Was "
+            "the column of the texts given as label? If these are classes, say so with --task multiclass or multilabel."
+        )
+    alike = {}
+    for name in different:
+        other = alike.setdefault(float(name) if _is_number(name) else name.strip(), name)
+        if other != name:
+            raise UserError(
+                f"The labels {shown(other)} ({different[other]:,} rows) and {shown(name)} ({different[name]:,} rows) "
+                "are too alike to be two classes. Write them in one way."
+            )
+
+
+def _joined_hint(different):
+    """Returns a hint if labels look like several, each of which also occurs alone."""
+    for separator in (",", ";", "|", " "):
+        joined = [label for label in different if separator in label]
+        if joined and all(part in different for label in joined for part in _parts(label, separator)):
+            return f" ({shown(joined[0])} looks like several labels: --separator {separator!r} if it is)"
+    return ""
+
+
+def _in_order(names):
+    return tuple(sorted(names, key=float) if all(_is_number(name) for name in names) else sorted(names))
+
+
+def _parts(label, separator):
+    """Returns the different labels in one, as they stand."""
+    return list(dict.fromkeys(part.strip() for part in label.split(separator) if part.strip()))
+
+
+def _is_number(label):
+    return NUMBER.fullmatch(label.strip()) is not None
+
+
+def _number(label, row, lines, where):
+    value = float(label) if _is_number(label) else np.inf
+    if abs(value) > LARGEST:
+        raise UserError(
+            f"{_place_name(row, lines, where)}: found the label {shown(label)}. Expected: a number, in float32."
+        )
+    return value
+
+
+def _place(label, places, row, lines, where):
+    if label not in places:
+        raise UserError(
+            f"{_place_name(row, lines, where)}: found the label {shown(label)}, which training did not have. "
+            f"Known labels: {listed(places)}."
+        )
+    return places[label]
+
+
+def _place_name(row, lines, where):
+    name = f"row {row + 1}" if lines is None else f"line {lines[row]}"
+    return f"{where}, {name}" if str(where) else name

@@ -1,0 +1,126 @@
+"""Reads texts and their labels from a table; every row is used or told of."""
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.data.file_bytes import OPENERS, read_bytes
+from keras_attention.data.tables.raw_rows import BadRow, delimited_rows, json_rows, shown
+from keras_attention.errors import UserError
+
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
+JSON_LINES = (".jsonl", ".ndjson")
+
+
+class Table(NamedTuple):
+    """The rows of a table that can be used, and how many cannot.
+
+    Attributes:
+        texts: list of str.
+        texts_b: list of str, the second text of each pair, or None.
+        labels: list of str, exactly as in the file, or None.
+        rows_read: int, used and skipped.
+        skipped: dict from reason to number of rows.
+        lines: list of int, the line of the file on which each used row begins; the first line is 1.
+    """
+
+    texts: list
+    texts_b: list | None
+    labels: list | None
+    rows_read: int
+    skipped: dict
+    lines: list
+
+    def summary(self):
+        """Returns one line of str: "read 7, used 4, skipped 3 (2 empty text, 1 too many fields)"."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.items())
+        skipped = f"{sum(self.skipped.values()):,}" + (f" ({reasons})" if reasons else "")
+        return f"read {self.rows_read:,}, used {len(self.texts):,}, skipped {skipped}"
+
+
+def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, delimiter=None, empty_labels=False):
+    """Reads CSV, TSV (.tsv, .tab, .txt) or JSON lines (.jsonl, .ndjson), each also with .gz or .xz.
+
+    CSV and TSV have a header; see `delimited_rows` for quotes and line ends. Nothing is taken for a missing value: "NA"
+    and "null" are labels like any other, and blanks around a field belong to it. A row is bad if its number of fields
+    is not the header's, a text or a label is blank, text stands behind a closing quote, it is no valid UTF-8, or holds
+    a NUL; in JSON lines if it is no JSON object with all the keys, each once, their values texts.
+
+    Args:
+        path: str or Path.
+        text: str, the column that holds the text.
+        label, text_b: str or None, the columns of the label and of the second text of a pair.
+        skip_bad_rows: bool. Count the bad rows instead of stopping at the first one.
+        delimiter: str, one ASCII character (backslash and t mean a TAB), or None for that of the suffix.
+        empty_labels: bool. A blank label is a label: in a multi-label task it says "none of them".
+
+    Returns:
+        Table.
+
+    Raises:
+        UserError: if the file or its header cannot be used, a row is bad, a quote never closes, or no row is left.
+    """
+    columns = [column for column in (text, text_b, label) if column is not None]
+    if len(set(columns)) < len(columns):
+        raise UserError(f"Text, second text and label must be different columns. Received: {', '.join(columns)}")
+    values, lines, skipped = {column: [] for column in columns}, [], Counter()
+    for line, row in _rows(path, columns, label, delimiter):
+        fault = row if isinstance(row, BadRow) else _fault(row, columns, label, empty_labels)
+        if fault is None:
+            for column, value in zip(columns, row, strict=True):
+                values[column].append(value)
+            lines.append(line)
+        elif skip_bad_rows and fault.skippable:
+            skipped[fault.reason] += 1
+        else:
+            raise UserError(fault.message(path, line))
+    rows_read = len(lines) + sum(skipped.values())
+    if not rows_read:
+        raise UserError(f"{path}: there is a header but no row. Expected: a header, then one row for each text.")
+    reasons = dict(skipped.most_common())
+    table = Table(values[text], values.get(text_b), values.get(label), rows_read, reasons, lines)
+    if not lines:
+        raise UserError(f"{path}: no row is left: {table.summary()}. Mend the rows, or check the names of the columns.")
+    return table
+
+
+def _rows(path, columns, label, delimiter):
+    """Returns an iterator over (line, list of str or BadRow), after the checks of the whole file."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in OPENERS:
+        suffixes.pop()
+    suffix = suffixes[-1] if suffixes else ""
+    if delimiter is None and suffix not in DELIMITERS and suffix not in JSON_LINES:
+        known = ", ".join((*DELIMITERS, *JSON_LINES))
+        raise UserError(
+            f"{path}: the format is not known by this name. Expected: {known} (and .gz or .xz), or a --delimiter."
+        )
+    if delimiter is not None and suffix in JSON_LINES:
+        raise UserError(f"{path}: JSON lines have no delimiter. Received: --delimiter {delimiter!r}")
+    content = read_bytes(path)
+    if not content.removeprefix(b"\xef\xbb\xbf").strip():
+        raise UserError(f"{path}: the file is empty. Expected: a table of texts.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UserError(f"{path}: the file is UTF-16. Save it as UTF-8.")
+    if suffix in JSON_LINES:
+        return json_rows(content, columns, label)
+    delimiter = DELIMITERS[suffix] if delimiter is None else _checked_delimiter(delimiter)
+    return delimited_rows(path, content, delimiter, columns)
+
+
+def _checked_delimiter(delimiter):
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise UserError(f"The delimiter must be one ASCII character, no quote and no line end. Received: {delimiter!r}")
+    return delimiter
+
+
+def _fault(row, columns, label, empty_labels):
+    """Returns a BadRow if a value cannot be used, else None."""
+    for column, value in zip(columns, row, strict=True):
+        if not value.strip() and not (column == label and empty_labels):
+            kind = "label" if column == label else "text"
+            return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
+        if "\0" in value:
+            return BadRow("NUL character", shown(value), "no character of code 0 in a text", column)
+    return None

@@ -1,0 +1,1 @@
+"""Sentence pairs: read from files or named sets, encoded once."""

@@ -1,0 +1,180 @@
+"""Sentence pairs as integer arrays, encoded once before training; they can be saved as one file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID
+from keras_attention.whole_file import whole_file
+
+
+@dataclass(frozen=True)
+class TokenSequences:
+    """Many sequences in two arrays: sequence n is `values[offsets[n]:offsets[n + 1]]`.
+
+    Attributes:
+        values: int32 (total number of tokens,).
+        offsets: int64 (number of sequences + 1,).
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index):
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self):
+        """int64 (number of sequences,)."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Encoded sentence pairs; both sides end with END.
+
+    Attributes:
+        source, target: TokenSequences of equal length. Batches take the labels from `target` and shift them to the
+            right, behind START, for the decoder's input.
+        num_cut: int, pairs of which a side was cut to the largest length.
+        num_dropped: int, pairs left out because a side had no token.
+    """
+
+    source: TokenSequences
+    target: TokenSequences
+    num_cut: int = 0
+    num_dropped: int = 0
+
+    def __len__(self):
+        return len(self.source)
+
+    def __str__(self):
+        return f"{len(self):,} pairs ({self.num_cut:,} cut, {self.num_dropped:,} with an empty side left out)"
+
+    @classmethod
+    def encode(
+        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout=0.0, seed=0
+    ):
+        """Encodes sentence pairs for training.
+
+        Args:
+            source_texts, target_texts: lists of str of equal length.
+            source_tokenizer, target_tokenizer: objects with `encode(list of str) -> list of integer arrays`.
+            max_tokens: int > 1, the most tokens of a side, END included. Longer sides are cut, and counted.
+            bpe_dropout: float in [0, 1). Share of the merges left out; see `SentencePieceTokenizer.encode`.
+            seed: int >= 0, decides on the merges left out.
+
+        Returns:
+            ParallelCorpus, without the pairs of which a side is empty.
+
+        Raises:
+            ValueError: if the numbers of texts differ or `max_tokens` is too small.
+            UserError: if no pair is left.
+        """
+        if len(source_texts) != len(target_texts):
+            raise ValueError(
+                f"There must be as many source as target texts. Received: {len(source_texts)} and {len(target_texts)}"
+            )
+        if max_tokens < 2:
+            raise ValueError(f"`max_tokens` must be greater than 1. Received: max_tokens={max_tokens}")
+        sides = (source_tokenizer, source_texts), (target_tokenizer, target_texts)
+        if bpe_dropout:
+            encoded = [tokenizer.encode(texts, bpe_dropout, 2 * seed + i) for i, (tokenizer, texts) in enumerate(sides)]
+        else:
+            encoded = [tokenizer.encode(texts) for tokenizer, texts in sides]
+        pairs = zip(*encoded, strict=True)
+        kept = [(source, target) for source, target in pairs if len(source) and len(target)]
+        if not kept:
+            raise UserError(f"None of the {len(source_texts):,} sentence pairs has text on both sides.")
+        return cls(
+            source=_end_and_join([source for source, _ in kept], max_tokens),
+            target=_end_and_join([target for _, target in kept], max_tokens),
+            num_cut=sum(max(len(source), len(target)) >= max_tokens for source, target in kept),
+            num_dropped=len(source_texts) - len(kept),
+        )
+
+    @classmethod
+    def encode_epochs(
+        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout, seed, epochs
+    ):
+        """Encodes once, or with BPE-dropout anew for each epoch; arguments and errors as in `encode`.
+
+        Returns:
+            List of ParallelCorpus, for `BucketedBatches`.
+
+        Source: Provilkov, Emelianenko & Voita (2020), with merges left out on both sides.
+        """
+        kinds = [tokenizer.kind for tokenizer in (source_tokenizer, target_tokenizer)]
+        if bpe_dropout and kinds != ["sentencepiece"] * 2:
+            raise UserError(f"BPE-dropout needs SentencePiece vocabularies. Found: {kinds[0]} and {kinds[1]}.")
+        seeds = [seed * 100_003 + epoch for epoch in range(epochs if bpe_dropout else 1)]
+        sides = source_texts, target_texts, source_tokenizer, target_tokenizer
+        return [cls.encode(*sides, max_tokens, bpe_dropout, seed) for seed in seeds]
+
+
+def _end_and_join(sequences, max_tokens):
+    """Cuts each sequence, appends END and joins all of them."""
+    end = np.array([END_ID], dtype=np.int32)
+    lengths = [min(len(sequence), max_tokens - 1) + 1 for sequence in sequences]
+    parts = [part for sequence in sequences for part in (sequence[: max_tokens - 1], end)]
+    values = np.concatenate(parts).astype(np.int32)
+    return TokenSequences(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+
+def save_encoded(path, corpora, vocabulary_sizes):
+    """Writes corpora whole or not at all.
+
+    Args:
+        path: str or Path, ends with .npz.
+        corpora: list of ParallelCorpus.
+        vocabulary_sizes: pair of int, of the source and the target.
+    """
+    path = Path(path)
+    arrays = {"vocabulary_sizes": np.array(vocabulary_sizes, "int64")}
+    for number, corpus in enumerate(corpora):
+        arrays[f"{number}.counts"] = np.array([corpus.num_cut, corpus.num_dropped], "int64")
+        for side in ("source", "target"):
+            sequences = getattr(corpus, side)
+            # Ids of a small vocabulary take half the room.
+            small = max(vocabulary_sizes) <= np.iinfo("uint16").max
+            arrays[f"{number}.{side}.values"] = sequences.values.astype("uint16" if small else "int32")
+            arrays[f"{number}.{side}.offsets"] = sequences.offsets
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path, "wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load_encoded(path):
+    """Reads what `save_encoded` wrote.
+
+    Returns:
+        The list of ParallelCorpus and the pair of vocabulary sizes.
+
+    Raises:
+        UserError: if the file is missing or holds something else.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        count = sum(name.endswith(".counts") for name in arrays)
+        corpora = [_corpus(arrays, number) for number in range(count)]
+        source_size, target_size = map(int, arrays["vocabulary_sizes"])
+        if not corpora:
+            raise KeyError("0.counts")
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: no encoded pairs ({error}). Expected: a file by --encode_to.") from error
+    return corpora, (source_size, target_size)
+
+
+def _corpus(arrays, number):
+    num_cut, num_dropped = map(int, arrays[f"{number}.counts"])
+    sides = []
+    for side in ("source", "target"):
+        values, offsets = (arrays[f"{number}.{side}.{part}"] for part in ("values", "offsets"))
+        sides.append(TokenSequences(values.astype("int32"), offsets))
+    return ParallelCorpus(*sides, num_cut, num_dropped)

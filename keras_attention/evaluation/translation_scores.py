@@ -1,0 +1,205 @@
+"""BLEU in the two traditions of the literature, which must never share a column, chrF and exact match."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+
+
+class Score(NamedTuple):
+    """A score in [0, 100] and the signature of sacrebleu that says how it was computed."""
+
+    score: float
+    signature: str
+
+
+class LengthRange(NamedTuple):
+    """BLEU over the sentences with at_least <= source words < less_than (None: no limit); None for no sentence."""
+
+    at_least: int
+    less_than: int | None
+    sentences: int
+    bleu: float | None
+
+
+def bleu_tradition_a(hypotheses, references, language):
+    """BLEU-4 of lower-cased text that sacremoses has tokenised on both sides.
+
+    Args:
+        hypotheses: list of str, detokenised.
+        references: list of str, detokenised, one for each hypothesis.
+        language: str, the language code for the tokeniser, such as "de".
+
+    Returns:
+        `Score`; the signature ends with the tokeniser.
+
+    Raises:
+        UserError: if the two lists are empty or of different lengths.
+    """
+    import sacremoses
+    from sacrebleu.metrics import BLEU
+
+    _check(hypotheses, references)
+    tokenizer = sacremoses.MosesTokenizer(lang=language)
+
+    def prepare(texts):
+        return [tokenizer.tokenize(text.lower(), return_str=True, escape=False) for text in texts]
+
+    bleu = BLEU(lowercase=True, tokenize="none", force=True)  # force: it is meant to be tokenised already
+    score = bleu.corpus_score(prepare(hypotheses), [prepare(references)]).score
+    return Score(score, f"{bleu.get_signature()}|moses:{language}-{sacremoses.__version__}")
+
+
+def bleu_tradition_b(hypotheses, references):
+    """BLEU-4 of cased, detokenised text with sacrebleu's 13a tokeniser.
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, or of lists of one or more str where a sentence has several references.
+
+    Returns:
+        `Score`.
+
+    Raises:
+        UserError: if the two lists are empty or of different lengths.
+    """
+    from sacrebleu.metrics import BLEU
+
+    return _corpus_score(BLEU(tokenize="13a"), hypotheses, references)
+
+
+def chrf(hypotheses, references):
+    """chrF2, the character n-gram F-score; arguments, result and errors as in `bleu_tradition_b`."""
+    from sacrebleu.metrics import CHRF
+
+    return _corpus_score(CHRF(), hypotheses, references)
+
+
+def exact_match(hypotheses, references):
+    """Percentage of hypotheses equal to their reference, character by character, as a `Score`."""
+    _check(hypotheses, references)
+    equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return Score(100.0 * equal / len(references), "exact match")
+
+
+def by_source(hypotheses, references, sources):
+    """Makes one sentence of those with the same source, with all their references.
+
+    Args:
+        hypotheses, references, sources: lists of str of equal length; equal sources have equal hypotheses.
+
+    Returns:
+        The hypotheses, one for each different source, and their references, a list of lists of str.
+    """
+    first, grouped = {}, {}
+    for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
+        first.setdefault(source, hypothesis)
+        grouped.setdefault(source, []).append(reference)
+    return list(first.values()), list(grouped.values())
+
+
+def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
+    """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, or what `bleu` takes.
+        sources: list of str; their length is counted in words between white space.
+        edges: rising ints > 0 where a new range begins: (11, 21) gives 0-10, 11-20 and 21 or more words.
+        bleu: callable(hypotheses, references) -> `Score`.
+
+    Returns:
+        List of `LengthRange`, shortest first.
+
+    Raises:
+        UserError: if the lists are empty or of different lengths.
+        ValueError: if `edges` does not rise.
+    """
+    _check(hypotheses, references)
+    _check(hypotheses, sources, "sources")
+    edges = list(edges)
+    if edges != sorted(set(edges)) or any(edge <= 0 for edge in edges):
+        raise ValueError(f"`edges` must be rising positive integers. Received: edges={edges}")
+    lengths = [len(source.split()) for source in sources]
+    table = []
+    for at_least, less_than in zip([0, *edges], [*edges, None], strict=True):
+        rows = [
+            row for row, words in enumerate(lengths) if words >= at_least and (less_than is None or words < less_than)
+        ]
+        score = bleu([hypotheses[row] for row in rows], [references[row] for row in rows]).score if rows else None
+        table.append(LengthRange(at_least, less_than, len(rows), score))
+    return table
+
+
+def _corpus_score(metric, hypotheses, references):
+    _check(hypotheses, references)
+    lists = [[entry] if isinstance(entry, str) else list(entry) for entry in references]
+    # sacrebleu wants all first references, then all second ones; None where a sentence has fewer.
+    streams = [[entry[n] if n < len(entry) else None for entry in lists] for n in range(max(map(len, lists)))]
+    score = metric.corpus_score(hypotheses, streams).score
+    return Score(score, str(metric.get_signature()))
+
+
+def _check(hypotheses, references, name="references"):
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise UserError(f"Hypotheses and {name} must be lists of sentences. Received: one string")
+    if not hypotheses or len(hypotheses) != len(references):
+        raise UserError(
+            f"There must be as many {name} as hypotheses, and at least one. "
+            f"Received: {len(hypotheses)} hypotheses and {len(references)} {name}"
+        )
+
+
+def scores_on(translator, sources, references, target_language, set_name, several_references=False):
+    """Translates with the model's own settings and scores the result.
+
+    Args:
+        translator: Translator.
+        sources, references: lists of str of equal length.
+        target_language: str, a language code; "iso" for dates, which are compared whole.
+        set_name: str, what the card calls these sentences.
+        several_references: bool. Also BLEU B with all references of a source that stands there several times.
+
+    Returns:
+        List of {"set", "metric", "value", "signature"}, as in `metrics.json`.
+    """
+    outputs = translator.translate(sources)
+    if target_language == "iso":
+        found = {"exact match, %": exact_match(outputs, references)}
+    else:
+        found = {
+            "BLEU A": bleu_tradition_a(outputs, references, target_language),
+            "BLEU B": bleu_tradition_b(outputs, references),
+            "chrF2": chrf(outputs, references),
+        }
+        if several_references:
+            found["BLEU B, all references"] = bleu_tradition_b(*by_source(outputs, references, sources))
+    where = f"{set_name}, {len(sources):,} pairs"
+    return [
+        {"set": where, "metric": name, "value": score.score, "signature": score.signature}
+        for name, score in found.items()
+    ]
+
+
+def quick_score(translator, sources, references, target_language):
+    """What a training watches: greedy exact match for dates ("iso"), greedy BLEU A otherwise; 0 to 100."""
+    outputs = translator.translate(sources, beam_size=1)
+    if target_language == "iso":
+        return exact_match(outputs, references).score
+    return bleu_tradition_a(outputs, references, target_language).score
+
+
+def low_score_threshold(translator, sources, share=0.001):
+    """The mean log probability of a token that all but a share of good inputs reach.
+
+    Args:
+        translator: Translator.
+        sources: list of str, inputs of the kind the model was made for, not those it was trained on.
+        share: float in (0, 1), the good inputs that may be called doubtful.
+
+    Returns:
+        float <= 0; answers below it are marked as `low_score`.
+    """
+    answers = [best for best, *_ in translator.hypotheses(sources)]
+    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers], share))

@@ -1,0 +1,185 @@
+"""A translator as one TensorFlow graph: text in, text out."""
+
+import tensorflow as tf
+
+from keras_attention.decoding import beam_search
+from keras_attention.errors import UserError
+from keras_attention.export.graph_tokenizers import in_graph, strip
+from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS
+from keras_attention.pipelines.static_shapes import BATCH_SIZES, answer_limit
+from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from keras_attention.zoo.schema import DECODING
+
+
+def map_chunks(function, tensors, outputs):
+    """Applies a function to chunks of rows and puts its results together, in a graph.
+
+    Args:
+        function: takes tensors whose leading size n is static, one of BATCH_SIZES, and returns a tuple of tensors with
+            the same leading size. Rows that fill up the last chunk are all zeros.
+        tensors: list of tensors (B, ...), B >= 0.
+        outputs: list of tf.TensorSpec (None, ...), one for each result of `function`. Where an axis is None, chunks
+            may differ, and the smaller ones are filled up with zeros.
+
+    Returns:
+        List of tensors (B, ...).
+    """
+    count = tf.shape(tensors[0])[0]
+
+    def body(start, *kept):
+        waiting = count - start
+        index = tf.reduce_sum(tf.cast(waiting > BATCH_SIZES[:-1], tf.int32))  # of the smallest size that holds them
+        branches = [lambda size=size: function(*(rows_from(x, start, size) for x in tensors)) for size in BATCH_SIZES]
+        results = tf.switch_case(index, branches)
+        return start + tf.gather(BATCH_SIZES, index), *map(append, kept, results)
+
+    nothing = [tf.zeros([size or 0 for size in spec.shape], spec.dtype) for spec in outputs]
+    _, *results = tf.while_loop(
+        lambda start, *_: start < count,
+        body,
+        (tf.constant(0), *nothing),
+        shape_invariants=(tf.TensorShape([]), *(spec.shape for spec in outputs)),
+    )
+    return [result[:count] for result in results]
+
+
+def rows_from(tensor, start, size):
+    """`size` (static) rows of a tensor from `start` on, zeros where it ends."""
+    rows = tensor[start : start + size]
+    filled = tf.pad(rows, [[0, size - tf.shape(rows)[0]]] + [[0, 0]] * (len(tensor.shape) - 1))
+    return tf.ensure_shape(filled, (size, *tensor.shape[1:]))
+
+
+def append(first, second):
+    """Puts two tensors above each other, both filled up with zeros to the same sizes behind the first axis."""
+    sizes = tf.maximum(tf.shape(first), tf.shape(second))[1:]
+
+    def filled(tensor):
+        missing = tf.concat([[0], sizes - tf.shape(tensor)[1:]], axis=0)
+        return tf.pad(tensor, tf.stack([tf.zeros_like(missing), missing], axis=1))
+
+    return tf.concat([filled(first), filled(second)], axis=0)
+
+
+class GraphTranslator(tf.Module):
+    """Does what `Translator.translate` does, in a graph that TensorFlow can save and run without this package.
+
+    Sentences are sorted by length and searched in chunks of at most 32, so memory does not grow with their number.
+    Neither padding nor company changes an answer beyond float32 rounding.
+
+    Shapes: B sentences, T tokens of the longest answer, S tokens of the longest sentence, both with END and at least 1.
+
+    Args:
+        translator: Translator.
+        beam_size: int > 0 or None for the model's own.
+        length_penalty: float >= 0 or None for the model's own.
+
+    Call arguments:
+        texts: string tensor (B,), B >= 0, UTF-8. What is not valid in it counts as U+FFFD.
+
+    Returns:
+        Dict of tensors, each with one row for each text:
+        text: string (B,), the best answer; "" for an empty sentence.
+        score: float32 (B,), what the search ranks by: the log probability after its penalties; 0 for an empty sentence.
+        log_prob: float32 (B,), summed natural log probability of the tokens.
+        tokens: string (B, T), the pieces of the answer, the last "</s>" unless it was cut; then "".
+        source_tokens: string (B, S), the pieces that were read, the last "</s>"; then "".
+        truncated: bool (B,), whether the sentence was longer than the model reads, and was cut.
+        attention: float32 (B, T, S), how much each token of the answer looked at each one of the sentence; 0 where
+            either is padding; the mean over layers and heads. Missing if the model has no attention.
+
+    Raises:
+        UserError: if a setting is out of range.
+    """
+
+    def __init__(self, translator, beam_size=None, length_penalty=None):
+        super().__init__()
+        given = {"beam_size": beam_size, "length_penalty": length_penalty}
+        self.settings = dict(translator.decoding)
+        for name, value in given.items():
+            what, holds = DECODING[name]
+            if value is not None and not holds(value):
+                raise UserError(f"`{name}` must be {what}. Received: {name}={value!r}")
+            self.settings[name] = translator.decoding[name] if value is None else value
+        self._longest = self.settings["max_source_length"]
+        self._limits = [0] + [answer_limit(length, self.settings) for length in range(1, self._longest + 1)]
+        self._has_attention = translator.has_attention
+        self._find_model = lambda: translator.model  # not an attribute: TensorFlow would save all of Keras's objects
+        self._weights = [variable.value for variable in translator.model.variables]
+        self._source_tokenizer = in_graph(translator.source_tokenizer)
+        self._target_tokenizer = in_graph(translator.target_tokenizer)
+        signature = [tf.TensorSpec([None], tf.string, name="texts")]
+        self.translate = tf.function(self._translate, input_signature=signature, autograph=False)
+
+    def _translate(self, texts):
+        source_ids, source_lengths, truncated = self._read(texts)
+        order = tf.argsort(source_lengths, stable=True)
+        back = tf.argsort(order, stable=True)
+        outputs = [tf.TensorSpec((None, None), tf.int32)] + [tf.TensorSpec((None,), tf.float32)] * 2
+        if self._has_attention:
+            outputs.append(tf.TensorSpec((None, None, None), tf.float32))
+        found = map_chunks(self._search, [tf.gather(source_ids, order), tf.gather(source_lengths, order)], outputs)
+        token_ids, scores, log_probs, *weights = (tf.gather(result, back) for result in found)
+        answers = {
+            "text": self._target_tokenizer.detokenize(token_ids),
+            "score": scores,
+            "log_prob": log_probs,
+            "tokens": self._target_tokenizer.tokens(token_ids),
+            "source_tokens": self._source_tokenizer.tokens(source_ids),
+            "truncated": truncated,
+        }
+        return {**answers, "attention": weights[0]} if weights else answers
+
+    def _read(self, texts):
+        """Ids (B, S) with END, padded, and their numbers (B,), 0 for an empty sentence; and whether each was cut."""
+        texts = strip(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace"))
+        cut = tf.strings.substr(texts, 0, self._longest * CHARACTERS_PER_TOKEN, unit="UTF8_CHAR")
+        shortened = tf.strings.length(cut) < tf.strings.length(texts)
+        ids = self._source_tokenizer.tokenize(cut)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        truncated = tf.logical_and(lengths > 0, tf.logical_or(lengths >= self._longest, shortened))
+        lengths = tf.where(lengths > 0, tf.minimum(lengths, self._longest - 1) + 1, 0)
+        padded = ids[:, : self._longest - 1].to_tensor(PAD_ID, shape=(None, self._longest))
+        ends = tf.equal(tf.range(self._longest), lengths[:, None] - 1)  # (B, longest)
+        return tf.where(ends, END_ID, padded)[:, : longest_of(lengths)], lengths, truncated  # (B, S)
+
+    def _search(self, source_ids, source_lengths):
+        """The best answers of n (static) sentences: ids (n, T), scores, log probabilities, and weights (n, T, S)."""
+        model, settings = self._find_model(), self.settings
+        source_ids = source_ids[:, : longest_of(source_lengths)]
+        if settings["coverage_penalty"]:  # which needs a static length
+            missing = self._longest - tf.shape(source_ids)[1]
+            source_ids = tf.pad(source_ids, [[0, 0], [0, missing]], constant_values=PAD_ID)
+            source_ids = tf.ensure_shape(source_ids, (source_ids.shape[0], self._longest))
+        memory = model.encode(source_ids)
+        max_steps = max(self._limits)
+        found = beam_search(
+            model.step,
+            model.initial_state(memory, max_steps, bool(settings["coverage_penalty"]), settings["beam_size"]),
+            source_ids.shape[0],
+            memory=memory,
+            **{name: settings[name] for name in SEARCH_OPTIONS},
+            start_id=START_ID,
+            end_id=END_ID,
+            pad_id=PAD_ID,
+            unknown_id=UNKNOWN_ID,
+            max_length=tf.gather(self._limits, source_lengths),
+            max_steps=max_steps,
+            source_mask=memory["mask"] if settings["coverage_penalty"] else None,
+        )
+        token_ids = found.token_ids[:, 0, : longest_of(found.lengths)]  # (n, T)
+        results = token_ids, found.scores[:, 0], found.log_probs[:, 0]
+        if not self._has_attention:
+            return results
+        starts = tf.fill((token_ids.shape[0], 1), START_ID)
+        targets = tf.concat([starts, token_ids[:, :-1]], axis=1)  # (n, T)
+        weights = model.cross_attention({"source_ids": source_ids, "target_ids": targets})  # (n, layers, heads, T, S)
+        written = tf.not_equal(token_ids, PAD_ID)[:, :, None]
+        weights = tf.where(written, tf.reduce_mean(weights, axis=(1, 2)), 0.0)  # (n, T, S)
+        return *results, weights[:, :, : longest_of(source_lengths)]
+
+
+def longest_of(lengths):
+    """The largest of some lengths, at least 1: no loop runs over nothing."""
+    return tf.maximum(tf.reduce_max(lengths), 1)

@@ -1,0 +1,263 @@
+"""BERT with a head: classifier, masked language model, and both objectives of its pre-training."""
+
+import keras
+from keras import ops
+
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.transformer_encoder_layer import at_positions
+from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
+
+POOLER_ACTIVATIONS = ("tanh", "relu")
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BertClassifier(keras.Model):
+    """Reads a text and judges it by the vector of its first token, [CLS].
+
+        pooled = tanh(W_p encoder(text)[0] + b_p)        logits = W pooled + b
+
+    To start from what a language model knows: `classifier.encoder.set_weights(masked_lm.encoder.get_weights())`.
+
+    Args:
+        vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
+        activation, normalize_first, layer_norm_epsilon: see `BertEncoder`. The dropout also applies to `pooled`.
+        num_labels: int > 0, by name. Width of the logits; 1 for regression.
+        pooler: bool. Without it `pooled` is the vector of [CLS] itself.
+        pooler_activation: "tanh", or "relu" as in DistilBERT.
+
+    Call arguments:
+        inputs: dict, see `BertEncoder`.
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool.
+
+    Returns:
+        Logits (B, num_labels) in float32, or the pair of logits and weights, see `BertEncoder`.
+
+    Raises:
+        ValueError: if an argument is out of range; see `BertEncoder`.
+
+    Source: Devlin et al. (2019), sections 3.2 and 4.1, https://arxiv.org/abs/1810.04805; the pooler is in the authors'
+    code. No other differences.
+
+    Example:
+        model = BertClassifier(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, num_labels=2)
+        logits = model({"token_ids": token_ids})
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim,
+        intermediate_dim,
+        num_heads,
+        num_layers,
+        max_length=512,
+        num_segments=2,
+        dropout=0.1,
+        activation="gelu",
+        normalize_first=False,
+        layer_norm_epsilon=1e-12,
+        *,
+        num_labels,
+        pooler=True,
+        pooler_activation="tanh",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        encoder = {name: value for name, value in locals().items() if name in SETTINGS}
+        self.settings = encoder | {"num_labels": num_labels, "pooler": pooler, "pooler_activation": pooler_activation}
+        if not isinstance(num_labels, int) or isinstance(num_labels, bool) or num_labels < 1:
+            raise ValueError(f"`num_labels` must be a positive integer. Received: num_labels={num_labels}")
+        if pooler_activation not in POOLER_ACTIVATIONS:
+            allowed = " or ".join(POOLER_ACTIVATIONS)
+            raise ValueError(f"`pooler_activation` must be {allowed}. Received: pooler_activation={pooler_activation}")
+
+        def dense(width, activation, name):
+            options = {"kernel_initializer": published_initializer(), "dtype": self.dtype_policy, "name": name}
+            return keras.layers.Dense(width, activation=activation, **options)
+
+        self.encoder = BertEncoder(**encoder, dtype=self.dtype_policy, name="encoder")
+        self.pooler_dense = dense(hidden_dim, pooler_activation, "pooler_dense") if pooler else None
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
+        self.output_dense = dense(num_labels, None, "output_dense")
+
+    def build(self, input_shape=None):
+        self.encoder.build()
+        for part in (self.pooler_dense, self.output_dense):
+            if part is not None:
+                part.build((None, self.encoder.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        if return_attention_scores:
+            x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
+        else:
+            first = ops.zeros_like(inputs["token_ids"][:, :1])
+            x, weights = self.encoder(inputs, training=training, output_positions=first), None  # (B, 1, D)
+        x = x[:, 0]  # (B, D)
+        x = x if self.pooler_dense is None else self.pooler_dense(x)
+        logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")
+        return (logits, weights) if return_attention_scores else logits
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BertMaskedLM(keras.Model):
+    """For every place in a text, which token could stand there.
+
+        x = encoder(text)        logits = E norm(activation(W x + c)) + b,    E the token embedding of the encoder
+
+    Args:
+        vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
+        activation, normalize_first, layer_norm_epsilon: see `BertEncoder`.
+
+    Call arguments:
+        inputs: dict, see `BertEncoder`; and optional `masked_positions` (B, P), int in [0, T): the places asked for.
+            Without the others the last layer computes P vectors of T, and the product with the vocabulary, the largest
+            of a small model, is P / T as large.
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool.
+
+    Returns:
+        Logits in float32, (B, P, V) with `masked_positions`, otherwise (B, T, V); or the pair of logits and weights,
+        see `BertEncoder`.
+
+    Raises:
+        ValueError: see `BertEncoder`.
+
+    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the head is that of the authors' code.
+
+    Example:
+        model = BertMaskedLM(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2)
+        logits = model({"token_ids": token_ids, "masked_positions": token_ids[:, :1]})
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim,
+        intermediate_dim,
+        num_heads,
+        num_layers,
+        max_length=512,
+        num_segments=2,
+        dropout=0.1,
+        activation="gelu",
+        normalize_first=False,
+        layer_norm_epsilon=1e-12,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        self.encoder = BertEncoder(**self.settings, dtype=self.dtype_policy, name="encoder")
+        self.head_dense = keras.layers.Dense(
+            hidden_dim,
+            activation=ACTIVATIONS[activation],
+            kernel_initializer=published_initializer(),
+            dtype=self.dtype_policy,
+            name="head_dense",
+        )
+        self.head_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="head_norm"
+        )
+
+    def build(self, input_shape=None):
+        self.encoder.build()
+        for part in (self.head_dense, self.head_norm):
+            part.build((None, None, self.encoder.hidden_dim))
+        self.output_bias = self.add_weight((self.encoder.vocabulary_size,), "zeros", name="output_bias")
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        check_inputs(inputs, self.encoder.num_segments, extra=("masked_positions",))
+        text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
+        positions = inputs.get("masked_positions")
+        if not return_attention_scores:
+            return self.guess(self.encoder(text, training=training, output_positions=positions))
+        x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
+        return self.guess(x if positions is None else at_positions(x, positions)), weights
+
+    def guess(self, x):
+        """Logits (B, P, V) for vectors x (B, P, D) of the encoder."""
+        x = self.head_norm(self.head_dense(x))
+        table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
+        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+CLASSES = 2  # is not the next, is the next
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class BertPretrainer(keras.Model):
+    """A BertMaskedLM that also judges, by the vector of [CLS], whether the second text of a row follows the first.
+
+        x = encoder(text)    pooled = tanh(W_p x[0] + b_p)    next = W_n pooled + b_n    masked: as of the BertMaskedLM
+
+    What it learns stays in `masked_lm`, which is what is kept; this head is for the training alone.
+
+    Args:
+        masked_lm: BertMaskedLM; built here if it is not yet.
+
+    Call arguments:
+        inputs: dict, see `BertMaskedLM`, with `segment_ids`.
+        training: bool. Whether to apply dropout.
+
+    Returns:
+        The pair of logits in float32, those of the masked tokens, see `BertMaskedLM`, and (B, 2): not next, next.
+
+    Raises:
+        ValueError: if `masked_lm` knows no second segment.
+
+    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the pooler is in the authors' code. No
+    other differences.
+
+    Example:
+        model = BertPretrainer(BertMaskedLM(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2))
+        masked, following = model({"token_ids": token_ids, "segment_ids": token_ids * 0})
+    """
+
+    def __init__(self, masked_lm, **kwargs):
+        super().__init__(**{"dtype": masked_lm.dtype_policy, **kwargs})
+        segments = masked_lm.settings["num_segments"]
+        if segments < 2:
+            raise ValueError(f"`masked_lm` must know two segments. Received: num_segments={segments}")
+        if not masked_lm.built:  # here, for inside `build` its weights would bear the name of this model, too
+            masked_lm.build()
+        self.masked_lm = masked_lm
+        width, options = masked_lm.encoder.hidden_dim, {"dtype": self.dtype_policy}
+        self.pooler_dense = keras.layers.Dense(
+            width, "tanh", kernel_initializer=published_initializer(), name="pooler_dense", **options
+        )
+        self.next_dense = keras.layers.Dense(
+            CLASSES, kernel_initializer=published_initializer(), name="next_dense", **options
+        )
+
+    def build(self, input_shape=None):
+        for part in (self.pooler_dense, self.next_dense):
+            part.build((None, self.masked_lm.encoder.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
+        positions = inputs.get("masked_positions")
+        if positions is None:
+            x = masked = self.masked_lm.encoder(text, training=training)  # (B, T, D)
+        else:
+            with_first = keras.ops.pad(positions, ((0, 0), (1, 0)))  # (B, 1 + P)
+            x = self.masked_lm.encoder(text, training=training, output_positions=with_first)
+            masked = x[:, 1:]  # (B, P, D)
+        following = self.next_dense(self.pooler_dense(x[:, 0]))  # (B, 2)
+        return self.masked_lm.guess(masked), keras.ops.cast(following, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), "masked_lm": self.masked_lm.get_config()}
+
+    @classmethod
+    def from_config(cls, config):
+        masked_lm = BertMaskedLM(**config["masked_lm"] | {"dtype": config["dtype"]})
+        return cls(**{**config, "masked_lm": masked_lm})

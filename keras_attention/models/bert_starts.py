@@ -1,0 +1,153 @@
+"""Better first weights for BERT: embeddings from co-occurrence counts, heads that see the neighbours."""
+
+import numpy as np
+
+WINDOW = 5  # tokens between the two of a pair, at most
+SMOOTHING = 0.75  # exponent of how often a neighbour occurs, so that rare neighbours tell less
+TOKEN_RMS = 0.018  # of a token's vector, as where it starts at random
+MOST_PIECES = 16_000  # counts are a square of so many numbers
+MORE, ROUNDS = 40, 6  # directions beyond the width, and products, until the largest ones are found
+
+
+def start_with_counts(model, rows, special_ids, seed=0):
+    """Sets token embeddings and output bias of a new BertMaskedLM to what counting its texts tells.
+
+        m[i, j] = max(0, log(n_ij n' / (n_i n'_j))), n_i = sum_j n_ij, n'_j = n_j^0.75, n' = sum_j n'_j
+        (m + m^T) / 2 ~ U diag(s) U^T          embedding[i] ~ U[i] |s|^0.5          bias[i] = log((c_i + 1) / sum)
+
+    with n_ij the number of times that the pieces i and j stand in one text, at most 5 apart, each weighted by 1 over
+    their distance, and c_i how often i occurs. All vectors are turned alike, at random, and have the length that they
+    would have at random. Pieces that have no neighbours keep the vectors they have.
+
+    Why: the first millions of tokens of a masked language model teach it how often pieces occur, and then which ones
+    go together. Counting tells both in a minute.
+
+    Args:
+        model: BertMaskedLM, built, with at most 16,000 pieces; changed in place.
+        rows: PackedRows.
+        special_ids: ids that are no pieces of a text; they are not counted.
+        seed: int, of the turn.
+
+    Raises:
+        ValueError: if the vocabulary is larger.
+
+    Source: Levy & Goldberg (2014), section 5 (vectors from shifted positive pointwise mutual information), and Levy,
+    Goldberg & Dagan (2015), section 3, https://aclanthology.org/Q15-1016 (smoothing, the root of s). Differences: a
+    symmetric matrix has one set of vectors for both sides; all have one length.
+    """
+    embeddings = model.encoder.token_embedding.embeddings
+    size, width = embeddings.shape
+    if size > MOST_PIECES:
+        raise ValueError(f"The vocabulary must have at most {MOST_PIECES:,} pieces. Received: {size:,}")
+    random = np.random.default_rng(seed)
+    weights = information(count_pairs(rows, size, special_ids))
+    vectors = principal_vectors(weights, min(width, size), random)
+    lengths = np.sqrt(np.mean(vectors**2, axis=1, keepdims=True))
+    turn, _ = np.linalg.qr(random.normal(size=(width, width)))
+    turned = TOKEN_RMS * (vectors / np.maximum(lengths, 1e-9)) @ turn[: vectors.shape[1]]
+    turned *= np.sqrt(width / vectors.shape[1])
+    embeddings.assign(np.where(lengths > 1e-6, turned, np.array(embeddings)))
+    counts = np.bincount(rows.token_ids[rows.block_ids > 0], minlength=size) + 1.0
+    counts[list(special_ids)] = 1.0
+    model.output_bias.assign(np.log(counts / counts.sum()))
+
+
+def count_pairs(rows, size, special_ids):
+    """How often two pieces stand in one text, at most WINDOW apart, weighted by 1 / distance.
+
+    Returns:
+        float32 array (size, size), symmetric.
+    """
+    ids, blocks = rows.token_ids, rows.block_ids
+    counted = (blocks > 0) & ~np.isin(ids, list(special_ids))  # (N, T)
+    pairs = np.zeros(size * size, "float32")
+    for distance in range(1, min(WINDOW, ids.shape[1] - 1) + 1):
+        both = counted[:, :-distance] & counted[:, distance:] & (blocks[:, :-distance] == blocks[:, distance:])
+        places = ids[:, :-distance][both].astype("int64") * size + ids[:, distance:][both]
+        pairs += np.bincount(places, minlength=size * size).astype("float32") / distance
+    pairs = pairs.reshape(size, size)
+    return pairs + pairs.T
+
+
+def information(pairs):
+    """Positive pointwise mutual information of pairs (V, V), made symmetric."""
+    each = pairs.sum(axis=1)
+    smooth = each**SMOOTHING
+    found = np.zeros_like(pairs)
+    expected = np.outer(each, smooth / max(smooth.sum(), 1e-9))
+    np.log(np.divide(pairs, expected, out=found, where=pairs > 0), out=found, where=pairs > 0)
+    found = np.maximum(found, 0.0)
+    return (found + found.T) / 2
+
+
+def principal_vectors(matrix, count, random):
+    """The `count` eigenvectors (V, count) of a symmetric matrix, largest eigenvalues by size first, times their roots.
+
+    By products with random vectors: Halko, Martinsson & Tropp (2011), algorithm 4.4, https://arxiv.org/abs/0909.4061.
+    """
+    basis = random.normal(size=(len(matrix), min(len(matrix), count + MORE))).astype(matrix.dtype)
+    for _ in range(ROUNDS):
+        basis, _ = np.linalg.qr(matrix @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ matrix @ basis)
+    largest = np.argsort(-np.abs(values))[:count]
+    return basis @ vectors[:, largest] * np.sqrt(np.abs(values[largest]))
+
+
+OFFSETS = (-1, 1, -2, 2)  # of the heads of the first layer; the first two of the middle layers
+FASTEST, SLOWEST = 3.0, 0.05  # waves, in radians a token
+POSITION_RMS = 0.03  # that of a token's vector is 0.018: at the start, places tell more than pieces
+GAIN = 1.2  # of queries and keys: in the first layer half of a head's weight is on its neighbour, in a row of 256
+
+
+def start_with_neighbour_heads(encoder, seed=0):
+    """Sets weights of a new BertEncoder so that some heads attend to the token before, behind, or two away.
+
+    Position t of the table becomes waves, [sin(w_j t), cos(w_j t)] for D / 2 frequencies w_j. A head takes every H-th
+    of them into its queries, and, turned by the angle w_j o, into its keys, so that with offset o
+
+        q(t) . k(s) = gain^2 sum_j cos(w_j (t + o - s)) + what comes from the tokens,      largest at s = t + o
+
+    Values and outputs of these heads get a standard deviation of D^-0.5. All stays free to learn; structure and
+    settings are those of any BERT.
+
+    Why: a masked language model begins with the frequencies of pieces, and then learns next to nothing until some
+    heads have found that the neighbours matter. That plateau takes millions of tokens, much of a small budget.
+
+    Args:
+        encoder: BertEncoder, built; changed in place.
+        seed: int, of the values and outputs.
+
+    Source: Clark et al. (2019), https://arxiv.org/abs/1906.04341, section 3.1, for such heads in trained BERTs;
+    Trockman & Kolter (2023), https://arxiv.org/abs/2305.09828, for starting attention where training leads it.
+    Difference: they start with products of kernels near the identity, we with waves and turns.
+    """
+    length, width = encoder.position_embedding.embeddings.shape
+    frequencies = np.geomspace(FASTEST, SLOWEST, width // 2)
+    angles = np.arange(length)[:, None] * frequencies  # (T, D / 2)
+    waves = np.zeros((length, width))
+    waves[:, 0 : 2 * len(frequencies) : 2], waves[:, 1 : 2 * len(frequencies) : 2] = np.sin(angles), np.cos(angles)
+    encoder.position_embedding.embeddings.assign(POSITION_RMS * np.sqrt(2) * waves)
+    random = np.random.default_rng(seed)
+    for number, layer in enumerate(encoder.encoder_layers[: max(1, encoder.num_layers - 1)]):
+        for head, offset in zip(range(encoder.num_heads), OFFSETS[: None if number == 0 else 2], strict=False):
+            _aim(layer.self_attention, head, offset, frequencies, random)
+
+
+def _aim(attention, head, offset, frequencies, random):
+    """Lets head number `head` attend to the position `offset` away."""
+    names = ("query_projection", "key_projection", "value_projection", "output_projection")
+    kernels = [getattr(attention, name).kernel for name in names]
+    query, key, value, output = (np.array(kernel) for kernel in kernels)  # (D, H, d) thrice, (H, d, D)
+    width, num_heads, size = query.shape
+    waves = np.arange(head, len(frequencies), num_heads)[: size // 2]
+    sines, cosines = 2 * waves, 2 * waves + 1  # where they stand in a position's vector
+    to_sines, to_cosines = 2 * np.arange(len(waves)), 2 * np.arange(len(waves)) + 1  # and in a query or key
+    turn = frequencies[waves] * offset
+    query[:, head] = key[:, head] = 0.0
+    query[sines, head, to_sines] = query[cosines, head, to_cosines] = GAIN
+    key[sines, head, to_sines] = key[cosines, head, to_cosines] = GAIN * np.cos(turn)
+    key[cosines, head, to_sines], key[sines, head, to_cosines] = -GAIN * np.sin(turn), GAIN * np.sin(turn)
+    value[:, head] = random.normal(scale=width**-0.5, size=(width, size))
+    output[head] = random.normal(scale=width**-0.5, size=(size, width))
+    for kernel, new in zip(kernels, (query, key, value, output), strict=True):
+        kernel.assign(new)

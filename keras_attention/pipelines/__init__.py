@@ -1,0 +1,1 @@
+"""Text in, answer out: translator, classifier, mask filler, text encoder."""

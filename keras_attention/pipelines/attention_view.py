@@ -1,0 +1,108 @@
+"""What any model of the zoo looked at while it read one text, as a page to explore."""
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.pipelines.text_rows import LOST, START, text_rows
+from keras_attention.pipelines.texts import check_texts
+from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
+from keras_attention.visualize.attention_page import AttentionMap, attention_page
+
+READ, WRITTEN = "read", "written"
+CUT = "; the text is longer than the model reads: its {} was left out"
+
+
+def translation_view(translator, text, *, target=None, n_best=1, **search):
+    """The page of a translation: what each token that was written looked at, in every layer and head.
+
+    Args:
+        translator: Translator.
+        text: str, the source.
+        target: str, a translation to look at instead of the model's own, or None.
+        n_best: int in [1, beam_size], hypotheses shown.
+        search: see `Translator.hypotheses`.
+
+    Returns:
+        AttentionView.
+
+    Raises:
+        UserError: if the text is empty or no text, or the model has no attention; see `Translator.hypotheses`.
+    """
+    if not translator.has_attention:
+        raise UserError("This model has no attention, so there is nothing to show.")
+    check_texts([text] if target is None else [text, target])
+    if target is None:
+        best = translator.hypotheses(text, n_best=n_best, **search)[0]
+        written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
+    else:
+        (ids,) = translator.target_tokenizer.encode([target])
+        if len(ids) >= translator.decoding["max_length"]:
+            most = translator.decoding["max_length"] - 1
+            raise UserError(f"A translation has at most {most} tokens here. Received: {len(ids)} tokens")
+        written = [(target, np.append(ids, END_ID))]
+    (source_ids,), (truncated,) = translator.encode([text], translator.decoding["max_source_length"])
+    answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
+    note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
+    return attention_page(answers, text, note + CUT.format(LOST[START]) * truncated)
+
+
+def _translation_maps(translator, source_ids, written_ids):
+    """The maps of one hypothesis: on the source, and where the model has them those of either side on itself."""
+    inputs = np.concatenate([[START_ID], written_ids[:-1]]).astype("int32")
+    batch = {"source_ids": source_ids[None], "target_ids": inputs[None]}
+    read, written = translator.source_tokenizer.tokens(source_ids), translator.target_tokenizer.tokens(written_ids)
+    before = [SPECIAL_PIECES[START_ID], *written[:-1]]
+    cross = AttentionMap(
+        "writing on reading", _first(translator.model.cross_attention(batch)), written, read, WRITTEN, READ
+    )
+    if not hasattr(translator.model, "encoder_layers"):
+        return [cross]
+    weights = translator.model(batch, training=False, return_attention_scores=True)[1]
+    own = "written so far"
+    return [
+        cross,
+        AttentionMap("reading on itself", _first(weights["encoder"]), read, read, READ, READ),
+        AttentionMap("writing on itself", _first(weights["decoder"]), before, before, own, own),
+    ]
+
+
+def bert_view(pipeline, text, text_b=None):
+    """The page of a text that a BERT reads: every layer and head, and what a classifier or a filler of gaps says.
+
+    Args:
+        pipeline: Classifier, MaskFiller or TextEncoder.
+        text: str.
+        text_b: str, the second text of a pair, or None.
+
+    Returns:
+        AttentionView.
+
+    Raises:
+        UserError: if the text is no text; see `Classifier.classify`.
+    """
+    model, tokenizer = pipeline.model, pipeline.tokenizer
+    sides = [text], None if text_b is None else [text_b]
+    limits = {"max_tokens": pipeline.max_tokens, "long_texts": pipeline.long_texts}
+    (row,) = text_rows(tokenizer, *sides, **limits, masks=hasattr(pipeline, "fill_mask"))
+    inputs = {"token_ids": row.token_ids[None]}
+    if getattr(model, "encoder", model).num_segments > 1:
+        inputs["segment_ids"] = row.segment_ids[None]
+    weights = model(inputs, training=False, return_attention_scores=True)[1]
+    tokens, segments = tokenizer.tokens(row.token_ids), row.segment_ids.tolist()
+    maps = [
+        AttentionMap("each token on all", _first(weights), tokens, tokens, "looks", "is looked at", segments, segments)
+    ]
+    decision, said = (), ""
+    if hasattr(pipeline, "classify"):
+        answer = pipeline.classify(text, text_b, return_scores=True)
+        decision, said = list(answer.probabilities.items())[:10], f", says {answer.label}"
+    elif hasattr(pipeline, "fill_mask") and tokenizer.mask_id in row.token_ids:
+        decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
+    note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"
+    title = text if text_b is None else f"{text} / {text_b}"
+    return attention_page([("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * row.truncated, decision)
+
+
+def _first(weights):
+    """The weights (L, H, R, C) of the only row of a batch."""
+    return np.asarray(weights, "float32")[0]

@@ -1,0 +1,174 @@
+"""A text with gaps in, the words for the gaps out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.pipelines.attention_view import bert_view
+from keras_attention.pipelines.compiled_bert import CompiledBert
+from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.pipelines.text_rows import START, Row, text_rows, warn_of_cut
+
+MASK = "[MASK]"
+MAX_MASKS = 32
+
+
+class Filling(NamedTuple):
+    """One answer.
+
+    Attributes:
+        text: str, the text with its gaps filled.
+        words: list of str, one for each gap.
+        score: float in (0, 1], the product of `probabilities`: how probable the words are together.
+        probabilities: list of float, of each word given the words to its left; of a word of several pieces the
+            geometric mean of theirs.
+        truncated: bool, whether the text was longer than the model reads, so that its end had no say.
+    """
+
+    text: str
+    words: list
+    score: float
+    probabilities: list
+    truncated: bool
+
+
+class _Beam(NamedTuple):
+    """A text whose first gaps are filled: `words` has (pieces, mean log probability of a piece) for each of them."""
+
+    score: float
+    words: tuple
+    token_ids: np.ndarray
+
+
+class _Word(NamedTuple):
+    """The word that is just being written into the gap at `place` of a beam."""
+
+    beam: _Beam
+    pieces: tuple
+    log_prob: float
+    token_ids: np.ndarray
+    place: int
+
+    def grown(self, log_probs, allowed, width):
+        """The word with each of the `width` most probable next pieces."""
+        order = np.argsort(-np.where(allowed, log_probs, -np.inf), kind="stable")[: min(width, int(allowed.sum()))]
+        at = self.place + len(self.pieces)
+        for piece in order.tolist():
+            token_ids = self.token_ids.copy()
+            token_ids[at] = piece
+            yield self._replace(
+                pieces=(*self.pieces, piece), log_prob=self.log_prob + log_probs[piece], token_ids=token_ids
+            )
+
+    def as_beam(self):
+        """The beam with this word in its gap."""
+        mean = self.log_prob / len(self.pieces)
+        return _Beam(self.beam.score + mean, (*self.beam.words, (self.pieces, mean)), self.token_ids)
+
+
+class MaskFiller:
+    """Fills the gaps of a text with a masked language model.
+
+    Args:
+        model: BertMaskedLM, built.
+        tokenizer: WordPieceTokenizer.
+        max_tokens: int, of a text with [CLS] and [SEP].
+    """
+
+    def __init__(self, model, tokenizer, max_tokens):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.long_texts = START
+        self.encode = TextEncoder(model, tokenizer, max_tokens).encode
+        self.compiled = CompiledBert(
+            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
+        )
+        ids = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
+        special = np.isin(np.arange(tokenizer.vocabulary_size), ids)
+        self._begins = ~special & ~tokenizer.is_continuation
+        self._continues = ~special & tokenizer.is_continuation
+
+    def fill_mask(self, texts, *, top_k=5, max_pieces=1):
+        """The most probable words for the gaps of one text or many.
+
+        The gaps of a text are filled from left to right by a beam search: p(words) = p(first) p(second | first) ...,
+        so that the words fit each other, which the best word of each gap alone need not.
+
+        Args:
+            texts: str or list of str; each has one "[MASK]" or more.
+            top_k: int > 0, answers to each text.
+            max_pieces: int in [1, 8]. The pieces of the vocabulary that a word may be made of.
+
+        Returns:
+            For each text a list of Filling, the best first; in a list, or alone if `texts` is a str.
+
+        Raises:
+            UserError: if a text has no gap, too many, or one behind what the model reads; or a setting is out of range.
+        """
+        for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
+            if type(value) is not int or not 1 <= value <= most:
+                raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
+        alone = isinstance(texts, str)
+        texts = [texts] if alone else texts
+        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
+        for text, row in zip(texts, rows, strict=True):
+            self._check(text, row)
+        warn_of_cut(rows, self.max_tokens)
+        answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
+        return answers[0] if alone else answers
+
+    def attention_view(self, text):
+        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        return bert_view(self, text)
+
+    def _check(self, text, row):
+        gaps = text.count(MASK)
+        if not 1 <= gaps <= MAX_MASKS:
+            raise UserError(f"A text must have 1 to {MAX_MASKS} gaps, written [MASK]. Found {gaps} in {text!r:.80}")
+        read = int((row.token_ids == self.tokenizer.mask_id).sum())
+        if read < gaps:
+            raise UserError(
+                f"Gap {read + 1} stands behind the {self.max_tokens} tokens that this model reads: {text!r:.80}"
+            )
+
+    def _fill(self, text, row, top_k, max_pieces):
+        """The best fillings of one text."""
+        beams = [_Beam(0.0, (), row.token_ids)]
+        for _ in range(text.count(MASK)):
+            grown = [new for pieces in range(1, max_pieces + 1) for new in self._fill_first(beams, pieces, top_k)]
+            beams = sorted(grown, key=lambda beam: -beam.score)[:top_k]
+        return [self._filling(text, beam.words, row.truncated) for beam in beams]
+
+    def _fill_first(self, beams, pieces, width):
+        """Fills the leftmost gap of each beam with a word of so many pieces, piece by piece; keeps the best."""
+        mask_id = self.tokenizer.mask_id
+        words = []
+        for beam in beams:
+            place = int(np.flatnonzero(beam.token_ids == mask_id)[0])
+            parts = beam.token_ids[:place], [mask_id] * pieces, beam.token_ids[place + 1 :]
+            words.append(_Word(beam, (), 0.0, np.concatenate(parts).astype("int32"), place))
+        words = [word for word in words if len(word.token_ids) <= self.max_tokens]
+        for piece in range(pieces):
+            rows = [Row(word.token_ids, np.zeros_like(word.token_ids), False) for word in words]
+            places = np.array([[word.place + piece] for word in words], "int32")
+            outputs = self.compiled.run(rows, masked_positions=places) if rows else []
+            allowed = self._continues if piece else self._begins
+            grown = []
+            for word, (logits,) in zip(words, outputs, strict=True):
+                grown += word.grown(_log_softmax(logits[0]), allowed, width)
+            words = sorted(grown, key=lambda word: -(word.beam.score + word.log_prob / (piece + 1)))[:width]
+        return [word.as_beam() for word in words]
+
+    def _filling(self, text, words, truncated):
+        written = [self.tokenizer.decode([np.array(pieces)])[0] for pieces, _ in words]
+        probabilities = [float(np.exp(log_prob)) for _, log_prob in words]
+        parts = text.split(MASK)
+        filled = parts[0] + "".join(word + part for word, part in zip(written, parts[1:], strict=True))
+        return Filling(filled, written, float(np.prod(probabilities)), probabilities, truncated)
+
+
+def _log_softmax(logits):
+    logits = logits.astype("float64")
+    return logits - np.logaddexp.reduce(logits)

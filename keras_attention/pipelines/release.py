@@ -1,0 +1,159 @@
+"""From the end of a training to a zoo entry: measured, described by a card, written."""
+
+import tempfile
+from pathlib import Path
+
+from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
+from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
+from keras_attention.pipelines.mask_filler import MaskFiller
+from keras_attention.visualize.score_plots import learning_curve_plot
+from keras_attention.zoo.archive import load_entry, write_entry
+
+EXAMPLES = 20
+
+
+def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None):
+    """Scores a trained translator on the test pairs and writes it as an entry, in place of one that stands there.
+
+    Args:
+        folder: str or Path.
+        translator: Translator. For dates, its threshold of low scores is set here, from the validation dates.
+        data: TranslationData.
+        description: str, one or two sentences for the card.
+        settings: dict of JSON types, the recipe's configuration. Of its paths the names alone are kept.
+        seed: int.
+        result: TrainResult.
+        facts: dict, see `training.run_facts`.
+        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
+            `facts`.
+
+    Returns:
+        The list of scores, see `scoring.scores_on`.
+    """
+    if data.target_language == "iso":
+        translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
+    scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
+    sources = list(dict.fromkeys(data.test[0]))
+    sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # all along a set that is sorted by length
+    outputs = translator.translate(sources)
+    settings = {**settings, "out": Path(folder).name, "data_dir": Path(settings.get("data_dir", "")).name}
+    settings["extra"] = [Path(path).name for path in settings.get("extra", ())]
+    before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0}
+    metrics = {
+        "description": description,
+        "data": [data.origin],
+        **facts,
+        "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "commit": ", then ".join(filter(None, [before["commit"], facts["commit"]])),
+        "minutes": before["minutes"] + result.seconds / 60,
+        "seeds": [seed],
+        "parameters": translator.model.count_params(),
+        "scores": scores,
+        "limits": data.limits,
+        "examples": [{"source": s, "output": o} for s, o in zip(sources, outputs, strict=True)],
+        "training": {**settings, "history": result.history},
+    }
+    about = {
+        "source_language": data.source_language,
+        "target_language": data.target_language,
+        "decoding": translator.decoding,
+        "low_score_threshold": translator.low_score_threshold,
+    }
+    tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
+    write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=True)
+    return scores
+
+
+GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
+        "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
+LIMITS = ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."]
+
+
+def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None):
+    """Writes a masked language model as an entry, in place of one that stands there.
+
+    Args:
+        folder: str or Path.
+        model: BertMaskedLM, built.
+        tokenizer: WordPieceTokenizer.
+        scores: dict of float, measured on the validation texts.
+        settings: dict of JSON types, the recipe's configuration; `text` has the names of the files that were read, none
+            for the docstrings of Python.
+        result: TrainResult.
+        facts: dict, see `training.run_facts`.
+        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
+            `facts`.
+
+    Returns:
+        List of (text with gaps, text filled).
+    """
+    filler = MaskFiller(model, tokenizer, settings["max_tokens"])
+    filled = [(gap, best.text) for gap, (best, *_) in zip(GAPS, filler.fill_mask(list(GAPS), top_k=1), strict=True)]
+    history = _continued(start, result.history)
+    tokens = sum(entry["tokens"] for entry in history)
+    texts = settings["text"]
+    terms = "as their owners say" if texts else "Python Software Foundation License"
+    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
+    measured = ", ".join(settings["validation"]) or "validation"
+    told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
+    before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
+    metrics = {
+        "description": f"A BERT of {settings['num_layers']} layers that guesses hidden words; it has guessed "
+        f"{tokens:,.0f}.",
+        "data": [*before["data"], data],
+        **facts,
+        "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "commit": ", then ".join(filter(None, [before["commit"], facts["commit"]])),
+        "minutes": before["minutes"] + result.seconds / 60,
+        "seeds": [settings["seed"]],
+        "parameters": model.count_params(),
+        "scores": [{**told, "metric": SCORE_NAMES[name], "value": value} for name, value in scores.items()],
+        "limits": LIMITS,
+        "examples": [{"source": gap, "output": text} for gap, text in filled],
+        "training": {**settings, "history": history},
+    }
+    about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
+    dtype = "float16" if settings["half_precision"] else "float32"
+    with tempfile.TemporaryDirectory() as temporary:
+        curve = Path(temporary) / "curve.png"
+        learning_curve_plot(history, curve)
+        metrics["pictures"] = [{"file": curve.name, "caption": "Loss of the training and of its validations"}]
+        options = {"weights_dtype": dtype, "extra_files": [curve], "overwrite": True}
+        write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
+    return filled
+
+
+def _continued(start, history):
+    """The epochs of the training that this one went on from, and then its own."""
+    before = start.metrics.get("training", {}).get("history", []) if start else []
+    done = before[-1]["steps"] if before else 0
+    return [*before, *({**epoch, "steps": done + epoch["steps"]} for epoch in history)]
+
+
+def add_to_card(folder, tables, pictures, files):
+    """Puts tables and pictures into the card of an entry, in place of those it had.
+
+    Args:
+        folder: str or Path of an entry.
+        tables: list of {"title": str, "columns": list of str, "rows": list of lists}.
+        pictures: list of {"file": str, "caption": str}.
+        files: paths of the pictures' files, which are copied into the entry.
+
+    Returns:
+        Entry.
+
+    Raises:
+        EntryError: if the entry is damaged.
+    """
+    entry, model, tokenizers = load_entry(folder)
+    described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
+    return write_entry(
+        folder,
+        model,
+        tokenizers,
+        about={name: value for name, value in entry.config.items() if name not in described},
+        metrics={**entry.metrics, "tables": tables, "pictures": pictures},
+        weights_dtype=entry.config["weights_dtype"],
+        extra_files=files,
+        overwrite=True,
+    )

@@ -1,0 +1,314 @@
+"""Text in, translation out."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.cores import available_cores
+from keras_attention.errors import UserError
+from keras_attention.pipelines.attention_view import translation_view
+from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS, CompiledSearch
+from keras_attention.pipelines.copy_unknowns import copy_unknowns
+from keras_attention.pipelines.static_shapes import answer_limit, batches, source_bucket
+from keras_attention.pipelines.texts import TruncatedText, check_texts, is_calendar_day
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
+from keras_attention.zoo.schema import DECODING_DEFAULTS
+
+
+class Translation(NamedTuple):
+    """One answer.
+
+    Attributes:
+        text: str.
+        score: float, what the search ranks by; 0.0 for an empty sentence.
+        tokens: list of T str, the pieces of the answer; the last is "</s>" unless it was cut at its maximum length.
+        source_tokens: list of S str, the pieces that the model read, with "</s>".
+        attention: float32 array (T, S), or None if it was not asked for: the mean over layers and heads.
+        heads: float32 array (L, H, T, S), what each of L layers and H heads looked at, or None.
+        log_prob: float, summed natural log probability of the tokens.
+        low_score: bool, whether the mean log probability of a token is below the model's threshold, or the answer of a
+            model that writes dates is no day of the calendar.
+        truncated: bool, whether the sentence was longer than the model reads, and was cut.
+        token_ids: tuple of T int, the ids of `tokens`.
+    """
+
+    text: str
+    score: float
+    tokens: list
+    source_tokens: list
+    attention: np.ndarray | None
+    heads: np.ndarray | None
+    log_prob: float
+    low_score: bool
+    truncated: bool
+    token_ids: tuple = ()
+
+
+def map_in_threads(function, items):
+    """Yields `function(item)` for each of a list's items, in order, computed on as many at once as there are cores.
+
+    XLA gives the matrix products of a program to all cores but does the rest on one: two programs side by side keep two
+    cores busy. A single item is computed without another thread.
+    """
+    if len(items) == 1:
+        yield function(items[0])
+        return
+    with ThreadPoolExecutor(available_cores()) as threads:
+        yield from threads.map(function, items)
+
+
+def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
+    """Translates one sentence piece by piece, without a beam.
+
+    Args:
+        translator: Translator.
+        text: str. An empty sentence has an empty translation.
+        temperature: float >= 0. 0 writes the most probable token at each step, more draws at random.
+        top_k, top_p, seed: see `decoding.sample`.
+        max_length: int or None, see `Translator.hypotheses`.
+
+    Yields:
+        str, the next characters as soon as they are known; together they are the translation.
+
+    Raises:
+        UserError: if the text is no str or a setting is out of range.
+    """
+    check_texts([text])
+    if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
+        raise UserError(
+            "Sampling needs temperature >= 0, top-k >= 0, top-p in (0, 1] and seed >= 0. "
+            f"Received: temperature={temperature}, top-k={top_k}, top-p={top_p}, seed={seed}"
+        )
+    settings = translator.settings(1, False, beam_size=1, max_length=max_length)
+    (row,), _ = translator.encode([text], settings["max_source_length"])
+    if len(row) == 1:
+        return
+    padded = source_bucket(len(row), settings["max_source_length"])
+    source_ids = np.full((1, padded), PAD_ID, dtype="int32")
+    source_ids[0, : len(row)] = row
+    sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
+    limits = answer_limit(len(row), settings), answer_limit(padded, settings)
+    written, shown = [], ""
+    for token in translator.compiled.stream(source_ids, *limits, sampling):
+        written.append(token)
+        text_so_far = translator.target_tokenizer.decode([written])[0]
+        if text_so_far.startswith(shown) and text_so_far != shown:
+            yield text_so_far[len(shown) :]
+            shown = text_so_far
+
+
+# Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
+CHARACTERS_PER_TOKEN = 64
+
+
+class Translator:
+    """Translates sentences with a trained encoder-decoder.
+
+    Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. Padding is masked, so
+    that company in a batch changes nothing but the last digits of a score.
+
+    Args:
+        model: AttentionSeq2Seq or Transformer, built.
+        source_tokenizer, target_tokenizer: see `keras_attention.tokenizers`.
+        decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
+        low_score_threshold: float or None. Mean log probability per token under which an answer is marked.
+        target_language: str or None. With "iso" an answer that is no day of the calendar is marked as well.
+
+    Example:
+        translator = keras_attention.load("rnn_attention_multi30k_en_de")
+        translator.translate(["A dog runs."], beam_size=5)
+    """
+
+    def __init__(
+        self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None, target_language=None
+    ):
+        self.model = model
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
+        self.low_score_threshold = low_score_threshold
+        self.target_language = target_language
+        self.compiled = CompiledSearch(model)
+
+    @property
+    def has_attention(self):
+        """bool, whether the model can say where it looked."""
+        return self.model.has_attention
+
+    def translate(self, texts, *, n_best=1, return_attention=False, **options):
+        """Translates one sentence or many.
+
+        Args:
+            texts: str or list of str. An empty sentence has an empty translation.
+            n_best: int in [1, beam_size], answers per sentence.
+            return_attention: bool.
+            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
+
+        Returns:
+            For each text: a str; with `return_attention` a Translation; with `n_best` above 1 a list of Translations,
+            best first. In a list and in the order of `texts`, or alone if `texts` is a str.
+
+        Raises:
+            UserError: see `hypotheses`.
+        """
+        answers = self.hypotheses(texts, n_best=n_best, attention=return_attention, **options)
+        if n_best == 1:
+            answers = [best if return_attention else best.text for best, *_ in answers]
+        return answers[0] if isinstance(texts, str) else answers
+
+    def hypotheses(self, texts, *, n_best=1, attention=False, replace_unknowns=False, progress=None, **search):
+        """The best answers to each text, with all that is known of them.
+
+        Args:
+            texts: str or list of str.
+            n_best: int in [1, beam_size].
+            attention: bool, whether the answers carry their attention weights.
+            replace_unknowns: bool. If True the model may write its unknown token, and the source token that it looked
+                at most stands in its place; if False it must do without.
+            progress: callable (sentences done, sentences in all) or None.
+            search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. The default of each is
+                the model's own.
+
+        Returns:
+            List of lists of Translation.
+
+        Raises:
+            UserError: if a text is no str, or a setting is out of range or needs attention that the model lacks.
+        """
+        texts = [texts] if isinstance(texts, str) else texts
+        check_texts(texts)
+        settings = self.settings(n_best, attention or replace_unknowns, **search)
+        ids, truncated = self.encode(texts, settings["max_source_length"])
+        read = [position for position, row in enumerate(ids) if len(row) > 1]
+        nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
+        empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
+        answers = [[empty] for _ in texts]
+        done = len(texts) - len(read)
+
+        def search_batch(batch):
+            group, size, padded = batch
+            positions = [read[i] for i in group]
+            rows, row_texts = ([of_all[position] for position in positions] for of_all in (ids, texts))
+            return positions, self._search(rows, row_texts, size, padded, settings, n_best, attention, replace_unknowns)
+
+        groups = list(batches([len(ids[position]) for position in read], settings["max_source_length"]))
+        for positions, found in map_in_threads(search_batch, groups):
+            for position, hypotheses in zip(positions, found, strict=True):
+                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+            done += len(positions)
+            if progress:
+                progress(done, len(texts))
+        return answers
+
+    def attention_view(self, text, **options):
+        """What was looked at in every layer and head, as a page: see `attention_view.translation_view`."""
+        return translation_view(self, text, **options)
+
+    def stream(self, text, **sampling):
+        """Translates one sentence piece by piece, without a beam: yields str, see `streaming.stream`."""
+        return stream(self, text, **sampling)
+
+    def encode(self, texts, longest):
+        """Ids of each text with END, cut to `longest` ids, and whether something was cut."""
+        texts = [text.strip() for text in texts]
+        cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
+        ids = self.source_tokenizer.encode(cut)
+        truncated = [
+            len(row) >= longest or len(short) < len(text) for row, short, text in zip(ids, cut, texts, strict=True)
+        ]
+        if any(truncated):
+            first = truncated.index(True) + 1
+            warnings.warn(
+                f"{sum(truncated)} of {len(texts)} sentences (the first is number {first}) have more than the "
+                f"{longest - 1} tokens that this model reads: only their beginning was translated.",
+                TruncatedText,
+                stacklevel=4,
+            )
+        return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated
+
+    def _search(self, rows, texts, size, padded, settings, n_best, attention, replace_unknowns):
+        """Answers of one batch: a list of Translations for each of the rows of source ids and their texts."""
+        source_ids = np.full((size, padded), PAD_ID, dtype="int32")
+        limits = np.zeros(size, dtype="int32")
+        for i, row in enumerate(rows):
+            source_ids[i, : len(row)] = row
+            limits[i] = answer_limit(len(row), settings)
+        found = self.compiled.search(
+            source_ids,
+            limits,
+            answer_limit(padded, settings),
+            n_best=n_best,
+            unknowns=replace_unknowns,
+            **{name: settings[name] for name in SEARCH_OPTIONS},
+        )
+        weights = None
+        if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):
+            weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
+        return [
+            [
+                self._answer(found, i, j, row, text, weights, attention)
+                for j in range(n_best)
+                if found.lengths[i, j] > 0  # fewer answers than asked for exist where the vocabulary is tiny
+            ]
+            for i, (row, text) in enumerate(zip(rows, texts, strict=True))
+        ]
+
+    def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):
+        """Hypothesis j of row i as a Translation; `weights` (B, N, layers, heads, L, S) or None."""
+        ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
+        heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
+        weights = None if weights is None else heads.mean(axis=(0, 1))  # (T, S)
+        written = ids[ids != END_ID]
+        tokens, source_tokens = self.target_tokenizer.tokens(ids), self.source_tokenizer.tokens(source_ids)
+        if weights is not None and UNKNOWN_ID in written:
+            end = len(written)
+            text = copy_unknowns(
+                tokens[:end], written, weights[:end, :-1], source_tokens[:-1], source_ids[:-1], source_text
+            )
+        else:
+            text = self.target_tokenizer.decode([written])[0]
+        log_prob = float(found.log_probs[i, j])
+        threshold = self.low_score_threshold
+        low_score = threshold is not None and log_prob / len(ids) < threshold
+        low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
+        kept = (weights, heads) if keep_weights else (None, None)
+        return Translation(
+            text,
+            float(found.scores[i, j]),
+            tokens,
+            source_tokens,
+            *kept,
+            log_prob,
+            low_score,
+            False,
+            tuple(ids.tolist()),
+        )
+
+    def settings(
+        self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
+    ):
+        """The checked settings of a search: what was given, and the model's defaults for the rest."""
+        given = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "coverage_penalty": coverage_penalty,
+            "max_length": max_length,
+        }
+        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
+        for name, low in (("beam_size", 1), ("max_length", 1)):
+            if type(settings[name]) is not int or settings[name] < low:
+                raise UserError(f"`{name}` must be a positive integer. Received: {name}={settings[name]!r}")
+        for name in ("length_penalty", "coverage_penalty"):
+            if type(settings[name]) not in (int, float) or not 0 <= settings[name] < float("inf"):
+                raise UserError(f"`{name}` must be a number of at least 0. Received: {name}={settings[name]!r}")
+        if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
+            raise UserError(
+                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {n_best!r}"
+            )
+        if (needs_attention or settings["coverage_penalty"]) and not self.has_attention:
+            raise UserError(
+                "This model has no attention, so no attention map, coverage penalty or unknown replacement."
+            )
+        return settings

@@ -1,0 +1,1 @@
+"""HTTP server over the pipelines: its limits, its metrics, the demo page."""

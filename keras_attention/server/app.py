@@ -1,0 +1,163 @@
+"""The routes of the server."""
+
+import threading
+from contextlib import asynccontextmanager
+from importlib.resources import files
+
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from keras_attention import __version__
+from keras_attention.errors import UserError
+from keras_attention.server import answers
+from keras_attention.server.gate import Gate
+from keras_attention.server.messages import (
+    AttentionReply,
+    AttentionRequest,
+    ClassifyReply,
+    ClassifyRequest,
+    Error,
+    FillMaskReply,
+    FillMaskRequest,
+    Refusal,
+    TranslateReply,
+    TranslateRequest,
+)
+from keras_attention.server.server_metrics import CONTENT_TYPE
+
+API = ("/v1/translate", "/v1/classify", "/v1/fill-mask", "/v1/attention")
+PATHS = (*API, "/", "/attention", "/v1/models", "/health", "/ready", "/metrics")
+ERRORS = {
+    code: {"model": Error, "description": description}
+    for code, description in (
+        (400, "No JSON"),
+        (404, "No such model"),
+        (408, "The request did not arrive in time"),
+        (413, "Too many bytes"),
+        (415, "Not plain JSON"),
+        (422, "Not what can be asked"),
+        (503, "Not ready, no place free, or no answer in time: try again"),
+    )
+}
+DEMO = {"demo.css": "text/css", "demo.js": "text/javascript"}
+DEMO_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:"
+)
+
+
+def make_app(server):
+    """The ASGI application of a Server."""
+
+    @asynccontextmanager
+    async def lifespan(_):
+        warming = threading.Thread(target=server.warm, name="warm", daemon=True)
+        warming.start()
+        yield
+        server.state = "stopping"
+        server.workers.close()
+        warming.join()
+
+    app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
+    app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
+    _add_errors(app)
+    _add_api(app, server)
+    _add_pages(app, server)
+    return app
+
+
+def _add_api(app, server):
+    @app.post("/v1/translate", response_model=TranslateReply, responses=ERRORS)
+    async def translate(request: TranslateRequest):
+        """Translates sentences."""
+        name, found = await server.answer(answers.translate, request, "translate")
+        return JSONResponse({"model": name, **found})
+
+    @app.post("/v1/classify", response_model=ClassifyReply, responses=ERRORS)
+    async def classify(request: ClassifyRequest):
+        """Says which label each text has."""
+        name, found = await server.answer(answers.classify, request, "classify")
+        return JSONResponse({"model": name, **found})
+
+    @app.post("/v1/fill-mask", response_model=FillMaskReply, responses=ERRORS)
+    async def fill_mask(request: FillMaskRequest):
+        """Fills gaps, written [MASK]."""
+        name, found = await server.answer(answers.fill_mask, request, "fill-mask")
+        return JSONResponse({"model": name, **found})
+
+    @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
+    async def attention(request: AttentionRequest):
+        """Tells what a model looked at, in every layer and head."""
+        name, view = await server.answer(answers.attention, request)
+        return JSONResponse({"model": name, **view.data})
+
+    @app.get("/v1/models")
+    async def models():
+        """The models that answer, and the limits of a request."""
+        limits = {name: getattr(server.settings, name) for name in ("items", "characters", "body_bytes")}
+        return JSONResponse({"models": [model.about for model in server.models.values()], "limits": limits})
+
+    @app.get("/health")
+    async def health():
+        """200 as long as the server runs."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/ready")
+    async def ready():
+        """200 once every shape is compiled, else 503."""
+        if server.state != "ready":
+            raise Refusal(503, server.state)
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics")
+    async def metrics():
+        """Counts and times, for Prometheus."""
+        return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _add_pages(app, server):
+    folder = files("keras_attention.server").joinpath("demo")
+
+    @app.get("/", include_in_schema=False)
+    async def demo():
+        page = folder.joinpath("index.html").read_text(encoding="utf-8")
+        return HTMLResponse(page, headers={"content-security-policy": DEMO_POLICY})
+
+    @app.get("/demo/{name}", include_in_schema=False)
+    async def demo_file(name: str):
+        if name not in DEMO:
+            raise Refusal(404, "There is no such file.")
+        return Response(folder.joinpath(name).read_bytes(), media_type=DEMO[name])
+
+    @app.get("/attention", include_in_schema=False)
+    async def attention_page(model: str, text: str, text_b: str | None = None, target: str | None = None):
+        request = AttentionRequest(model=model, text=text, text_b=text_b, target=target)
+        _, view = await server.answer(answers.attention, request)
+        return HTMLResponse(view.html)
+
+
+def _add_errors(app):
+    """Every error is JSON, and tells nothing of the server's inside."""
+
+    @app.exception_handler(Refusal)
+    async def refused(_, error):
+        return error.response()
+
+    @app.exception_handler(UserError)
+    async def unusable(_, error):
+        return Refusal(422, str(error)).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_, error):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return Refusal(400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}").response()
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_, error):
+        return Refusal(error.status_code, str(error.detail)).response()
+
+    @app.exception_handler(Exception)
+    async def unexpected(_, error):
+        return Refusal(500, "Something went wrong in the server; its log knows more.").response()

@@ -1,0 +1,178 @@
+"""Rows of several requests computed together, by TensorFlow's own batching op."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.decoding import Hypotheses
+from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS, search_function
+from keras_attention.pipelines.static_shapes import SOURCE_LENGTHS, answer_limit, source_bucket
+from keras_attention.pipelines.text_rows import Row
+from keras_attention.tokenizers.special_tokens import END_ID
+
+# What one call may bring, and how much may wait at the op: that is decided before, see `workers`.
+MAX_ROWS = 4096
+MAX_WAITING_BATCHES = 1_000_000
+_numbers = itertools.count(1)
+
+
+class Batcher:
+    """Computes rows that different threads ask for at the same time as one batch.
+
+    A row that comes alone is computed at once. While a batch is computed, the rows that come wait and are the next one.
+
+    Args:
+        function: callable(tensors (N, ...), the rows) -> sequence of tensors with an entry for each row.
+        specs: list of tf.TensorSpec of int32 tensors with any number of rows.
+        sizes: list of int, ascending: a batch is filled up to one of them, and more rows are divided.
+    """
+
+    def __init__(self, function, specs, sizes):
+        def compute(*rows):
+            size = tf.shape(rows[0])[0]
+            return (*function(*rows), tf.fill([size], size))
+
+        batched = tf.nondifferentiable_batch_function(
+            num_batch_threads=1,
+            max_batch_size=MAX_ROWS,
+            batch_timeout_micros=0,
+            allowed_batch_sizes=sizes,
+            max_enqueued_batches=MAX_WAITING_BATCHES,
+            autograph=False,
+        )(compute)
+
+        @tf.function(input_signature=specs, autograph=False)
+        def program(*rows):
+            with tf.name_scope(f"batcher_{next(_numbers)}"):  # the op shares its queue with those of equal scope
+                return batched(*rows)
+
+        self._program = program.get_concrete_function()
+
+    def __call__(self, *rows):
+        """Computes some rows, together with those of other threads.
+
+        Args:
+            rows: int32 arrays (N, ...), 0 < N <= MAX_ROWS, see `specs`.
+
+        Returns:
+            (list of NumPy arrays, what `function` returns; int array (N,), how many rows were computed together with
+            each row, those that fill up a batch among them).
+        """
+        *results, together = (result.numpy() for result in self._program(*map(tf.constant, rows)))
+        return results, together
+
+
+def by_size(function, sizes):
+    """A function of rows whose number is one of `sizes`, with a branch for each: its shapes are static there."""
+
+    def compute(*rows):
+        def branch(size):
+            return lambda: function(*(tf.ensure_shape(row, (size, *row.shape[1:])) for row in rows))
+
+        index = tf.searchsorted(tf.constant(sizes), tf.shape(rows[0])[:1])[0]
+        return tf.switch_case(index, [branch(size) for size in sizes])
+
+    return compute
+
+
+def batch_bert(pipeline, settings, observe):
+    """Puts a queue for each length of rows before the model.
+
+    Args:
+        pipeline: Classifier, MaskFiller or TextEncoder; its `compiled` is changed.
+        settings: ServerSettings.
+        observe: callable (int), told of each row how many rows were computed together.
+
+    Returns:
+        List of callables that together compute every shape once.
+    """
+    compiled, sizes = pipeline.compiled, settings.batch_sizes
+    compiled.trace = partial(_trace, sizes, observe)
+    gap = {"masked_positions": 1} if hasattr(pipeline, "fill_mask") else {}
+
+    def step(length):
+        for size in sizes:
+            row = Row(np.ones(length, "int32"), np.zeros(length, "int32"), False)
+            compiled.run([row] * size, **{name: np.zeros((size, at), "int32") for name, at in gap.items()})
+
+    longest = pipeline.max_tokens
+    lengths = {source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS}
+    return [partial(step, length) for length in sorted(lengths)]
+
+
+def _trace(sizes, observe, function, specs):
+    """The function behind a queue; see `CompiledBert.trace`."""
+    names = list(specs)
+
+    def compute(*rows):
+        return tf.nest.flatten(function(dict(zip(names, rows, strict=True))))
+
+    batcher = Batcher(compute, list(specs.values()), sizes)
+
+    def run(inputs):
+        results, together = batcher(*(inputs[name].astype("int32") for name in names))
+        for size in together:
+            observe(int(size))
+        return results
+
+    return run
+
+
+class BatchedSearch:
+    """Stands where a translator has its `CompiledSearch`; each length of sources has one program and one queue.
+
+    The programs search all the model's beams; an answer that wants fewer takes the first ones.
+
+    Args:
+        translator: Translator. Its search settings are those of each search.
+        sizes: list of int, ascending: rows of a batch.
+        observe: callable (int), told of each row how many rows were computed together.
+    """
+
+    def __init__(self, translator, sizes, observe):
+        self._settings = translator.settings(1, False)
+        self._sizes = sizes
+        self._observe = observe
+        longest = self._settings["max_source_length"]
+        self._batchers = {
+            length: self._batcher(translator.model, length)
+            for length in sorted({source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS})
+        }
+
+    def search(self, source_ids, limits, max_steps, *, n_best, **_):
+        """See `CompiledSearch.search`; `max_steps` and the options are those of the settings."""
+        batcher = self._batchers[source_ids.shape[1]]
+        rows = np.flatnonzero(limits)  # not those that fill up the caller's batch
+        found, together = batcher(source_ids[rows], limits[rows])
+        for size in together:
+            self._observe(int(size))
+        return Hypotheses(*(_spread(field[:, :n_best], rows, len(limits)) for field in found))
+
+    def steps(self):
+        """List of callables that together run every program once, so that none is compiled later."""
+
+        def step(length, size):
+            source_ids = np.zeros((size, length), "int32")
+            source_ids[:, 0] = END_ID
+            self._batchers[length](source_ids, np.ones(size, "int32"))
+
+        return [partial(step, length, size) for length in self._batchers for size in self._sizes]
+
+    def _batcher(self, model, length):
+        settings = self._settings
+        options = {name: settings[name] for name in SEARCH_OPTIONS}
+        search = search_function(
+            model, answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
+        )
+        program = tf.function(search, jit_compile=True, autograph=False)
+        specs = [tf.TensorSpec((None, length), tf.int32), tf.TensorSpec((None,), tf.int32)]
+        return Batcher(by_size(program, self._sizes), specs, self._sizes)
+
+
+def _spread(field, rows, size):
+    """The entries of `field` at their places `rows` among `size`; the others are 0."""
+    spread = np.zeros((size, *field.shape[1:]), field.dtype)
+    spread[rows] = field
+    return spread

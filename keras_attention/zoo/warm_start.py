@@ -1,0 +1,72 @@
+"""A trained model that a training begins with."""
+
+import keras
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.archive import load_entry
+from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.registry import find_entry
+
+OUTWARD = "feed_forward/output_dense/kernel"
+FEED_FORWARD_AXES = {"feed_forward/intermediate_dense/kernel": 1, "feed_forward/intermediate_dense/bias": 0, OUTWARD: 0}
+
+
+def start_settings(name, known):
+    """The settings of a trained model that a recipe has flags for.
+
+    Args:
+        name: str, an entry's name or path, or "" for none.
+        known: object with an attribute for each flag. `max_tokens` stands for the `max_length` of a BERT.
+
+    Returns:
+        Dict, empty without a name.
+    """
+    if not name:
+        return {}
+    config = read_entry(find_entry(name)).config
+    settings = config["model"] | ({"max_tokens": config["max_tokens"]} if "max_tokens" in config else {})
+    return {setting: value for setting, value in settings.items() if hasattr(known, setting)}
+
+
+def load_start(name):
+    """Returns the LoadedEntry of an entry's name or path, or None for ""."""
+    return load_entry(find_entry(name)) if name else None
+
+
+def take_weights(model, trained):
+    """Gives a model the weights of a trained one, whose feed-forward networks may be narrower.
+
+    The units that the trained one lacks stay as they are and say nothing yet: what leads out of them becomes zero. So
+    both compute the same, and the wider one can learn more. Source: Chen et al. (2016), Net2Net,
+    https://arxiv.org/abs/1511.05641; there the further units are copies of others.
+
+    Args:
+        model: built keras.Model, changed.
+        trained: built keras.Model of the same class.
+
+    Raises:
+        UserError: if the models differ in another way; `model` is then unchanged.
+    """
+    if len(model.weights) != len(trained.weights):
+        raise UserError(
+            f"The trained model has {len(trained.weights)} weights. Expected: {len(model.weights)}. Leave out the "
+            "flags that change the layers."
+        )
+    model.set_weights([_widened(*pair) for pair in zip(model.weights, trained.weights, strict=True)])
+
+
+def _widened(weight, trained):
+    """The values of a trained weight and, behind them, those of further units of a feed-forward network."""
+    old, part = keras.ops.convert_to_numpy(trained), "/".join(weight.path.split("/")[-3:])
+    other = [axis for axis, length in enumerate(weight.shape) if length != old.shape[axis]]
+    if not other:
+        return old
+    axis = other[0]
+    if other != [FEED_FORWARD_AXES.get(part)] or weight.shape[axis] < old.shape[axis]:
+        raise UserError(
+            f"{weight.path} of the trained model has the shape {old.shape}. Expected: {tuple(weight.shape)}. Leave out "
+            "the flags that change the model; only --intermediate_dim may be larger."
+        )
+    further = np.delete(keras.ops.convert_to_numpy(weight), np.s_[: old.shape[axis]], axis)
+    return np.concatenate([old, further * (part != OUTWARD)], axis)

@@ -1,0 +1,74 @@
+"""What translators make of the sentences they learned from: of all their hypotheses the closest to the reference.
+
+    python recipes/tools/closest_answers.py train.en train.de --models NAME NAME ... --out closest.tsv
+    python recipes/tools/closest_answers.py train.de train.en --models NAME ... --as_source_of train.de --out new.tsv
+
+A translator that learns from these pairs too (`--extra closest.tsv` of the recipes) sees a second translation of every
+sentence, near its reference and written as networks write; the second command writes it other sources of the same
+translations instead, by models of the other direction. How close is said by sacrebleu's BLEU of a sentence; of equals
+the first is taken. Sentences that all models leave without an answer are left out.
+
+Sources: Kim & Rush (2016), Sequence-Level Knowledge Distillation, section 3.3 (interpolation),
+https://arxiv.org/abs/1606.07947, there with the hypotheses of one teacher; Nguyen et al. (2020), Data Diversification,
+https://arxiv.org/abs/1911.01986, for both directions.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.main import guarded
+from keras_attention.data.translation.parallel_text import read_parallel
+from keras_attention.whole_file import whole_file
+
+
+def closest(reference, hypotheses):
+    """The hypothesis that is most like the reference, the first of equals, and its BLEU in [0, 100]."""
+    from sacrebleu.metrics import BLEU
+
+    score = BLEU(effective_order=True).sentence_score
+    values = [score(text, [reference]).score for text in hypotheses]
+    best = max(values)
+    return hypotheses[values.index(best)], best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="SOURCE", help="a file with one sentence a line, also .gz or .xz")
+    parser.add_argument("target", metavar="TARGET", help="a file with their translations")
+    parser.add_argument("--models", nargs="+", required=True, metavar="NAME")
+    parser.add_argument("--as_source_of", metavar="FILE", help="write the answers before the lines of this file")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses of each model")
+    parser.add_argument("--out", required=True)
+    arguments = parser.parse_args()
+    sources, targets = read_parallel(arguments.source, arguments.target)
+    written = read_parallel(arguments.source, arguments.as_source_of)[1] if arguments.as_source_of else None
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_translator
+        from keras_attention.zoo.registry import find_entry
+
+    hypotheses = [[] for _ in sources]
+    for name in arguments.models:
+        found = load_translator(find_entry(name)).hypotheses(
+            sources,
+            n_best=arguments.beam,
+            beam_size=arguments.beam,
+            progress=lambda done, total, name=name: print(f"\r{name}: {done:,} of {total:,}", end="", file=sys.stderr),
+        )
+        print(file=sys.stderr)
+        for some, answers in zip(hypotheses, found, strict=True):
+            some += [answer.text for answer in answers if answer.text.strip()]
+    answered = [(row, *closest(targets[row], some)) for row, some in enumerate(hypotheses) if some]
+    pairs = [(text, written[row]) if written else (sources[row], text) for row, text, _ in answered]
+    with whole_file(arguments.out) as file:
+        file.writelines(f"{source}\t{target}\n" for source, target in pairs)
+    mean = statistics.mean([value for *_, value in answered] or [0.0])
+    print(f"{len(pairs):,} of {len(sources):,} pairs, mean BLEU of a sentence {mean:.1f}")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "closest_answers.py", debug="--debug" in sys.argv))

@@ -1,0 +1,48 @@
+"""Adds to a table of pairs some that do not belong together, so that a classifier has seen such ones too.
+
+    python recipes/tools/mismatched_pairs.py TABLE --label-of-them different --count 600 --out mixed.tsv
+
+A corpus of paraphrases has pairs that nearly say the same, but none that have nothing to do with each other. Each new
+pair is the first text of a row and the second of another.
+"""
+
+import argparse
+import random
+import sys
+
+from keras_attention.cli.main import guarded
+from keras_attention.errors import UserError
+from keras_attention.finetuning.examples import read_examples
+from keras_attention.whole_file import whole_file
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", metavar="TABLE")
+    parser.add_argument("--text", default="text_a")
+    parser.add_argument("--text-b", default="text_b")
+    parser.add_argument("--label", default="label")
+    parser.add_argument("--label-of-them", required=True, help="the label that the new pairs get")
+    parser.add_argument("--count", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", required=True)
+    arguments = parser.parse_args()
+    columns = arguments.text, arguments.text_b, arguments.label
+    examples, said = read_examples(arguments.table, arguments.text, arguments.label, arguments.text_b)
+    if arguments.label_of_them not in examples.labels:
+        found = ", ".join(map(repr, sorted(set(examples.labels))[:10]))
+        raise UserError(f"--label-of-them {arguments.label_of_them!r} is no label of the table. Found: {found}")
+    rows = list(zip(examples.texts, examples.texts_b, examples.labels, strict=True))
+    draw, count = random.Random(arguments.seed), len(rows)
+    for _ in range(arguments.count):
+        first, second = draw.sample(range(count), 2)
+        rows.append((rows[first][0], rows[second][1], arguments.label_of_them))
+    draw.shuffle(rows)
+    with whole_file(arguments.out) as file:
+        for row in [columns, *rows]:
+            file.write("\t".join(" ".join(field.split()) for field in row) + "\n")
+    print(f"{said}; {arguments.count:,} pairs added")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "mismatched_pairs.py", debug="--debug" in sys.argv))

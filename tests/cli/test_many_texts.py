@@ -1,0 +1,163 @@
+"""Long files: window by window, in order, and on from where an interruption left off."""
+
+import io
+import json
+import resource
+
+import pytest
+from cli.running import translator
+from zoo.tiny_bert import TEXTS, tiny_classifier, write_tiny
+
+from keras_attention.cli import translate
+from keras_attention.cli.io import many_texts
+from keras_attention.cli.io.many_texts import ProgressLine
+
+WINDOW = 5
+SENTENCES = [["A dog runs.", "Men sit.", "", "A girl climbs.", "Men."][number % 5] for number in range(23)]
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setattr(many_texts, "WINDOW", WINDOW)
+    path = tmp_path / "some.en"
+    path.write_text("\n".join(SENTENCES) + "\n")
+    return path
+
+
+@pytest.fixture
+def breaks_off(monkeypatch):
+    """Lets the translator break off in its third window, once."""
+
+    class Breaking:
+        def __init__(self, error):
+            self.windows, self.error = [], error
+
+        def hypotheses(self, texts, **options):
+            self.windows.append(len(texts))
+            if len(self.windows) == 3 and self.error:
+                error, self.error = self.error, None
+                raise error
+            return translator().hypotheses(texts, **options)
+
+    def arm(error):
+        breaking = Breaking(error)
+        monkeypatch.setattr(translate, "load", lambda folder: breaking)
+        return breaking
+
+    return arm
+
+
+def command(source, *more):
+    return ("translate", "--model", "tiny", "--input", source, "--output", source.with_name("some.de"), *more)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_windows_keep_the_order(run, source):
+    expected = translator().translate(SENTENCES)
+    assert run(*command(source)) == (0, "", "")
+    assert source.with_name("some.de").read_text().splitlines() == expected
+    assert names(source.parent) == ["some.de", "some.en"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
+    expected = translator().translate(SENTENCES)
+    breaking = breaks_off(error)
+    code, out, err = run(*command(source))
+    assert (code, out) == (130 if isinstance(error, KeyboardInterrupt) else 2, "")
+    assert "10 answers are kept" in err
+    assert "Traceback" not in err
+    assert names(source.parent) == ["some.de.partial", "some.de.partial.json", "some.en"]
+    with source.with_name("some.de.partial").open("a") as file:
+        file.write("half of a li")  # as a power failure might leave it
+    breaking.windows.clear()
+    assert run(*command(source, "--resume")) == (0, "", "")
+    assert breaking.windows == [5, 5, 3]
+    assert source.with_name("some.de").read_text().splitlines() == expected
+    assert names(source.parent) == ["some.de", "some.en"]
+
+
+def test_without_resume_it_starts_anew(run, source, breaks_off):
+    breaking = breaks_off(KeyboardInterrupt())
+    assert run(*command(source))[0] == 130
+    breaking.windows.clear()
+    assert run(*command(source))[0] == 0
+    assert sum(breaking.windows) == 23
+    breaking.windows.clear()
+    assert run(*command(source, "--resume"))[0] == 0  # nothing is left to go on with
+    assert sum(breaking.windows) == 23
+
+
+def test_another_job_is_not_continued(run, complains, source, breaks_off):
+    breaks_off(KeyboardInterrupt())
+    run(*command(source))
+    assert "another beam" in complains(*command(source, "--resume", "--beam", "2"))
+    source.write_text(source.read_text().replace("dog", "cat"))
+    assert "another input" in complains(*command(source, "--resume"))
+    source.with_name("some.de.partial.json").write_text("{}")
+    assert "Leave out --resume" in complains(*command(source, "--resume"))
+    assert "give both" in complains("translate", "--model", "tiny", "--resume", "x")
+
+
+def test_nothing_is_left_of_a_run_that_answered_nothing(run, source, monkeypatch):
+    def fail(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(translate, "load", fail)
+    assert run(*command(source))[0] == 130
+    assert names(source.parent) == ["some.en"]
+
+
+def test_a_full_disk(complains, source):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (31, before[1]))
+    try:
+        error = complains(*command(source, "--json"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "some.de cannot be written: File too large" in error
+    assert names(source.parent) == ["some.en"]
+
+
+def test_a_bad_line_is_told_of_before_the_work(complains, source, monkeypatch):
+    monkeypatch.setattr(translate, "load", None)
+    with source.open("ab") as file:
+        file.write(b"Gr\xfc\xdfe\n")
+    assert "line 24, column 3" in complains(*command(source))
+    assert names(source.parent) == ["some.en"]
+
+
+def test_what_is_cut_is_numbered_over_all_windows(run, source):
+    lines = [*SENTENCES[:8], "dog " * 90, *SENTENCES[8:12], "men " * 90]
+    source.write_text("\n".join(lines))
+    code, _, err = run(*command(source, "--json"))
+    assert code == 0
+    assert "2 of 14 texts (the first is number 9)" in err
+    found = [json.loads(line)["truncated"] for line in source.with_name("some.de").read_text().splitlines()]
+    assert [number for number, cut in enumerate(found, start=1) if cut] == [9, 14]
+
+
+def test_classify_goes_through_windows_too(run, complains, source, tmp_path):
+    judge = tiny_classifier("multiclass")
+    write_tiny(tmp_path / "judge", judge.model, task=judge.task)
+    source.write_text("\n".join(TEXTS * 3))
+    out = tmp_path / "labels"
+    assert run("classify", "--model", tmp_path / "judge", "--input", source, "--output", out) == (0, "", "")
+    assert [line.split()[0] for line in out.read_text().splitlines()] == judge.classify(TEXTS * 3)
+
+
+def test_the_time_left_counts_what_this_run_did(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    now = [100.0]
+    monkeypatch.setattr("keras_attention.cli.io.many_texts.time.monotonic", lambda: now[0])
+    terminal = Terminal()
+    progress = ProgressLine(terminal, before=60)
+    now[0] += 10.0
+    progress(80, 100)
+    assert "80/100 sentences, 10 s, 10 s left" in terminal.getvalue()

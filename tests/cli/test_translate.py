@@ -1,0 +1,143 @@
+"""`translate`: what it prints and what it writes."""
+
+import io
+import json
+import sys
+import time
+
+from cli.running import translator
+from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
+
+from keras_attention.cli import translate
+from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.pipelines.translator import Translator
+
+
+def test_sentences_as_arguments(run):
+    texts = [ENGLISH[0], "", ENGLISH[3]]
+    expected = translator().translate(texts)
+    assert run("translate", "--model", "tiny", *texts) == (0, "\n".join(expected) + "\n", "")
+
+
+def test_sentences_from_standard_input_and_from_a_file(run, tmp_path):
+    content = f"\ufeff{ENGLISH[0]}\r\n\n{ENGLISH[3]}\u2028\n".encode()
+    expected = "\n".join(translator().translate([ENGLISH[0], "", ENGLISH[3]])) + "\n"
+    assert run("translate", "--model", "tiny", stdin=content) == (0, expected, "")
+    (tmp_path / "in.txt").write_bytes(content)
+    output = tmp_path / "out.txt"
+    assert run("translate", "--model", "tiny", "--input", tmp_path / "in.txt", "--output", output) == (0, "", "")
+    assert output.read_text() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_json(run):
+    code, out, err = run("translate", "--model", "tiny", "--json", "--n-best", 3, ENGLISH[0], "")
+    first, second = map(json.loads, out.splitlines())
+    expected = translator().translate(ENGLISH[0], n_best=3)
+    assert (code, err) == (0, "")
+    assert [answer["text"] for answer in first["translations"]] == [answer.text for answer in expected]
+    assert first["source"] == ENGLISH[0]
+    assert first["source_tokens"][-1] == "</s>"
+    assert first["truncated"] is False
+    assert [answer["text"] for answer in second["translations"]] == [""]
+
+
+def test_n_best_with_scores(run):
+    _, out, _ = run("translate", "--model", "tiny", "--n-best", 3, ENGLISH[0])
+    rows = [line.split("\t") for line in out.splitlines()]
+    expected = translator().translate(ENGLISH[0], n_best=3)
+    assert rows == [["1", f"{answer.score:.4f}", answer.text] for answer in expected]
+
+
+def test_options_reach_the_search(run, monkeypatch):
+    given = {}
+    answers = translator().hypotheses([ENGLISH[0]])
+    monkeypatch.setattr(Translator, "hypotheses", lambda self, texts, **options: given.update(options) or answers)
+    options = "--beam 7 --n-best 1 --length-penalty 0.6 --coverage-penalty 0.2 --max-length 11 --replace-unknowns"
+    run("translate", "--model", "tiny", *options.split(), ENGLISH[0])
+    given.pop("progress")
+    assert given == {
+        "beam_size": 7,
+        "n_best": 1,
+        "length_penalty": 0.6,
+        "coverage_penalty": 0.2,
+        "max_length": 11,
+        "replace_unknowns": True,
+        "attention": False,
+    }
+
+
+def test_heat_maps(run, tmp_path):
+    code, _, err = run("translate", "--model", "tiny", "--attention", tmp_path / "map.png", ENGLISH[0])
+    assert (code, err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
+    run("translate", "--model", "tiny", "--attention", tmp_path / "more.svg", ENGLISH[0], "", ENGLISH[3])
+    assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["more-1.svg", "more-3.svg"]
+
+
+def test_maps_of_chosen_heads(run, complains, tmp_path):
+    chosen = ("translate", "--model", "tiny", "--attention", tmp_path / "map.png", "--heads", "all")
+    code, _, err = run(*chosen, ENGLISH[0])
+    assert (code, err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
+    code, _, err = run(*chosen, "--layers=1,2", ENGLISH[0])
+    assert (code, err) == (2, "keras-attention: There is no layer 2: the model has 1, counted from 1.\n")
+    assert "give that too" in complains("translate", "--model", "tiny", "--layers", "1", ENGLISH[0])
+    assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
+
+
+def test_streaming(run, complains):
+    code, out, err = run("translate", "--model", "tiny", "--stream", ENGLISH[0], "", ENGLISH[3])
+    assert (code, err) == (0, "")
+    assert out.splitlines() == translator().translate([ENGLISH[0], "", ENGLISH[3]], beam_size=1)
+    drawn = ("translate", "--model", "tiny", "--stream", "--temperature", "2", "--seed", "5", ENGLISH[0])
+    assert run(*drawn) == run(*drawn)
+    assert "leave out --json, --beam" in complains(
+        "translate", "--model", "tiny", "--stream", "--json", "--beam=3", "x"
+    )
+    assert "give that too" in complains("translate", "--model", "tiny", "--temperature=2", "x")
+    assert "top_p=2.0" in complains("translate", "--model", "tiny", "--stream", "--top-p=2", "x").replace("-p", "_p")
+
+
+def test_low_score_is_said(run, monkeypatch):
+    judge = Translator(*tiny_parts(), DECODING, low_score_threshold=-0.001)
+    judge.compiled = translator().compiled
+    monkeypatch.setattr(translate, "load", lambda folder: judge)
+    code, out, err = run("translate", "--model", "tiny", "", ENGLISH[0])
+    assert (code, out) == (0, "\n" + translator().translate(ENGLISH[0]) + "\n")
+    assert err.startswith("keras-attention: sentence 2: low score")
+
+
+def test_very_long_line_is_cut_with_a_warning(run):
+    started = time.perf_counter()
+    code, out, err = run("translate", "--model", "tiny", stdin=b"A dog runs. " * 83_333 + b"\n")
+    assert (code, out.count("\n"), err.count("\n")) == (0, 1, 1)
+    assert "only their beginning was read" in err
+    assert time.perf_counter() - started < 10
+
+
+def test_typed_sentences_are_answered_one_by_one(run, monkeypatch):
+    class Terminal(io.TextIOWrapper):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(f"{ENGLISH[0]}\n{ENGLISH[3]}".encode())))
+    code, out, err = run("translate", "--model", "tiny")
+    assert (code, out) == (0, "\n".join(translator().translate([ENGLISH[0], ENGLISH[3]])) + "\n")
+    assert "Ctrl-D" in err
+
+
+def test_progress_line_is_for_terminals_only():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        progress = ProgressLine(stream)
+        progress(3, 7)
+        progress(7, 7)
+    assert "3/7 sentences" in terminal.getvalue()
+    assert "s left" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    assert file.getvalue() == ""

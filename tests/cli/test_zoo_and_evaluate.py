@@ -1,0 +1,103 @@
+"""`evaluate` and `zoo`."""
+
+import json
+import os
+
+from cli.running import translator
+from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, write_tiny
+from zoo.tiny_entry import ENGLISH
+
+from keras_attention.pipelines.translator import Translator
+
+
+def test_evaluate(run, tmp_path):
+    sources = [ENGLISH[0], ENGLISH[3], ENGLISH[0]]
+    answers = translator().translate(sources)
+    (tmp_path / "source").write_text("\n".join(sources) + "\n")
+    (tmp_path / "target").write_text("\n".join([answers[0], "something else", answers[2]]) + "\n")
+    files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
+    code, out, err = run("evaluate", "--model", "tiny", *files)
+    assert (code, err) == (0, "")
+    assert "3 sentences, 66.67 % exactly" in out
+    assert "case:lc|eff:no|tok:none" in out
+    assert "case:mixed|eff:no|tok:13a" in out
+    assert "chrF2" in out
+    report = json.loads(run("evaluate", "--model", "tiny", "--json", *files)[1])
+    assert report["sentences"] == 3
+    assert [(row["at_least"], row["sentences"]) for row in report["bleu_by_source_length"]] == [(0, 3)]
+    assert "nrefs:var" in report["bleu_all_references"]["signature"]  # the first source comes again
+    perfect = ("--source", tmp_path / "source", "--target", tmp_path / "answers")
+    (tmp_path / "answers").write_text("\n".join(answers) + "\n")
+    report = json.loads(run("evaluate", "--model", "tiny", "--json", *perfect)[1])
+    assert report["exact_match"] == report["chrf"]["score"] == 100.0
+
+
+def test_evaluate_a_classifier(run, complains, tmp_path):
+    classifier = tiny_classifier("multiclass")
+    judge = write_tiny(tmp_path / "judge", classifier.model, task=classifier.task).folder
+    said = classifier.classify(TEXTS)
+    labels = [*said[:3], next(name for name in LABELS["multiclass"] if name != said[3])]
+    rows = [f"{label}\t{text}" for label, text in zip(labels, TEXTS, strict=True)]
+    (tmp_path / "table.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n")
+    given = ("evaluate", "--model", judge, "--table", tmp_path / "table.tsv")
+    code, out, err = run(*given)
+    assert (code, err) == (0, "")
+    assert "read 4, used 4, skipped 0" in out
+    assert "accuracy         75.00\n" in out
+    assert f"| 5 | {labels[3]} | {said[3]} |" in out
+    report = json.loads(run(*given, "--json")[1])
+    assert report["scores"]["accuracy"] == 75
+    assert sum(map(sum, report["confusion"])) == 4
+    assert "Expected: --table FILE" in complains(
+        "evaluate", "--model", judge, "--source", tmp_path, "--target", tmp_path
+    )
+    assert "single texts" in complains(*given, "--text-b", "label")
+    assert "no column 'mood'" in complains(*given, "--label", "mood")
+    (tmp_path / "table.tsv").write_text("label\ttext\nz\ta\n")
+    assert "'z'" in complains(*given)
+
+
+def test_evaluate_wants_the_files_of_a_translator(complains, tmp_path):
+    assert "--target is missing" in complains("evaluate", "--model", "tiny", "--source", tmp_path / "source")
+    files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert "--table is not for it" in complains("evaluate", "--model", "tiny", *files, "--table", tmp_path / "t.tsv")
+
+
+def test_zoo_list_and_show(run, zoo):
+    code, out, _ = run("zoo", "list")
+    assert code == 0
+    assert out.startswith("tiny  en to ISO 8601, ")
+    assert "BLEU A 38.61 (test2016)" in out
+    (summary,) = json.loads(run("zoo", "list", "--json")[1])
+    assert (summary["name"], summary["folder"]) == ("tiny", str(zoo / "tiny"))
+    assert run("zoo", "show", "tiny")[1] == (zoo / "tiny" / "CARD.md").read_text()
+    assert json.loads(run("zoo", "show", "--json", zoo / "tiny")[1])["config"]["source_language"] == "en"
+
+
+def test_zoo_list_names_what_is_broken(run, zoo, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", f"{zoo}{os.pathsep}{tmp_path}")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "manifest.json").write_text("{")
+    code, out, err = run("zoo", "list")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["broken", "tiny"]
+    assert "damaged" in out.splitlines()[0]
+    code, out, _ = run("zoo", "verify", "broken")
+    assert code == 1
+    assert "not valid JSON" in out
+
+
+def test_zoo_without_models(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
+    code, out, err = run("zoo", "list")
+    assert (code, out) == (0, "")
+    assert str(tmp_path) in err
+
+
+def test_zoo_verify(run, monkeypatch):
+    monkeypatch.setattr("keras_attention.pipelines.base.load_pipeline", lambda folder: translator())
+    assert run("zoo", "verify") == (0, "tiny: files sound, 2 examples reproduced\n", "")
+    monkeypatch.setattr(Translator, "translate", lambda self, texts: ["1999-01-02"] * len(texts))
+    code, out, _ = run("zoo", "verify", "tiny", "--json")
+    (report,) = json.loads(out)
+    assert (code, report["sound"], len(report["problems"])) == (1, False, 2)

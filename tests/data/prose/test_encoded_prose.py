@@ -1,0 +1,49 @@
+"""Encoded prose in a folder: the same rows come back, and another file is refused."""
+
+import numpy as np
+import pytest
+
+from keras_attention.data.prose.encoded_prose import load_encoded_prose, save_encoded_prose
+from keras_attention.data.prose.packed_text import PackedRows
+from keras_attention.data.prose.sentence_pairs import pair_sentences
+from keras_attention.errors import UserError
+from keras_attention.tokenizers import WordPieceTokenizer
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+
+
+def rows(seed, size):
+    random = np.random.default_rng(seed)
+    return PackedRows.pack([random.integers(5, size, random.integers(1, 23)) for _ in range(29)], 17, 0, 2, 3)
+
+
+@pytest.mark.parametrize("more", [0, 70_000], ids=["small", "large"])
+def test_what_was_saved_comes_back(tmp_path, more):
+    tokenizer = WordPieceTokenizer([*VOCABULARY, *(f"x{i}" for i in range(more))])
+    saved = rows(3, tokenizer.vocabulary_size), rows(5, tokenizer.vocabulary_size)
+    save_encoded_prose(tmp_path / "new", tokenizer, *saved)
+    loaded, *found = load_encoded_prose(tmp_path / "new")
+    assert loaded.vocabulary == tokenizer.vocabulary
+    for before, after in zip(saved, found, strict=True):
+        for name in ("token_ids", "block_ids", "position_ids"):
+            assert getattr(after, name).dtype == np.int32
+            np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_pairs_come_back(tmp_path):
+    documents = [[np.array([5, 6]), np.array([6])] for _ in range(7)]
+    tokenizer, saved = WordPieceTokenizer(VOCABULARY), pair_sentences(documents, 11, 0, 2, 3)
+    save_encoded_prose(tmp_path, tokenizer, saved, saved)
+    _, *found = load_encoded_prose(tmp_path)
+    for after in found:
+        for name, values in vars(saved).items():
+            assert getattr(after, name).dtype == np.int32
+            np.testing.assert_array_equal(getattr(after, name), values)
+
+
+def test_another_folder_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no encoded prose"):
+        load_encoded_prose(tmp_path)
+    np.savez(tmp_path / "rows.npz", numbers=np.arange(3))
+    with pytest.raises(UserError, match="no encoded prose"):
+        load_encoded_prose(tmp_path)

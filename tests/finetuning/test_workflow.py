@@ -1,0 +1,238 @@
+"""Fine-tuning end to end on tables that a tiny model learns in seconds."""
+
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from zoo.tiny_bert import tiny_encoder, tokenizer, write_tiny
+
+import keras_attention
+from keras_attention.cli.main import main
+from keras_attention.errors import UserError
+from keras_attention.finetuning.examples import Examples, class_weights
+from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.report import make_report
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.start import accelerated
+from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.training import acceleration
+from keras_attention.zoo.entry import read_entry
+
+QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
+QUICK |= {"epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
+QUIET = {"say": lambda _: None, "verbose": 0}
+WORDS = {"good": "fine", "bad": "poor", "so": "plain"}
+
+
+def examples(kind, count=120):
+    """Texts whose words give their labels away."""
+    random = np.random.default_rng(3)
+    texts, labels = [], []
+    for _ in range(count):
+        known = ["good", "bad"] if kind == "binary" else list(WORDS)
+        chosen = random.permutation(known)[: 2 if kind == "multilabel" else 1]
+        noise = random.choice(["a", "film", "the", "this", "day"], size=4)  # of one length: one shape to trace
+        number = int(random.integers(1, 6))
+        very = ["very"] * number if kind == "regression" else []
+        texts.append(" ".join([*noise, *(WORDS[label] for label in chosen), *very]))
+        labels.append(f"{number + 0.5}" if kind == "regression" else "|".join(sorted(chosen)))
+    return Examples(texts, labels)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["binary", "multiclass", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("multilabel", "regression"))],
+)
+def test_learns_what_the_words_say(kind):
+    said = []
+    separator = "|" if kind == "multilabel" else None
+    settings = FinetuneSettings(**{**QUICK, "epochs": 4 if kind == "binary" else 8})
+    data = examples(kind, 240)
+    found = finetune_classifier(data, None, "none", settings, separator=separator, say=said.append, verbose=0)
+    assert found.task.kind == kind
+    assert said[0].startswith(f"Task: {kind} (")
+    assert len(found.train) + len(found.validation) == 240
+    report = make_report(found, examples(kind, 60))
+    name, value = next(iter(report.scores.items()))
+    assert value > (80 if kind == "regression" else 92), report.scores
+    assert (report.confusion is not None) == (kind in ("binary", "multiclass"))
+    if kind != "regression":
+        assert [row[0] for row in report.per_class] == list(found.task.label_names)
+        assert report.baseline[name] > 95
+
+
+def test_starts_from_the_encoder_of_an_entry(tmp_path):
+    encoder = tiny_encoder()
+    write_tiny(tmp_path / "start", encoder)
+    settings = FinetuneSettings(epochs=1, max_tokens=17, learning_rate=1e-12, weight_decay=0.0, jit_compile=False)
+    found = finetune_classifier(examples("binary", 30), None, tmp_path / "start", settings, **QUIET)
+    for ours, theirs in zip(found.classifier.model.encoder.get_weights(), encoder.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert found.classifier.tokenizer.vocabulary == tokenizer().vocabulary
+    with pytest.raises(UserError, match="reads at most 29 tokens. Received: max_tokens=31"):
+        finetune_classifier(examples("binary"), None, tmp_path / "start", FinetuneSettings(max_tokens=31), **QUIET)
+    with pytest.raises(UserError, match="Expected: a BERT"):
+        finetune_classifier(examples("binary"), None, "rnn_attention_dates", settings, **QUIET)
+
+
+@pytest.mark.thorough
+def test_the_same_seed_gives_the_same_weights():
+    settings = FinetuneSettings(**{**QUICK, "epochs": 1, "dropout": 0.2})
+    one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))
+    for a, b in zip(one.classifier.model.get_weights(), other.classifier.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_texts_read_whole_are_learned_by_their_ends():
+    rows = examples("binary", 40)
+    rows.texts[:] = [f"{text} {'day ' * 40}" for text in rows.texts]
+    said = []
+    settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
+    prepared = prepare(rows, None, "none", settings, say=said.append)
+    assert len(prepared.rows) == len(prepared.train)
+    assert all(len(row.token_ids) == 17 for row in prepared.rows)
+    assert all(len(some) > 1 for some in prepared.validation_rows)
+    assert any("lose their middle" in line for line in said)
+    assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
+
+
+@pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
+def test_a_small_table_gets_hundreds_of_updates_too(rows):
+    model = SimpleNamespace(encoder=SimpleNamespace(hidden_dim=256), settings={"max_length": 512})
+    filled = filled_in(FinetuneSettings(), model, rows)
+    updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
+    assert updates >= (150 if rows >= 90 else 60)
+    assert filled.epochs * rows <= max(10_500, 6 * rows)
+    assert 3 <= filled.patience <= filled.epochs
+    asked = FinetuneSettings(epochs=7, rows_per_batch=5, patience=2)
+    assert filled_in(asked, model, rows) == replace(asked, learning_rate=filled.learning_rate, max_tokens=256)
+
+
+def test_half_precision_while_training_only():
+    settings = FinetuneSettings(**QUICK | {"epochs": 1}, mixed_precision=True)
+    model = finetune_classifier(examples("binary", 40), None, "none", settings, **QUIET).classifier.model
+    assert (model.compute_dtype, model.encoder.compute_dtype) == ("float32", "float32")
+
+
+def test_wide_models_are_accelerated(monkeypatch):
+    monkeypatch.setattr(acceleration, "find_device", lambda: acceleration.GPU)
+    for size, gains in (("tiny", False), ("mini", True)):
+        chosen = accelerated("none", FinetuneSettings(size=size))
+        assert (chosen.mixed_precision, chosen.jit_compile) == (gains, True)
+
+
+def test_from_lists_in_python(tmp_path):
+    data = examples("multilabel", 60)
+    labels = [label.split("|") for label in data.labels]
+    settings = {**QUICK, "epochs": 1}
+    classifier = keras_attention.finetune(data.texts, labels, start="none", out=tmp_path / "mine", **settings)
+    assert classifier.task["kind"] == "multilabel"
+    loaded = keras_attention.load(tmp_path / "mine")
+    assert loaded.classify(data.texts) == classifier.classify(data.texts)
+    with pytest.raises(UserError, match="60 and 59"):
+        keras_attention.finetune(data.texts, labels[1:], start="none")
+    with pytest.raises(UserError, match=r"may not hold '\|'"):
+        keras_attention.finetune(data.texts, [["a|b"]] * 60, start="none")
+    with pytest.raises(UserError, match="no setting 'epoch'"):
+        keras_attention.finetune(data.texts, labels, epoch=3)
+
+
+def test_as_much_is_read_as_the_start_reads_and_256_tokens_at_most(tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder())
+    settings = FinetuneSettings(**{name: value for name, value in QUICK.items() if name != "max_tokens"})
+    for start, tokens in ((tmp_path / "start", 29), ("none", 256)):
+        prepared = prepare(examples("binary", 30), None, start, settings, say=lambda _: None)
+        assert prepared.classifier.max_tokens == tokens
+        assert prepared.classifier.long_texts == "ends"
+        assert filled_in(settings, prepared.classifier.model, 30).max_tokens == tokens
+
+
+def test_the_card_names_where_the_training_began_without_its_folder(tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder())
+    data = examples("binary", 30)
+    keras_attention.finetune(
+        data.texts, data.labels, start=tmp_path / "start", out=tmp_path / "mine", **{**QUICK, "epochs": 1}
+    )
+    metrics = read_entry(tmp_path / "mine").metrics
+    assert "Fine-tuned from `start` on" in metrics["description"]
+    assert metrics["training"]["start"] == "start"
+
+
+def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
+    data, settings = examples("binary", 30), FinetuneSettings(**QUICK)
+    strange = Examples(["a text"], ["maybe"], lines=[7], where="test.csv")
+    with pytest.raises(UserError, match="test.csv.*7.*maybe"):
+        finetune_classifier(data, None, "none", settings, test=strange, **QUIET)
+    pair = Examples(["a text"], ["good"], ["another"])
+    with pytest.raises(UserError, match="must both hold pairs"):
+        finetune_classifier(data, None, "none", settings, test=pair, **QUIET)
+
+
+def test_one_label_left_to_train_on_is_told():
+    data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
+    with pytest.raises(UserError, match="few.csv: with . rows held out for validation, all others are"):
+        finetune_classifier(data, None, "none", FinetuneSettings(**QUICK), **QUIET)
+
+
+def test_weights_of_rare_labels():
+    assert class_weights(np.array([0, 0, 0, 1]), "binary", 2) == pytest.approx([4 / 6, 2.0])
+    targets = np.array([[1, 0, 1], [1, 0, 1], [1, 1, 0], [1, 0, 1], [1, 0, 0]])
+    assert class_weights(targets, "multilabel", 3) == pytest.approx([1.0, 2.0, 1.0])  # at least 1; the root of 4 / 1
+
+
+FLAGS = ["--size", "tiny", "--vocabulary-size", "67", "--max-tokens", "17", "--no-jit-compile", "--from", "none"]
+FLAGS += ["--rows-per-batch", "16", "--dropout", "0", "--learning-rate", "1e-3", "--text", "review", "--label", "mood"]
+
+
+def write_csv(path, data):
+    rows = [f'"{text}",{label}\n' for text, label in zip(data.texts, data.labels, strict=True)]
+    path.write_text("review,mood\n" + "".join(rows))
+    return str(path)
+
+
+def test_from_a_csv_to_answers(tmp_path, capsys):
+    table = write_csv(tmp_path / "train.csv", examples("multiclass"))
+    test = write_csv(tmp_path / "test.csv", examples("multiclass", 30))
+    out = str(tmp_path / "mine")
+    assert main(["finetune", table, "--test", test, "--out", out, "--epochs", "8", *FLAGS]) == 0
+    printed = capsys.readouterr().out
+    for part in (
+        "read 120, used 120, skipped 0",
+        "Task: multiclass",
+        "On test, 30 rows",
+        "TF-IDF",
+        "| good |",
+        "Saved",
+    ):
+        assert part in printed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "test.csv", "train.csv"]
+    card = (tmp_path / "mine" / "CARD.md").read_text()
+    assert "![True labels (rows) and given ones](confusion.png)" in card
+    assert main(["classify", "--model", out, "a fine day", "--top", "2"]) == 0
+    assert capsys.readouterr().out.startswith("good 0.")
+    assert main(["classify", "--model", out, "a fine day", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] == "good"
+    assert main(["zoo", "verify", out]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--label", "moods"], "moods"),
+        (["--epochs", "0"], "--epochs must be greater than 0. Found: 0"),
+        (["--validation-split", "1.5"], "--validation-split must be at least 0"),
+        (["--from", "bert_maxi"], "bert_maxi"),
+        (["--task", "regression"], "Expected: a number"),
+        (["--test", "nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, message):
+    table = write_csv(tmp_path / "train.csv", examples("binary", 40))
+    assert main(["finetune", table, "--out", str(tmp_path / "mine"), *FLAGS, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]

@@ -1,0 +1,67 @@
+"""The pages of real models: every map is what the model says, row by row."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_mask_filler
+from zoo.tiny_entry import ENGLISH, tiny_translator
+
+from keras_attention.errors import UserError
+
+
+def data_of(view):
+    return json.loads(re.search(r'id="data">(.*?)</script>', view.html, re.DOTALL)[1])
+
+
+def weights_of(stored):
+    shape = stored["layers"], stored["heads"], len(stored["rows"]), len(stored["columns"])
+    return np.frombuffer(base64.b64decode(stored["weights"]), "uint8").reshape(shape) / 255
+
+
+def test_translation():
+    translator = tiny_translator()
+    expected = translator.translate(ENGLISH[0], n_best=2, return_attention=True)
+    answers = data_of(translator.attention_view(ENGLISH[0], n_best=2))["answers"]
+    assert [answer["name"].split("  (")[0] for answer in answers] == [one.text for one in expected]
+    for answer, one in zip(answers, expected, strict=True):
+        (cross,) = answer["maps"]
+        assert (cross["rows"], cross["columns"]) == (one.tokens, one.source_tokens)
+        np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+def test_what_was_cut_is_told():
+    for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):
+        assert "left out" not in data_of(model.attention_view(text))["note"]
+        assert data_of(model.attention_view(30 * text))["note"].endswith("its end was left out")
+
+
+def test_a_translation_of_ones_own():
+    translator = tiny_translator()
+    (answer,) = data_of(translator.attention_view(ENGLISH[0], target="2023"))["answers"]
+    assert answer["maps"][0]["rows"] == ["2", "0", "2", "3", "</s>"]
+
+
+def test_a_model_without_attention():
+    with pytest.raises(UserError, match="no attention"):
+        tiny_translator(attention="none").attention_view(ENGLISH[0])
+
+
+def test_bert():
+    classifier = tiny_classifier("multiclass", pair=True)
+    data = data_of(classifier.attention_view(TEXTS[3], TEXTS[1]))
+    (answer,) = data["answers"]
+    (stored,) = answer["maps"]
+    assert stored["rows"] == stored["columns"]
+    assert stored["rows"].count("[SEP]") == 2
+    assert set(stored["row_segments"]) == {0, 1}
+    np.testing.assert_allclose(weights_of(stored).sum(axis=-1), 1, atol=0.05)
+    assert dict(data["decision"]) == classifier.classify(TEXTS[3], TEXTS[1], return_scores=True).probabilities
+    filler = tiny_mask_filler()
+    data = data_of(filler.attention_view("a [MASK] runs"))
+    assert "[MASK]" in data["answers"][0]["maps"][0]["rows"]
+    assert [name for name, _ in data["decision"]] == [one.words[0] for one in filler.fill_mask("a [MASK] runs")]
+    assert data_of(filler.attention_view("a dog"))["decision"] == []

@@ -1,0 +1,145 @@
+"""Gaps in texts: the best words together, against the search of everything."""
+
+import numpy as np
+import pytest
+from keras import ops
+from zoo.tiny_bert import TEXTS, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
+
+import keras_attention
+from keras_attention.errors import UserError
+from keras_attention.pipelines.base import answers_to, failing_examples
+from keras_attention.pipelines.mask_filler import MaskFiller
+from keras_attention.pipelines.text_encoder import TextEncoder
+
+
+def log_probs_at(model, ids, place):
+    """The log probabilities of every piece at a place of a row, by hand."""
+    logits = ops.convert_to_numpy(model({"token_ids": np.array([ids], "int32")}))[0, place].astype("float64")
+    return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+
+def words():
+    """The pieces that may begin a word: every one but the special ones and those with ##."""
+    return [i for i, piece in enumerate(tokenizer().vocabulary) if i > 4 and not piece.startswith("##")]
+
+
+def row_of(text):
+    (ids,) = tokenizer().encode([text], masks=True)
+    return [tokenizer().start_id, *ids.tolist(), tokenizer().end_id]
+
+
+def test_one_gap():
+    filler = tiny_mask_filler()
+    ids = row_of("a [MASK] runs")
+    place = ids.index(tokenizer().mask_id)
+    log_probs = log_probs_at(filler.model, ids, place)
+    best = sorted(words(), key=lambda piece: -log_probs[piece])[:3]
+    found = filler.fill_mask("a [MASK] runs", top_k=3)
+    assert [filling.words for filling in found] == [[tokenizer().vocabulary[piece]] for piece in best]
+    assert [filling.score for filling in found] == pytest.approx(np.exp(log_probs[best]).tolist(), rel=1e-4)
+    assert found[0].text == f"a {found[0].words[0]} runs"
+
+
+def test_two_gaps_are_filled_together():
+    filler = tiny_mask_filler(seed=5)
+    ids = row_of("[MASK] men [MASK] .")
+    first, second = (place for place, piece in enumerate(ids) if piece == tokenizer().mask_id)
+    log_first = log_probs_at(filler.model, ids, first)
+    joint = {}
+    for piece in words():
+        filled = [*ids]
+        filled[first] = piece
+        log_second = log_probs_at(filler.model, filled, second)
+        joint |= {(piece, other): log_first[piece] + log_second[other] for other in words()}
+    best = sorted(joint, key=lambda pair: -joint[pair])[:2]
+    found = filler.fill_mask(["[MASK] men [MASK] ."], top_k=len(words()))[0]
+    names = tokenizer().vocabulary
+    assert [filling.words for filling in found[:2]] == [[names[a], names[b]] for a, b in best]
+    assert found[0].score == pytest.approx(np.exp(joint[best[0]]), rel=1e-4)
+    assert found[0].score == pytest.approx(np.prod(found[0].probabilities))
+
+
+def test_words_of_two_pieces():
+    filler = tiny_mask_filler(seed=7)
+    ids = row_of("a [MASK]")
+    place = ids.index(tokenizer().mask_id)
+    longer = [*ids[: place + 1], tokenizer().mask_id, *ids[place + 1 :]]
+    continuing = [i for i, piece in enumerate(tokenizer().vocabulary) if piece.startswith("##")]
+    log_first, joint = log_probs_at(filler.model, longer, place), {}
+    for piece in words():
+        filled = [*longer]
+        filled[place] = piece
+        log_second = log_probs_at(filler.model, filled, place + 1)
+        joint |= {(piece, other): (log_first[piece] + log_second[other]) / 2 for other in continuing}
+    (a, b), value = max(joint.items(), key=lambda item: item[1])
+    word = tokenizer().vocabulary[a] + tokenizer().vocabulary[b].removeprefix("##")
+    found = filler.fill_mask("a [MASK]", top_k=200, max_pieces=2)
+    scores = {filling.words[0]: filling.score for filling in reversed(found)}
+    assert scores[word] == pytest.approx(np.exp(value), rel=1e-4)
+
+
+def test_many_texts_at_once():
+    filler = tiny_mask_filler()
+    texts = ["a [MASK] runs", "[MASK] men sit [MASK]", "no [MASK]"]
+    assert filler.fill_mask(texts, top_k=2) == [filler.fill_mask(text, top_k=2) for text in texts]
+    assert filler.fill_mask([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("no gap", {}, "Found 0 in 'no gap'"),
+        ("[MASK] " * 33, {}, "Found 33"),
+        ("[MASK] " + "a " * 40 + "[MASK]", {}, "Gap 2 stands behind the 23 tokens"),
+        ("a [MASK]", {"top_k": 0}, "top_k=0"),
+        ("a [MASK]", {"max_pieces": 9}, "max_pieces=9"),
+    ],
+)
+def test_bad_input(text, options, message):
+    with pytest.raises(UserError, match=message):
+        tiny_mask_filler().fill_mask(text, **options)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1 texts")
+def test_what_the_model_cannot_read_has_no_say_but_stays():
+    filler = tiny_mask_filler()
+    long, longer = (filler.fill_mask("men [MASK] " + "a " * count, top_k=2) for count in (40, 60))
+    assert [one.words for one in long] == [one.words for one in longer]
+    assert all(one.truncated and one.text.endswith("a " * 40) for one in long)
+    assert not filler.fill_mask("men [MASK]", top_k=1)[0].truncated
+
+
+def test_an_entry_answers_the_same(tmp_path):
+    filler = tiny_mask_filler()
+    sources = ["a [MASK] runs", "men [MASK]"]
+    examples = [{"source": s, "output": o} for s, o in zip(sources, answers_to(filler, sources), strict=True)]
+    entry = write_tiny(tmp_path / "tiny", filler.model, examples)
+    assert ".fill_mask([" in entry.card
+    assert failing_examples(entry.folder) == (2, [])
+    assert isinstance(keras_attention.load(entry.folder), MaskFiller)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_vectors(tmp_path, pooling):
+    model = tiny_encoder()
+    write_tiny(tmp_path / "tiny", model)
+    loaded = keras_attention.load(tmp_path / "tiny")
+    assert isinstance(loaded, TextEncoder)
+    found = loaded.encode(TEXTS, pooling=pooling)
+    for text, pooled, tokens, vectors in zip(TEXTS, found.pooled, found.tokens, found.vectors, strict=True):
+        ids = row_of(text)
+        expected = ops.convert_to_numpy(model({"token_ids": np.array([ids], "int32")}))[0]
+        np.testing.assert_allclose(vectors, expected, atol=1e-4)
+        np.testing.assert_allclose(pooled, expected[1:-1].mean(0) if pooling == "mean" else expected[0], atol=1e-4)
+        assert tokens == tokenizer().tokens(ids)
+    assert loaded.encode([]).pooled.shape == (0, 14)
+    with pytest.raises(UserError, match="pooling='max'"):
+        loaded.encode("a", pooling="max")
+
+
+def test_what_is_used_otherwise_is_refused(tmp_path):
+    from keras_attention.pipelines.base import load_translator
+
+    write_tiny(tmp_path / "tiny", tiny_encoder())
+    with pytest.raises(UserError, match="is a BertEncoder, used as a TextEncoder. Expected: .* Translator"):
+        load_translator(tmp_path / "tiny")

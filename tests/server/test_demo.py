@@ -1,0 +1,167 @@
+"""The demo page in a real browser: typing, clicking, the keyboard, a phone, a table that comes back."""
+
+import csv
+import time
+
+import pytest
+from browser import background, chromium, complaints, look, overflows
+from server.tiny_zoo import server_in_this_process, write_tiny_zoo
+from zoo.tiny_bert import TEXTS
+from zoo.tiny_entry import ENGLISH
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory):
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory, downloads):
+    """(a browser on the page of a server, the models behind it by name)."""
+    zoo = tmp_path_factory.mktemp("zoo")
+    with chromium(downloads) as driver:
+        write_tiny_zoo(zoo)
+        with server_in_this_process(zoo) as (url, models):
+            look(driver)
+            driver.get(url)
+            yield driver, models
+
+
+@pytest.fixture
+def page(opened):
+    return opened[0]
+
+
+@pytest.fixture
+def models(opened):
+    return opened[1]
+
+
+def element(page, name):
+    return page.find_element("id", name)
+
+
+def until(page, condition, what):
+    """Waits until `condition()` holds, and returns its value."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: {page.find_element('tag name', 'body').text}, {complaints(page)}")
+
+
+def answers(page):
+    """The texts of the answers, read at one moment: the page may be about to draw them anew."""
+    return page.execute_script("return [...document.querySelectorAll('#answers .what')].map(e => e.textContent)")
+
+
+def bars(page):
+    """How long the bars of the answers are, as shares of all."""
+    script = "return [...document.querySelectorAll('#answers .bar')].map(e => e.getBoundingClientRect().width)"
+    widths = page.execute_script(script)
+    return [width / sum(widths) for width in widths]
+
+
+def choose(page, model):
+    from selenium.webdriver.support.select import Select
+
+    until(page, lambda: element(page, "model").find_elements("tag name", "option"), "models")
+    Select(element(page, "model")).select_by_visible_text(model)
+
+
+def write(page, text, name="text"):
+    element(page, name).clear()
+    element(page, name).send_keys(text)
+
+
+def test_translates_while_one_types_and_shows_where_it_looked(page, models):
+    choose(page, "words")
+    write(page, ENGLISH[1])
+    best = [one.text for one in models["words"].translate(ENGLISH[1], n_best=3)]
+    until(page, lambda: answers(page) == best, f"answers {best}")
+    page.switch_to.frame("view")
+    until(page, lambda: page.find_elements("id", "title") and element(page, "title").text == ENGLISH[1], "the view")
+    page.switch_to.default_content()
+    assert complaints(page) == []
+
+
+def test_a_gap_is_filled_by_a_click(page, models):
+    choose(page, "gaps")
+    write(page, "A  runs.")
+    until(page, lambda: "Put [MASK]" in element(page, "status").text, "a hint")
+    page.execute_script("document.getElementById('text').setSelectionRange(2, 2)")
+    element(page, "gap").click()
+    best, second, *_ = models["gaps"].fill_mask("A [MASK] runs.")
+    until(page, lambda: answers(page)[:2] == [best.words[0], second.words[0]], "fillings")
+    page.find_elements("css selector", "#answers button")[1].click()
+    assert element(page, "text").get_attribute("value") == second.text
+
+
+def test_classifies_with_bars_and_a_table_comes_back(page, models, downloads, tmp_path):
+    choose(page, "moods")
+    classifier = models["moods"]
+    write(page, TEXTS[1])
+    expected = classifier.classify(TEXTS[1], return_scores=True)
+    until(page, lambda: bars(page) == pytest.approx(list(expected.probabilities.values()), abs=0.01), "bars")
+    assert answers(page) == list(expected.probabilities)
+
+    texts = [*TEXTS * 5, 'quoted "text", with\na line break']
+    with open(tmp_path / "some.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["number", "review"], *enumerate(texts)])
+    element(page, "file").send_keys(str(tmp_path / "some.csv"))
+    until(page, lambda: element(page, "classify").is_enabled(), "the file is read")
+    element(page, "column").send_keys("review")
+    element(page, "classify").click()
+    until(page, lambda: element(page, "download").is_displayed(), "the table is classified")
+    element(page, "download").click()
+    path = downloads / "some-classified.csv"
+    until(page, path.exists, "the table is downloaded")
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["number", "review", "label", "probability"]
+    assert [row[1] for row in rows] == texts
+    assert [row[2] for row in rows] == classifier.classify(texts)
+
+
+def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
+    choose(page, "moods")
+    (tmp_path / "torn.csv").write_text("a,b\n1\n")
+    element(page, "file").send_keys(str(tmp_path / "torn.csv"))
+    until(page, lambda: "Row 2 has 1 fields" in element(page, "table-status").text, "the fault")
+    assert not element(page, "classify").is_enabled()
+
+
+def test_pairs_have_two_fields(page, models):
+    choose(page, "pairs")
+    write(page, TEXTS[0])
+    write(page, TEXTS[2], "text-b")
+    expected = models["pairs"].classify(TEXTS[0], TEXTS[2], return_scores=True)
+    until(page, lambda: answers(page) == list(expected.probabilities), "labels")
+
+
+def test_the_keyboard_reaches_everything(page):
+    from selenium.webdriver import ActionChains, Keys
+
+    choose(page, "gaps")
+    write(page, "A [MASK] runs.")
+    until(page, lambda: answers(page), "fillings")
+    element(page, "text").click()
+    reached = []
+    for _ in range(8):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        reached.append(page.execute_script("return document.activeElement.className"))
+    assert "what" in reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fits_a_phone_in_light_and_dark(page, scheme):
+    for model in ("words", "moods", "gaps", "pairs"):
+        for width in (360, 1200):
+            look(page, width=width, scheme=scheme)
+            choose(page, model)
+            assert not overflows(page)
+    assert (sum(background(page)) < 200) == (scheme == "dark")
+    look(page)

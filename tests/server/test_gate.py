@@ -1,0 +1,175 @@
+"""The parts that keep others out, each alone: the gate, the workers, the protocol."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from keras_attention.errors import UserError
+from keras_attention.server.gate import Gate
+from keras_attention.server.http_server import bind, guarded_protocol
+from keras_attention.server.limits import ServerSettings
+from keras_attention.server.messages import Refusal, TranslateRequest, check_limits
+from keras_attention.server.server import Workers
+from keras_attention.server.server_metrics import ServerMetrics
+
+HEADERS = [(b"content-type", b"application/json")]
+SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}
+
+
+def through_the_gate(messages, headers=HEADERS, seconds=0.2, busy=0):
+    """(status, JSON, what the application read) of a request whose body comes as `messages`, then never."""
+    sent, read = [], []
+    messages = list(messages)
+
+    async def receive():
+        if messages:
+            return messages.pop(0)
+        await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    async def app(scope, receive, send):
+        read.append((await receive())["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    settings = ServerSettings(body_bytes=11, seconds=seconds)
+    metrics = ServerMetrics(["/here"])
+    workers = Workers(3, seconds)
+    workers.busy = busy
+    asyncio.run(Gate(app, settings, metrics, workers)({**SCOPE, "headers": headers}, receive, send))
+    if not sent:
+        return None, None, read
+    status = sent[0]["status"]
+    assert f'requests_total{{path="/here",status="{status}"}} 1.0' in metrics.text().decode()
+    assert b"requests_in_progress 0.0" in metrics.text()
+    return status, json.loads(b"".join(message.get("body", b"") for message in sent[1:])), read
+
+
+def part(body, more=False):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_in_pieces_comes_whole():
+    assert through_the_gate([part(b"01234", True), part(b"56789a")]) == (200, {}, [b"0123456789a"])
+
+
+@pytest.mark.parametrize(
+    ("status", "messages", "headers"),
+    [
+        (413, [part(b"01234", True), part(b"56789ab", True)], HEADERS),
+        (413, [], [*HEADERS, (b"content-length", b"12")]),
+        (413, [], [*HEADERS, (b"content-length", b"x")]),
+        (408, [part(b"01234", True)], HEADERS),
+        (415, [], [(b"content-type", b"text/plain")]),
+    ],
+)
+def test_refuses(status, messages, headers):
+    found, answer, read = through_the_gate(messages, headers)
+    assert (found, list(answer), read) == (status, ["error"], [])
+
+
+def test_refuses_before_reading_while_all_workers_are_busy():
+    assert through_the_gate([part(b"0")], busy=2) == (200, {}, [b"0"])
+    assert through_the_gate([], busy=3)[::2] == (503, [])
+
+
+def test_a_client_that_goes_away_is_forgotten():
+    assert through_the_gate([part(b"0", True), {"type": "http.disconnect"}]) == (None, None, [])
+
+
+def test_workers_send_away_whom_they_cannot_serve():
+    go_on = threading.Event()
+
+    async def visit():
+        workers = Workers(1, seconds=0.2)
+        with pytest.raises(Refusal, match="no answer within 0.2 seconds") as late:
+            await workers.run(go_on.wait)
+        with pytest.raises(Refusal, match="All 1 places are taken") as full:
+            await workers.run(str)
+        assert (late.value.status, full.value.status) == (503, 503)
+        assert full.value.response().headers["retry-after"] == "1"
+        go_on.set()
+        while workers.busy:
+            await asyncio.sleep(0.01)
+        assert await workers.run(str, 3) == "3"
+        with pytest.raises(ZeroDivisionError):
+            await workers.run(lambda: 1 / 0)
+        assert workers.busy == 0
+        workers.close()
+
+    asyncio.run(visit())
+
+
+@pytest.fixture
+def address():
+    """Where a server with the guarded protocol is, whose application always says 200."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    bound = bind("127.0.0.1", 0)
+    config = uvicorn.Config(app, http=guarded_protocol(0.3), lifespan="off", log_level="critical")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    name = bound.getsockname()
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield name
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        (200, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"),
+        (400, b"GARBAGE\r\n\r\n"),
+        (408, b"GET / HTTP/1.1\r\nhost: "),
+        (408, b""),
+        (408, b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\n"),
+        (431, b"GET / HTTP/1.1\r\nhost: " + b"x" * 70_000),
+    ],
+)
+def test_the_head_of_a_request_is_short_and_in_time(address, status, sent):
+    with socket.create_connection(address) as client:
+        client.sendall(sent)
+        client.settimeout(10)
+        found = b""
+        while f"HTTP/1.1 {status}".encode() not in found:
+            piece = client.recv(10_000)
+            assert piece, found
+            found += piece
+        if status != 200:
+            assert b'{"error": ' in found
+
+
+def test_an_address_that_is_taken():
+    with bind("127.0.0.1", 0) as bound:
+        bound.listen()
+        with pytest.raises(UserError, match="cannot be used: .* in use. Choose others"):
+            bind("127.0.0.1", bound.getsockname()[1])
+    with pytest.raises(UserError, match="to 65535. Received: 70000"):
+        bind("127.0.0.1", 70000)
+
+
+def test_settings_and_limits():
+    assert ServerSettings(max_batch=8).checked().batch_sizes == [1, 2, 4, 8]
+    with pytest.raises(UserError, match="power of two. Received: max_batch=6"):
+        ServerSettings(max_batch=6).checked()
+    with pytest.raises(UserError, match="seconds=0"):
+        ServerSettings(seconds=0).checked()
+    settings = ServerSettings(items=2, characters=5)
+    check_limits(TranslateRequest(texts=["a" * 5, "b"]), settings)
+    with pytest.raises(UserError, match="at most 2 texts. Received: 3"):
+        check_limits(TranslateRequest(texts=["a"] * 3), settings)
+    with pytest.raises(UserError, match="at most 5 characters. Received: 6"):
+        check_limits(TranslateRequest(texts=["a" * 6]), settings)

@@ -1,0 +1,81 @@
+"""Finding models: by path, in the folders of KERAS_ATTENTION_ZOO, in a wheel and in a checkout."""
+
+import pytest
+
+import keras_attention
+from keras_attention.errors import UserError
+from keras_attention.zoo import registry as finding
+from keras_attention.zoo.registry import find_entry, list_models, zoo_folders
+
+
+def entry(folder):
+    """What finding takes for an entry: a folder with a manifest, sound or not."""
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    """A zoo of two and a half entries, the only one there is."""
+    monkeypatch.setattr(finding.zoo_folders, "__defaults__", (tmp_path / "nowhere",))
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path / "zoo"))
+    entry(tmp_path / "zoo" / "rnn_dates")
+    entry(tmp_path / "zoo" / "rnn_multi30k")
+    entry(tmp_path / "zoo" / ".rnn_dates-1234")  # a write that was killed
+    (tmp_path / "zoo" / "notes").mkdir()
+    return tmp_path / "zoo"
+
+
+def test_names(zoo):
+    assert list_models() == keras_attention.list_models() == ["rnn_dates", "rnn_multi30k"]
+    assert find_entry("rnn_dates") == zoo / "rnn_dates"
+
+
+def test_paths(zoo, tmp_path, monkeypatch):
+    elsewhere = entry(tmp_path / "elsewhere" / "mine")
+    assert find_entry(elsewhere) == find_entry(str(elsewhere)) == elsewhere
+    monkeypatch.chdir(elsewhere.parent)
+    assert find_entry("mine").resolve() == elsewhere
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_entry("~/elsewhere/mine") == elsewhere
+    with pytest.raises(UserError, match=r"notes' is no saved model: it has no manifest\.json"):
+        find_entry(zoo / "notes")
+
+
+def test_several_zoos(zoo, tmp_path, monkeypatch):
+    first = entry(tmp_path / "first" / "rnn_dates")
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", f"{tmp_path / 'first'}:{tmp_path / 'missing'}::{zoo}")
+    assert find_entry("rnn_dates") == first
+    assert find_entry("rnn_multi30k") == zoo / "rnn_multi30k"
+
+
+def test_unknown_name(zoo):
+    with pytest.raises(UserError, match=r"no model 'rnn_date'.*Did you mean rnn_dates"):
+        find_entry("rnn_date")
+    with pytest.raises(UserError, match=r"no model 'xyz'.*Known models: rnn_dates, rnn_multi30k"):
+        find_entry("xyz")
+
+
+@pytest.mark.parametrize("name", [None, 3, b"rnn_dates", "", " ", "\0", "a\0b"])
+def test_what_is_no_name(zoo, name):
+    with pytest.raises(UserError, match="named by its name|no model"):
+        find_entry(name)
+
+
+def test_zoo_of_a_wheel_and_of_a_checkout(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_ATTENTION_ZOO", raising=False)
+    wheel = tmp_path / "site-packages" / "keras_attention"
+    (wheel / "saved_models").mkdir(parents=True)
+    (tmp_path / "site-packages" / "saved_models").mkdir()  # of somebody else
+    assert zoo_folders(wheel) == [wheel / "saved_models"]
+    checkout = tmp_path / "checkout"
+    (checkout / "keras_attention").mkdir(parents=True)
+    (checkout / "saved_models").mkdir()
+    (checkout / "setup.py").touch()
+    assert zoo_folders(checkout / "keras_attention") == [checkout / "saved_models"]
+
+
+def test_this_package_has_a_zoo(monkeypatch):
+    monkeypatch.delenv("KERAS_ATTENTION_ZOO", raising=False)
+    assert len(zoo_folders()) == 1

@@ -1,0 +1,157 @@
+"""Stored weights: the same numbers come back, and nothing but exactly the model's weights is taken."""
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_attention.errors import EntryError
+from keras_attention.models.seq2seq import AttentionSeq2Seq
+from keras_attention.zoo.weights_file import load_weights, save_weights, weight_names
+
+
+def tiny_model(**settings):
+    """An untrained model."""
+    model = AttentionSeq2Seq(23, 29, embedding_dim=7, hidden_dim=10, **settings)
+    model.build()
+    return model
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A model and the file with its weights."""
+    model = tiny_model()
+    save_weights(model, tmp_path / "model.weights.h5")
+    return model, tmp_path / "model.weights.h5"
+
+
+def test_the_same_numbers_come_back(stored):
+    model, path = stored
+    other = tiny_model()
+    assert list(weight_names(other)) == list(weight_names(model))
+    assert any(not np.array_equal(a, b) for a, b in zip(model.get_weights(), other.get_weights(), strict=True))
+    load_weights(other, path)
+    for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_same_bytes_are_written_again(stored, tmp_path):
+    model, path = stored
+    save_weights(model, tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").read_bytes() == path.read_bytes()
+
+
+def test_half_precision(stored, tmp_path):
+    model, path = stored
+    save_weights(model, tmp_path / "half.h5", dtype="float16")
+    assert (tmp_path / "half.h5").stat().st_size < path.stat().st_size
+    other = tiny_model()
+    load_weights(other, tmp_path / "half.h5", dtype="float16")
+    for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a.astype("float16").astype("float32"), b)
+    with pytest.raises(EntryError, match="float16"):
+        load_weights(other, tmp_path / "half.h5")
+    model.output_bias.assign(np.full(29, 1e6, "float32"))
+    with pytest.raises(EntryError, match="output_bias.*not a finite float16"):
+        save_weights(model, tmp_path / "half.h5", dtype="float16")
+
+
+NAME = "combine.kernel"  # (20, 7)
+
+
+def renamed(file):
+    file.move(NAME, "combine.kernels")
+
+
+def removed(file):
+    del file[NAME]
+
+
+def added(file):
+    file["more"] = np.zeros(3, "float32")
+
+
+def replaced(make):
+    """Replaces the array by what `make(file, array)` puts there."""
+
+    def change(file):
+        array = file[NAME][()]
+        del file[NAME]
+        make(file, array)
+
+    return change
+
+
+def store(change):
+    """Replaces the array by `change(array)`."""
+    return replaced(lambda file, array: file.create_dataset(NAME, data=change(array)))
+
+
+def with_value(array, value):
+    array[3, 5] = value
+    return array
+
+
+def linked(link):
+    return replaced(lambda file, array: file.__setitem__(NAME, link))
+
+
+def virtual(file, array):
+    layout = h5py.VirtualLayout(array.shape, "float32")
+    layout[:] = h5py.VirtualSource("another.h5", "x", shape=array.shape)
+    file.create_virtual_dataset(NAME, layout)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (renamed, "combine.kernels'.*does not have"),
+        (removed, "lacks the weight 'combine.kernel'"),
+        (added, "'more'.*does not have"),
+        (store(lambda array: with_value(array, np.nan)), "combine.kernel' holds NaN"),
+        (store(lambda array: with_value(array, -np.inf)), "combine.kernel' holds NaN or infinity"),
+        (store(lambda array: array.T), r"\(7, 20\).*Expected: \(\(20, 7\)"),
+        (store(lambda array: array.astype("float64")), "float64"),
+        (store(lambda array: array.astype("int32")), "int32"),
+        (store(lambda array: array.astype("S4")), "combine.kernel"),
+        (replaced(lambda file, array: file.create_group(NAME)), "not a plain array"),
+        (replaced(lambda file, array: file.create_dataset(NAME, data=array, compression="gzip")), "not a plain array"),
+        (replaced(virtual), "not a plain array"),
+        (linked(h5py.SoftLink("/combine.bias")), "not a plain array"),
+        (linked(h5py.ExternalLink("another.h5", "/x")), "not a plain array"),
+    ],
+)
+def test_refuses(stored, change, message):
+    model, path = stored
+    with h5py.File(path, "r+") as file:
+        change(file)
+    other = tiny_model()
+    before = other.get_weights()
+    with pytest.raises(EntryError, match=message):
+        load_weights(other, path)
+    for a, b in zip(before, other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_array_kept_in_another_file(stored, tmp_path):
+    _, path = stored
+    with h5py.File(path, "r+") as file:
+        shape = file[NAME].shape
+        del file[NAME]
+        np.zeros(shape, "float32").tofile(tmp_path / "outside.bin")
+        file.create_dataset(NAME, shape, "float32", external=[(str(tmp_path / "outside.bin"), 0, h5py.h5f.UNLIMITED)])
+    with pytest.raises(EntryError, match="not a plain array"):
+        load_weights(tiny_model(), path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not HDF5", b"\x89HDF\r\n\x1a\n" + bytes(89)])
+def test_no_hdf5(tmp_path, content):
+    (tmp_path / "model.weights.h5").write_bytes(content)
+    with pytest.raises(EntryError, match="not a sound file of weights"):
+        load_weights(tiny_model(), tmp_path / "model.weights.h5")
+
+
+def test_never_stores_what_is_not_finite(tmp_path):
+    model = tiny_model()
+    model.output_bias.assign(np.full(29, np.nan, "float32"))
+    with pytest.raises(EntryError, match="output_bias"):
+        save_weights(model, tmp_path / "model.weights.h5")
