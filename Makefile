@@ -64,7 +64,7 @@ $(VENV)/installed-test: setup.py $(VENV)/bin/python
 
 $(VENV)-lowest/installed-test: setup.py
 	$(PYTHON) -m venv $(VENV)-lowest
-	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)".*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
+	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)[,"].*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable ".[test]"
 	touch $(VENV)-lowest/installed $@
 

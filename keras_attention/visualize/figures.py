@@ -15,6 +15,7 @@ from keras_attention.whole_file import check_place, whole_file
 # Font packages on PyPI under the SIL Open Font License; used when installed, found without running their code.
 FONT_PACKAGES = ("noto_cjk_sans_jp_regular", "devanagari_fonts")
 BASE_FAMILY = "DejaVu Sans"  # travels with matplotlib; Latin, Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian
+EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")  # beginnings of the names of their characters
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -57,9 +58,11 @@ def drawable(texts):
     """
     families, missing = families_for([*texts, REPLACEMENT])
     if missing:
+        east_asian = any(unicodedata.name(character, "").startswith(EAST_ASIAN) for character in missing)
+        remedy = "Run `pip install 'keras-attention[cjk]'`." if east_asian else "Install a font for this script."
         warnings.warn(
-            f"No font on this machine can draw {' '.join(sorted(missing)[:10])!r}; shown as {REPLACEMENT}. Install a "
-            "font for this script, for example with `pip install noto-cjk-sans-jp-regular`.",
+            f"No installed font can draw {' '.join(sorted(missing)[:10])!r}; the figure shows {REPLACEMENT} instead. "
+            f"{remedy}",
             stacklevel=3,
         )
     table = {ord(character): REPLACEMENT for character in missing}

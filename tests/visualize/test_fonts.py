@@ -49,7 +49,14 @@ def test_font_packages_are_found_without_running_them(tmp_path, monkeypatch):
 
 
 def test_replaces_only_what_cannot_be_drawn():
-    with pytest.warns(UserWarning, match="No font"):
+    with pytest.warns(UserWarning, match="No installed font .* Install a font for this script"):
         texts, families = fonts.drawable(["a\u0378b", "c\u200dd"])
     assert texts == ["a\N{REPLACEMENT CHARACTER}b", "c\u200dd"]
     assert families == [fonts.BASE_FAMILY]
+
+
+def test_east_asian_text_without_its_font_names_the_extra(monkeypatch):
+    monkeypatch.setattr(fonts, "_candidates", lambda: [(fonts.BASE_FAMILY, str(FONT_FILES / "DejaVuSans.ttf"))])
+    with pytest.warns(UserWarning, match=r"pip install 'keras-attention\[cjk\]'"):
+        texts, _ = fonts.drawable(["3月"])
+    assert texts == ["3\N{REPLACEMENT CHARACTER}"]
