@@ -12,7 +12,7 @@ import keras_attention as ka
 from keras_attention.data.dates.dates import generate_dates
 from keras_attention.data.dates.non_dates import generate_non_dates
 from keras_attention.pipelines.base import failing_examples
-from keras_attention.zoo.card import card_text
+from keras_attention.zoo.card import card_text, first_sentence
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.manifest import verify_files
 
@@ -70,6 +70,13 @@ def test_the_card_tells_how_it_was_made(name):
     assert all(data["terms"] and data["link"].startswith("https://") for data in metrics["data"])
     assert metrics["limits"]
     assert metrics["examples"]
+
+
+@every_entry
+def test_the_description_begins_with_one_short_sentence_of_its_own(name):
+    firsts = {other: first_sentence(entry(other).metrics["description"]) for other in NAMES}
+    assert 20 <= len(firsts[name]) <= 100
+    assert list(firsts.values()).count(firsts[name]) == 1
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """CARD.md, made from metrics.json, and what metrics.json must hold."""
 
+import re
+
 from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import check_value, number, text, whole
 
@@ -57,23 +59,33 @@ def card_text(name, config, metrics):
 
 
 def use_of(config):
-    """What a model is for, in a few words: "en to de", or "en, binary task"."""
+    """The task of a model in a few words: "en to de", or "en, binary classification"."""
     if "source_language" in config:
         return f"{config['source_language']} to {config['target_language']}"
-    tasks = {"BertEncoder": "vectors", "BertMaskedLM": "hidden words"}
-    task = tasks.get(config["architecture"]) or f"{config['task']['kind']} task"
+    tasks = {"BertEncoder": "text embeddings", "BertMaskedLM": "masked words"}
+    task = tasks.get(config["architecture"]) or _kind(config["task"])
     return f"{config['language']}, {task}"
 
 
+def first_sentence(description):
+    """The first sentence of a description, with its full stop or question mark."""
+    return re.split(r"(?<=[.?!]) ", description)[0]
+
+
+def _kind(task):
+    return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
+
+
 def _reads(config):
-    """From which language to which, or which language and what is decided."""
+    """The languages, and for a classifier its task and labels."""
     if "source_language" in config:
         return f"From {use_of(config)}"
     task = config.get("task")
     if task is None:
-        return f"Reads {config['language']}"
-    labels = f" with the labels {', '.join(task['label_names'][:10])}{', ...' * (len(task['label_names']) > 10)}"
-    return f"Reads {config['language']}, a {task['kind']} task{labels * bool(task['label_names'])}"
+        return f"Language: {config['language']}"
+    names = task["label_names"]
+    labels = f" with the labels {', '.join(names[:10])}{', ...' * (len(names) > 10)}" if names else ""
+    return f"Language: {config['language']}; {_kind(task)}{labels}"
 
 
 def _data(data):

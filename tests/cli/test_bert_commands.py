@@ -84,4 +84,4 @@ def test_attention_of_a_bert(run, complains, filler, tmp_path):
 def test_the_zoo_lists_them(run, filler, monkeypatch):
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(filler.parent))
     assert "filler " in run("zoo", "list")[1]
-    assert "en, hidden words" in run("zoo", "list")[1]
+    assert "en, masked words" in run("zoo", "list")[1]
