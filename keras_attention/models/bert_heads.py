@@ -3,18 +3,20 @@
 import keras
 from keras import ops
 
+from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.transformer_encoder_layer import at_positions
 from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
+POOLINGS = ("cls", "mean", "both")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BertClassifier(keras.Model):
-    """Reads a text and judges it by the vector of its first token, [CLS].
+    """Reads a text and judges it by one vector: that of its first token, [CLS], or the mean of all.
 
-        pooled = tanh(W_p encoder(text)[0] + b_p)        logits = W pooled + b
+        x = encoder(text)        pooled = tanh(W_p x[0] + b_p)        logits = W pooled + b
 
     To start from what a language model knows: `classifier.encoder.set_weights(masked_lm.encoder.get_weights())`.
 
@@ -22,7 +24,9 @@ class BertClassifier(keras.Model):
         vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
         activation, normalize_first, layer_norm_epsilon: see `BertEncoder`. The dropout also applies to `pooled`.
         num_labels: int > 0, by name. Width of the logits; 1 for regression.
-        pooler: bool. Without it `pooled` is the vector of [CLS] itself.
+        pooling: "cls", the vector of [CLS]; "mean" of all tokens with [CLS] and [SEP], which encoders of sentences are
+            trained for; or "both", one behind the other.
+        pooler: bool. Without it `pooled` is that vector itself.
         pooler_activation: "tanh", or "relu" as in DistilBERT.
 
     Call arguments:
@@ -37,7 +41,8 @@ class BertClassifier(keras.Model):
         ValueError: if an argument is out of range; see `BertEncoder`.
 
     Source: Devlin et al. (2019), sections 3.2 and 4.1, https://arxiv.org/abs/1810.04805; the pooler is in the authors'
-    code. No other differences.
+    code. The mean is that of Reimers & Gurevych (2019), section 3, https://arxiv.org/abs/1908.10084. No other
+    differences.
 
     Example:
         model = BertClassifier(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, num_labels=2)
@@ -59,15 +64,19 @@ class BertClassifier(keras.Model):
         layer_norm_epsilon=1e-12,
         *,
         num_labels,
+        pooling="cls",
         pooler=True,
         pooler_activation="tanh",
         **kwargs,
     ):
         super().__init__(**kwargs)
         encoder = {name: value for name, value in locals().items() if name in SETTINGS}
-        self.settings = encoder | {"num_labels": num_labels, "pooler": pooler, "pooler_activation": pooler_activation}
+        head = {"num_labels": num_labels, "pooling": pooling, "pooler": pooler, "pooler_activation": pooler_activation}
+        self.settings = encoder | head
         if not isinstance(num_labels, int) or isinstance(num_labels, bool) or num_labels < 1:
             raise ValueError(f"`num_labels` must be a positive integer. Received: num_labels={num_labels}")
+        if pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: pooling={pooling}")
         if pooler_activation not in POOLER_ACTIVATIONS:
             allowed = " or ".join(POOLER_ACTIVATIONS)
             raise ValueError(f"`pooler_activation` must be {allowed}. Received: pooler_activation={pooler_activation}")
@@ -76,6 +85,7 @@ class BertClassifier(keras.Model):
             options = {"kernel_initializer": published_initializer(), "dtype": self.dtype_policy, "name": name}
             return keras.layers.Dense(width, activation=activation, **options)
 
+        self.pooling = pooling
         self.encoder = BertEncoder(**encoder, dtype=self.dtype_policy, name="encoder")
         self.pooler_dense = dense(hidden_dim, pooler_activation, "pooler_dense") if pooler else None
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
@@ -83,21 +93,38 @@ class BertClassifier(keras.Model):
 
     def build(self, input_shape=None):
         self.encoder.build()
-        for part in (self.pooler_dense, self.output_dense):
-            if part is not None:
-                part.build((None, self.encoder.hidden_dim))
+        width = self.encoder.hidden_dim * (2 if self.pooling == "both" else 1)
+        if self.pooler_dense is not None:
+            self.pooler_dense.build((None, width))
+            width = self.encoder.hidden_dim
+        self.output_dense.build((None, width))
         self.built = True
 
     def call(self, inputs, training=None, return_attention_scores=False):
         if return_attention_scores:
             x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
+            pooled = self._pooled(x, inputs["token_ids"])
         else:
-            first = ops.zeros_like(inputs["token_ids"][:, :1])
-            x, weights = self.encoder(inputs, training=training, output_positions=first), None  # (B, 1, D)
-        x = x[:, 0]  # (B, D)
-        x = x if self.pooler_dense is None else self.pooler_dense(x)
+            pooled, weights = self.pooled(inputs, training=training), None  # (B, D) or (B, 2 D)
+        x = pooled if self.pooler_dense is None else self.pooler_dense(pooled)
         logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")
         return (logits, weights) if return_attention_scores else logits
+
+    def pooled(self, inputs, training=None):
+        """One vector for each text, by `pooling`: (B, D), of "both" (B, 2 D); what the head gets."""
+        if self.pooling == "cls":
+            first = ops.zeros_like(inputs["token_ids"][:, :1])
+            return self.encoder(inputs, training=training, output_positions=first)[:, 0]
+        return self._pooled(self.encoder(inputs, training=training), inputs["token_ids"])
+
+    def _pooled(self, x, token_ids):
+        if self.pooling == "cls":
+            return x[:, 0]
+        is_token = padding_mask(token_ids)[:, :, None]  # (B, T, 1)
+        total = ops.sum(ops.where(is_token, ops.cast(x, "float32"), 0.0), axis=1)  # (B, D)
+        count = ops.maximum(ops.sum(ops.cast(is_token, "float32"), axis=1), 1.0)  # (B, 1)
+        mean = ops.cast(total / count, x.dtype)
+        return mean if self.pooling == "mean" else ops.concatenate([x[:, 0], mean], axis=-1)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -134,10 +134,12 @@ ARCHITECTURES = {
     "BertClassifier": {
         **ENCODER,
         "num_labels": whole(1, 1000),
+        "pooling": choice("cls", "mean", "both"),
         "pooler": TRUTH,
         "pooler_activation": choice("tanh", "relu"),
     },
 }
+MODEL_DEFAULTS = {"BertClassifier": {"pooling": "cls"}}  # settings that older entries do not have
 TRANSLATORS = ("AttentionSeq2Seq", "Transformer")
 
 
@@ -178,7 +180,8 @@ def _bert_parameters(model):
     width = model["hidden_dim"]
     attention, feed_forward, norm = _layer_parts(model)
     tables = (model["vocabulary_size"] + model["max_length"] + model["num_segments"]) * width
-    head = (width + 1) * width + norm + max(model["vocabulary_size"], (width + 1) * model.get("num_labels", 0))
+    pooled = width * (2 if model.get("pooling") == "both" else 1)
+    head = (pooled + 1) * width + norm + max(model["vocabulary_size"], (pooled + 1) * model.get("num_labels", 0))
     return tables + model["num_layers"] * (attention + feed_forward + 2 * norm) + 2 * norm + head
 
 
@@ -269,6 +272,8 @@ def check_config(config, where="config.json"):
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise EntryError(f"{where} asks for architecture={architecture!r}. Known: {', '.join(ARCHITECTURES)}")
     fields = ARCHITECTURES[architecture]
+    if isinstance(config["model"], dict):
+        config = {**config, "model": {**MODEL_DEFAULTS.get(architecture, {}), **config["model"]}}
     check_fields(config["model"], fields, tuple(fields), f"{where}, model")
     check_fields(config["tokenizer"], dict.fromkeys(roles, _FOLDER), roles, f"{where}, tokenizer")
     config = {**may, **config}

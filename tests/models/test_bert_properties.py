@@ -176,6 +176,25 @@ def test_a_classifier_starts_from_a_language_model(form):
     assert_all_close(outputs_of(classifier.encoder, texts), outputs_of(masked_lm.encoder, texts), 0)
 
 
+@pytest.mark.parametrize("pooler", [True, False])
+def test_pooling_over_all_tokens(pooler):
+    texts = make_texts()
+    vectors = None
+    for pooling in ("cls", "mean", "both"):
+        model = make_classifier(pooler=pooler, pooling=pooling)
+        if vectors is None:
+            weights, vectors = model.encoder.get_weights(), np.array(model.encoder(texts))
+            lengths = np.sum(np.array(texts["token_ids"]) != 0, axis=1)
+            means = np.stack([row[:length].mean(axis=0) for row, length in zip(vectors, lengths, strict=True)])
+        model.encoder.set_weights(weights)
+        expected = {"cls": vectors[:, 0], "mean": means, "both": np.concatenate([vectors[:, 0], means], axis=1)}
+        np.testing.assert_allclose(model.pooled(texts), expected[pooling], atol=1e-5)
+        logits, _ = model(texts, return_attention_scores=True)
+        np.testing.assert_allclose(model(texts), logits, atol=1e-5)
+        padded = {name: np.pad(np.array(ids), ((0, 0), (0, 3))) for name, ids in texts.items()}
+        np.testing.assert_allclose(model(padded), logits, atol=1e-5)
+
+
 def test_poolers():
     texts = make_texts()
     plain, relu = make_classifier(pooler=False), make_classifier(pooler_activation="relu")

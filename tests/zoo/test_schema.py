@@ -1,6 +1,8 @@
 """The configuration: what is known passes, everything else is refused."""
 
 import copy
+import json
+from pathlib import Path
 
 import pytest
 from zoo.tiny_entry import CONFIG
@@ -136,3 +138,12 @@ def test_a_transformer_config():
         check_config({**CONFIG, "architecture": "Transformer", "model": {**TRANSFORMER, "num_heads": 0}})
     with pytest.raises(EntryError, match="parameters. Allowed"):
         check_config({**CONFIG, "architecture": "Transformer", "model": {**TRANSFORMER, "hidden_dim": 8184}})
+
+
+def test_a_classifier_of_before_there_was_a_choice_of_pooling():
+    config = json.loads((Path(__file__).parents[2] / "saved_models" / "bert_mini_sst2" / "config.json").read_text())
+    assert check_config({**config, "model": {**config["model"], "pooling": "both"}})["model"]["pooling"] == "both"
+    config["model"].pop("pooling", None)
+    assert check_config(config)["model"]["pooling"] == "cls"
+    with pytest.raises(EntryError, match="pooling must be one of cls, mean, both"):
+        check_config({**config, "model": {**config["model"], "pooling": "max"}})
