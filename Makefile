@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test test-thorough test-lowest browser check audit smoke readme clean
 
 run: $(VENV)/installed
-	$(BIN)/python recipes/rnn_attention.py --restart
+	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
 	$(BIN)/keras-attention translate --model rnn_attention_multi30k_en_de "A dog runs through the snow." \
 		--attention runs/a_dog_runs.png
 
@@ -43,7 +43,7 @@ audit: $(VENV)/installed
 	$(VENV)-audit/bin/pip-audit --requirement $(VENV)-audit/packages.txt --no-deps --disable-pip
 
 smoke: $(VENV)/installed
-	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke || exit 1; done
+	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke --overwrite || exit 1; done
 
 # The tables of the README, from the entries of saved_models.
 readme: $(VENV)/installed

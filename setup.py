@@ -80,6 +80,7 @@ setup(
         "keras-nlp>=0.32",
         "h5py>=3.14",
         "babel>=2.18",
+        "filelock>=4.2",
         "matplotlib>=3.11",
         "sacrebleu>=2.6",
         "sacremoses>=0.2",

@@ -37,7 +37,18 @@ def load(name_or_path):
     return load_pipeline(find_entry(name_or_path))
 
 
-def finetune(texts, labels, *, texts_b=None, start="bert_mini_en", validation=None, task=None, out=None, **settings):
+def finetune(
+    texts,
+    labels,
+    *,
+    texts_b=None,
+    start="bert_mini_en",
+    validation=None,
+    task=None,
+    out=None,
+    overwrite=False,
+    **settings,
+):
     """Trains a classifier on your own texts.
 
     Args:
@@ -49,14 +60,16 @@ def finetune(texts, labels, *, texts_b=None, start="bert_mini_en", validation=No
             tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None finds it from the labels.
         out: str or Path of a folder to save the model to, with its report; or None.
+        overwrite: bool. Whether a trained model that stands there is replaced.
         settings: fields of `keras_attention.finetuning.settings.FinetuneSettings`, such as `epochs`.
 
     Returns:
         `keras_attention.pipelines.classifier.Classifier`; its `classify` takes a str or a list of str.
 
     Raises:
-        UserError: if texts and labels do not fit together, or there is no such model to start from.
+        UserError: if texts and labels do not fit together, or there is no such model to start from, or
+            something stands at `out` that may not be replaced.
     """
     from keras_attention.finetuning.workflow import finetune_lists
 
-    return finetune_lists(texts, labels, texts_b, start, validation, task, out, settings)
+    return finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings)

@@ -1,14 +1,25 @@
-"""A file that is written whole or not at all: beside its place first, then renamed."""
+"""Files and folders that are written whole or not at all: beside their place first, then renamed.
 
+Whatever ends the process, and at whatever instant, `path` is what it was or what it was to become. The lock of `path`
+is held meanwhile, so that there is one writer at a time, and so that what a dead writer has left can be told from what
+a living one still needs: the next writer removes it.
+"""
+
+import ctypes
 import errno
 import os
+import re
+import shutil
+import sys
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from keras_attention.errors import UserError
+from keras_attention.locks import locked, short_name
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
+NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 def check_place(path):
@@ -34,18 +45,20 @@ def check_place(path):
 
 
 @contextmanager
-def whole_file(path, mode="w"):
+def whole_file(path, mode="w", lock=True):
     """A file to write to, which takes the place of `path` when all went well; a pipe or device is written at once.
 
     Args:
         path: str or Path.
         mode: "w" for text (UTF-8, lines end with "\\n") or "wb" for bytes.
+        lock: bool. False where the caller's own lock covers `path`.
 
     Yields:
         The open file.
 
     Raises:
-        UserError: see `check_place`, raised at once; and if the disk is full. Nothing is left behind then.
+        UserError: see `check_place` and `locks.locked`, raised at once; and if the disk is full. Nothing is left behind
+            then.
     """
     given, path = path, check_place(path)
     how = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
@@ -53,24 +66,120 @@ def whole_file(path, mode="w"):
         with open(path, mode, **how) as file:
             yield file
         return
-    temporary = path.with_name(f".{path.name[:50]}-{uuid.uuid4().hex}")
-    with explained(given):
+    with explained(given), locked(path) if lock else nullcontext():
+        remove_leftovers(path)
+        temporary = temporary_name(path)
         try:
             with open(temporary, mode.replace("w", "x"), **how) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        flush(path.parent)
+
+
+@contextmanager
+def whole_folder(path, check):
+    """A folder to write into, which takes the place of `path` when all went well.
+
+    Args:
+        path: str or Path in a folder that exists.
+        check: callable(path) that raises UserError where something stands at `path` that may not be replaced; asked
+            before and again after the work.
+
+    Yields:
+        Path of an empty folder.
+
+    Raises:
+        UserError: see `check` and `locks.locked`, raised at once; and if the disk is full. Nothing is left behind then.
+    """
+    given, path = path, Path(os.path.realpath(path))
+    with explained(given), locked(path):
+        remove_leftovers(path)
+        check(path)
+        temporary = temporary_name(path)
+        try:
+            temporary.mkdir()
+            yield temporary
+            for one in [*temporary.rglob("*"), temporary]:
+                flush(one)
+            check(path)
+            if path.is_dir() and any(path.iterdir()):
+                exchange(temporary, path)
+            else:
+                os.rename(temporary, path)  # an empty folder may stand there
+            flush(path.parent)
         finally:
-            temporary.unlink(missing_ok=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def temporary_name(path):
+    """A name beside `path` that no other writer has and that `remove_leftovers` knows."""
+    return path.with_name(f".{short_name(path)}-{uuid.uuid4().hex}")
+
+
+def remove_leftovers(path):
+    """Removes what a writer of `path` that was killed has left beside it. Call it with the lock of `path` held."""
+    known = re.compile(re.escape(f".{short_name(path)}-") + r"[0-9a-f]{32}(\.old)?")
+    for name in os.listdir(path.parent):
+        if not (found := known.fullmatch(name)):
+            continue
+        leftover = path.with_name(name)
+        if found[1] and not os.path.lexists(path):  # killed in the midst of `exchange`
+            os.rename(leftover, path)
+        elif leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink()
+
+
+def exchange(new, old):
+    """Lets two folders swap their names, where the system can do so at one instant; both are beside each other.
+
+    Elsewhere there is an instant at which `old` has no name but NEW.old, which `remove_leftovers` mends after a crash.
+    """
+    paths = [os.fsencode(path) for path in (new, old)]
+    library = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "linux" and hasattr(library, "renameat2"):
+        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        failed = library.renameat2(here, paths[0], here, paths[1], swap)
+    elif hasattr(library, "renamex_np"):  # macOS
+        failed = library.renamex_np(*paths, 2)  # RENAME_SWAP
+    else:
+        failed, _ = -1, ctypes.set_errno(errno.ENOSYS)
+    if not failed:
+        return
+    if (number := ctypes.get_errno()) not in NO_EXCHANGE:
+        raise OSError(number, os.strerror(number), str(old))
+    aside = new.with_name(f"{new.name}.old")
+    os.rename(old, aside)
+    try:
+        os.rename(new, old)
+    except OSError:
+        os.rename(aside, old)
+        raise
+    os.rename(aside, new)
+
+
+def flush(path):
+    """Makes sure that a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager
 def explained(path):
-    """Turns the errors of a full disk and of a place that may not be written into a UserError that names `path`."""
+    """Turns the errors of a full or failing disk, and of a place that may not be written, into a UserError."""
     try:
         yield
     except OSError as error:
-        if error.errno in DISK_FULL or isinstance(error, PermissionError):
+        if error.errno in NOT_WRITABLE:
             raise UserError(f"{path} cannot be written: {error.strerror}") from error
         raise

@@ -34,7 +34,7 @@ from keras_attention.training.flags import parse_config, setting
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
-from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.place import claim_entry
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def finish(config, finetuned, out, facts, test):
     report = make_report(finetuned, test)
     names = [Path(path).name for path in (config.table, config.test) if path] or ["dates and other texts, generated"]
     data = [{"name": ", ".join(names), "terms": "as its owner says" if config.table else "no terms", "link": ""}]
-    write_classifier(out, finetuned, report, start=config.start, facts=facts, data=data, test=test)
+    told = {"start": config.start, "facts": facts, "data": data, "test": test}
+    write_classifier(out, finetuned, report, **told, overwrite=config.overwrite)
     print(report_text(report))
     texts = (test or finetuned.validation).texts[:: max(1, len(test or finetuned.validation) // 5)]
     for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():
@@ -130,7 +131,7 @@ def main(arguments=None):
     else:
         from keras_attention.finetuning import workflow as finetune
 
-        check_free(out, overwrite=True)
+        claim_entry(out, config.overwrite)
         train, validation, test = load_examples(config)
         print(description(settings))
         options = {"test": test, "separator": config.separator, "validation_share": config.validation_share}

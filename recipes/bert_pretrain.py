@@ -46,7 +46,7 @@ from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import LinearDecay
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.place import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings
 
 
@@ -164,7 +164,7 @@ def main(arguments=None):
     if here:
         from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES, MaskedLMScores
 
-        check_free(out, overwrite=True)
+        claim_entry(out, config.overwrite)
         validation = MaskedLMBatches(validation_rows, tokenizer, **masking, seed=0).epoch(0)
         scores_of = MaskedLMScores(model, config.jit_compile)
         validate = lambda _: {f"val_{name}": value for name, value in scores_of(validation).items()}  # noqa: E731
@@ -188,7 +188,8 @@ def main(arguments=None):
         names = {name: [Path(path).name for path in getattr(config, name)] for name in ("text", "validation")}
         told = {"scores": scores, "settings": asdict(config) | names | {"out": out.name}, "result": result}
         kept = getattr(model, "masked_lm", model), tokenizer
-        filled = write_pretrained(out, *kept, **told, facts=facts, start=start and start.entry)
+        told |= {"start": start and start.entry, "overwrite": config.overwrite}
+        filled = write_pretrained(out, *kept, **told, facts=facts)
         print(*(f"{gap}  ->  {text}" for gap, text in filled), sep="\n")
     else:
         save_trained(out, model, result, facts)

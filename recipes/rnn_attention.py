@@ -45,7 +45,7 @@ from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.schedules import make_schedule
 from keras_attention.training.trained_elsewhere import load_trained, save_trained
 from keras_attention.training.trainer import train
-from keras_attention.zoo.archive import check_free
+from keras_attention.zoo.place import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 
@@ -130,6 +130,7 @@ def finish(config, translator, data, out, result, facts, start):
 
     described = f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention."
     told = {"description": described, "settings": asdict(config), "seed": config.seed, "start": start}
+    told["overwrite"] = config.overwrite
     for score in write_trained(out, translator, data, **told, result=result, facts=facts):
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     try_out(out, data, config.ask)
@@ -168,7 +169,7 @@ def main(arguments=None):
         from keras_attention.evaluation.translation_scores import quick_score
         from keras_attention.pipelines.translator import Translator
 
-        check_free(out, overwrite=True)
+        claim_entry(out, config.overwrite)
         search = {name: getattr(config, name) for name in ("beam_size", "length_penalty")}
         search["max_source_length"] = 2 * config.max_tokens
         translator = Translator(model, *tokenizers, search, target_language=data.target_language)

@@ -139,6 +139,7 @@ def add_finetune(commands):
     command.add_argument("--language", default="en", metavar="CODE", help="of the texts, for the card")
     command.add_argument("--resume", action="store_true", help="go on from the last checkpoint of the same training")
     command.add_argument("--restart", action="store_true", help="start anew where checkpoints stand")
+    command.add_argument("--overwrite", action="store_true", help="replace the trained model that stands there")
     command.add_argument(
         "--strategy",
         choices=("auto", "none", "mirrored", "multiworker"),
@@ -153,6 +154,7 @@ def add_convert(commands):
     command = add_command(commands, "convert", "convert", "convert", help_text)
     command.add_argument("path", metavar="PATH", help="the folder of the checkpoint")
     command.add_argument("--out", metavar="DIR", help="a new folder; default: named after the checkpoint")
+    command.add_argument("--overwrite", action="store_true", help="replace the trained model that stands there")
     command.add_argument("--pair", action="store_true", help="it classifies pairs of texts")
     command.add_argument("--half", action="store_true", help="store the weights in float16")
     command.add_argument("--language", default="en", metavar="CODE", help="of the texts, for the card (en)")

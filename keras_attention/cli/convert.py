@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.place import check_free, claim_entry
 
 GAPS = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
 MOST_TOKENS = 64  # that these have, whatever the vocabulary
@@ -15,16 +16,17 @@ def convert(arguments):
     """Reads a published checkpoint and writes it as an entry, with the answers of its card."""
     folder = Path(arguments.path)
     out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
+    check_free(out, arguments.overwrite)
     with silent_libraries():
         from keras_attention.convert import load_checkpoint
         from keras_attention.tokenizers import WordPieceTokenizer
-        from keras_attention.zoo.archive import check_free, write_entry
+        from keras_attention.zoo.archive import write_entry
 
-    check_free(out)
     facts = run_facts()
     with silent_libraries():
         converted = load_checkpoint(folder)
         tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+    claim_entry(out, arguments.overwrite)
     encoder = getattr(converted.model, "encoder", converted.model)
     about = {"language": arguments.language, "max_tokens": encoder.max_length}
     if converted.label_names is not None:
@@ -41,6 +43,7 @@ def convert(arguments):
         "examples": examples_of(converted, tokenizer, about),
     }
     options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
+    options["overwrite"] = arguments.overwrite
     entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
     report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
     report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}

@@ -3,52 +3,23 @@
 import json
 import os
 import shutil
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 from keras_attention.cli import translate
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import listing
+from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
 
 
-@contextmanager
-def new_folder(path):
-    """A folder beside `path` to write into, which takes its name when all went well.
-
-    Args:
-        path: str, a folder that does not exist yet.
-
-    Yields:
-        Path of an empty folder.
-
-    Raises:
-        UserError: if something stands at `path`, or nothing can be written there; raised at once, before the work.
-    """
-    path = Path(path).absolute()
-    check_free(path)
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:50]}-", dir=path.parent))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o777 & ~mask)
-        check_free(path)
-        os.rename(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def check_free(path):
+    """Raises UserError if something stands at `path` (str or Path), or its folder is missing."""
+    path = Path(path)
     if os.path.lexists(path):
         raise UserError(f"{path} exists already. Choose the name of a new folder, or remove it first.")
-    if not path.parent.is_dir():
+    if not path.absolute().parent.is_dir():
         raise UserError(f"{path} cannot be written: its folder does not exist")
 
 
@@ -58,7 +29,8 @@ def export(arguments):
     if arguments.format != "saved_model" and any(value is not None for value in search.values()):
         raise UserError(f"--beam and --length-penalty need --format saved_model: {arguments.format} holds no search.")
     entry = read_entry(find_entry(arguments.name))
-    with new_folder(arguments.folder) as folder:
+    check_free(arguments.folder)
+    with whole_folder(arguments.folder, check_free) as folder:
         translator = translate.load(entry.folder)
         if arguments.format == "saved_model":
             signature = _saved_model(folder, translator, entry, Path(arguments.folder).name, search)

@@ -9,12 +9,14 @@ from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.place import check_free, claim_entry
 
 
 def finetune(arguments):
     """Reads the tables, trains, reports, writes the entry."""
     out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
     settings = settings_of(arguments)
+    check_free(out, arguments.overwrite)
     with silent_libraries():
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
@@ -22,9 +24,7 @@ def finetune(arguments):
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.acceleration import description
         from keras_attention.training.distribution import chief_goes_on, use_strategy
-        from keras_attention.zoo.archive import check_free
 
-    check_free(out, overwrite=True)
     facts = run_facts()
     say = _silent if arguments.json else print
     settings = accelerated(arguments.start, settings)
@@ -39,6 +39,7 @@ def finetune(arguments):
             read[role], said = read_examples(path, *columns, **options)
             say(said)
     say(description(settings))
+    claim_entry(out, arguments.overwrite)
     unfinished = out.with_name(out.name + "_checkpoints")
     finetuned = finetune_classifier(
         read["train"],
@@ -61,6 +62,7 @@ def finetune(arguments):
     names = ", ".join(Path(path).name for path in tables.values() if path)
     data = [{"name": names, "terms": "as its owner says", "link": ""}]
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
+    given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     shutil.rmtree(unfinished, ignore_errors=True)
     print(

@@ -11,6 +11,7 @@ from keras_attention.cli import arguments
 from keras_attention.cli import arguments as bert_arguments
 from keras_attention.cli import arguments as serve_arguments
 from keras_attention.errors import UserError, WorkerLostError
+from keras_attention.locks import release_claims
 
 PROGRAM = "keras-attention"
 BAD_USAGE = 2
@@ -85,6 +86,8 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
             raise
         print(f"{program}: {one_line(describe(error))}", file=sys.stderr)
         return BAD_USAGE
+    finally:
+        release_claims()
 
 
 def describe(error):

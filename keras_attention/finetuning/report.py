@@ -1,6 +1,5 @@
 """Measures a fine-tuned classifier on rows that it was not trained on, and writes it as a zoo entry."""
 
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,8 +124,8 @@ EXAMPLES = 20
 BESIDE_WORDS = "Beside a bag of words"
 
 
-def write_classifier(folder, finetuned, report, *, start, facts, data, language="en", test=None):
-    """Writes the entry, in place of one that stands there.
+def write_classifier(folder, finetuned, report, *, start, facts, data, language="en", test=None, overwrite=False):
+    """Writes the entry.
 
     Args:
         folder: str or Path.
@@ -137,6 +136,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         data: list of {"name", "terms", "link"}, what the rows are.
         language: str.
         test: Examples that the report was made from, or None for the validation rows.
+        overwrite: bool. Whether an entry that stands there is replaced.
 
     Returns:
         Entry.
@@ -157,11 +157,13 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         "training": {**finetuned.settings, "start": start, "history": finetuned.result.history},
     }
     examples = finetuned.validation if test is None else test
-    return write_measured(folder, classifier, report, examples, metrics, language=language)
+    return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)
 
 
-def write_measured(folder, classifier, report, examples, metrics, *, language="en", tables=(), weights_dtype="float32"):
-    """Writes the entry of a classifier with what was measured, in place of one that stands there.
+def write_measured(
+    folder, classifier, report, examples, metrics, *, language="en", tables=(), overwrite=False, **options
+):
+    """Writes the entry of a classifier with what was measured.
 
     Args:
         folder: str or Path.
@@ -171,7 +173,8 @@ def write_measured(folder, classifier, report, examples, metrics, *, language="e
         metrics: dict, what else metrics.json says: description, data, limits, training and where it ran.
         language: str.
         tables: list of dict, further tables of the card.
-        weights_dtype: "float32" or "float16".
+        overwrite: bool. Whether an entry that stands there is replaced.
+        options: `weights_dtype` of `write_entry`.
 
     Returns:
         Entry.
@@ -184,22 +187,13 @@ def write_measured(folder, classifier, report, examples, metrics, *, language="e
     measured = {"parameters": classifier.model.count_params(), "scores": _scores(report), "examples": stored}
     metrics = {**metrics, **measured, "tables": [*_tables(report), *tables]}
     about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
-    with tempfile.TemporaryDirectory() as temporary:
-        pictures = []
-        if report.confusion is not None:
-            pictures = [Path(temporary) / "confusion.png"]
-            confusion_matrix_plot(report.confusion, list(task["label_names"]), pictures[0])
-            metrics["pictures"] = [{"file": "confusion.png", "caption": "True labels (rows) and given ones"}]
-        return write_entry(
-            folder,
-            classifier.model,
-            {"text": classifier.tokenizer},
-            about=about,
-            metrics=metrics,
-            weights_dtype=weights_dtype,
-            extra_files=pictures,
-            overwrite=True,
-        )
+    pictures = []
+    if report.confusion is not None:
+        name, labels = "confusion.png", list(task["label_names"])
+        pictures = [lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name)]
+        metrics["pictures"] = [{"file": name, "caption": "True labels (rows) and given ones"}]
+    options |= {"about": about, "metrics": metrics, "extra_files": pictures, "overwrite": overwrite}
+    return write_entry(folder, classifier.model, {"text": classifier.tokenizer}, **options)
 
 
 def _scores(report):

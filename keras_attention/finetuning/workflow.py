@@ -1,5 +1,6 @@
 """Fine-tuning step by step: rows in, a classifier out."""
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import keras
@@ -19,6 +20,7 @@ from keras_attention.pipelines.text_rows import LOST
 from keras_attention.training.acceleration import in_float32
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.trainer import TrainResult
+from keras_attention.zoo.place import entry_reserved
 
 
 class Finetuned(NamedTuple):
@@ -235,7 +237,7 @@ def _rescale_output(dense, spread, center):
 SEPARATOR = "|"  # joins the labels of a text that has several
 
 
-def finetune_lists(texts, labels, texts_b, start, validation, task, out, settings):
+def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings):
     """See `keras_attention.finetune`."""
     facts = run_facts()
     unknown = sorted(set(settings) - set(FinetuneSettings.__dataclass_fields__))
@@ -246,12 +248,13 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, setting
     examples = given_examples(texts, labels, texts_b, lists)
     if validation is not None:
         validation = given_examples(*validation, *[None] * (3 - len(validation)), lists, "the validation examples")
-    finetuned = finetune_classifier(
-        examples, validation, start, FinetuneSettings(**settings), task=task, separator=SEPARATOR if lists else None
-    )
-    if out is not None:
-        data = [{"name": "lists given in Python", "terms": "as their owner says", "link": ""}]
-        write_classifier(out, finetuned, make_report(finetuned), start=str(start), facts=facts, data=data)
+    with nullcontext() if out is None else entry_reserved(out, overwrite):
+        options = {"task": task, "separator": SEPARATOR if lists else None}
+        finetuned = finetune_classifier(examples, validation, start, FinetuneSettings(**settings), **options)
+        if out is not None:
+            told = {"start": str(start), "facts": facts, "overwrite": overwrite}
+            told["data"] = [{"name": "lists given in Python", "terms": "as their owner says", "link": ""}]
+            write_classifier(out, finetuned, make_report(finetuned), **told)
     return finetuned.classifier
 
 

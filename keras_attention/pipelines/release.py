@@ -1,6 +1,5 @@
 """From the end of a training to a zoo entry: measured, described by a card, written."""
 
-import tempfile
 from pathlib import Path
 
 from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
@@ -12,8 +11,8 @@ from keras_attention.zoo.archive import load_entry, write_entry
 EXAMPLES = 20
 
 
-def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None):
-    """Scores a trained translator on the test pairs and writes it as an entry, in place of one that stands there.
+def write_trained(folder, translator, data, *, description, settings, seed, result, facts, start=None, overwrite=False):
+    """Scores a trained translator on the test pairs and writes it as an entry.
 
     Args:
         folder: str or Path.
@@ -26,6 +25,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         facts: dict, see `training.run_facts`.
         start: Entry that the training began with, or None. Its command, commit and minutes come before those of
             `facts`.
+        overwrite: bool. Whether an entry that stands there is replaced.
 
     Returns:
         The list of scores, see `scoring.scores_on`.
@@ -60,7 +60,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         "low_score_threshold": translator.low_score_threshold,
     }
     tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
-    write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=True)
+    write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=overwrite)
     return scores
 
 
@@ -69,8 +69,8 @@ GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when
 LIMITS = ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."]
 
 
-def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None):
-    """Writes a masked language model as an entry, in place of one that stands there.
+def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None, overwrite=False):
+    """Writes a masked language model as an entry.
 
     Args:
         folder: str or Path.
@@ -83,6 +83,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         facts: dict, see `training.run_facts`.
         start: Entry that the training began with, or None. Its command, commit and minutes come before those of
             `facts`.
+        overwrite: bool. Whether an entry that stands there is replaced.
 
     Returns:
         List of (text with gaps, text filled).
@@ -114,12 +115,11 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     }
     about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
     dtype = "float16" if settings["half_precision"] else "float32"
-    with tempfile.TemporaryDirectory() as temporary:
-        curve = Path(temporary) / "curve.png"
-        learning_curve_plot(history, curve)
-        metrics["pictures"] = [{"file": curve.name, "caption": "Loss of the training and of its validations"}]
-        options = {"weights_dtype": dtype, "extra_files": [curve], "overwrite": True}
-        write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
+    curve = "curve.png"
+    metrics["pictures"] = [{"file": curve, "caption": "Loss of the training and of its validations"}]
+    options = {"weights_dtype": dtype, "overwrite": overwrite}
+    options["extra_files"] = [lambda entry: learning_curve_plot(history, entry / curve)]
+    write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
     return filled
 
 

@@ -16,6 +16,7 @@ class RunSettings:
     accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
     resume: bool = setting(False, "go on from the last checkpoint of the same run")
     restart: bool = setting(False, "start anew where checkpoints of an unfinished run stand")
+    overwrite: bool = setting(False, "replace the trained model that stands at --out")
     smoke: bool = setting(False, "tiny and hardly trained, from end to end")
     debug: bool = setting(False, "show the traceback of an error")
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,10 +10,12 @@ import keras
 from keras_attention.errors import EntryError, UserError
 from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 from keras_attention.tokenizers import load_tokenizer
+from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
 from keras_attention.zoo.json_file import write_json
 from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.place import check_free
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
 from keras_attention.zoo.weights_file import load_weights, save_weights
 
@@ -45,12 +46,13 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
             BERT its "language", "max_tokens" and "task"; see `schema`.
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
         weights_dtype: "float32" or "float16".
-        extra_files: paths of files to be stored as well, for example pictures of the card.
-        overwrite: bool. Whether an entry that stands at `folder` is replaced.
+        extra_files: paths of files to be stored as well, such as pictures of the card, or callables(folder) that write
+            them into the folder of the entry.
+        overwrite: bool. Whether an entry that stands at `folder` is replaced; see `place.check_free`.
 
     Returns: Entry.
 
-    Raises: EntryError, if something stands at `folder` already, or if the entry could not be read back.
+    Raises: EntryError, if something stands at `folder` that may not be replaced, or the entry could not be read back.
     """
     folder = Path(folder).absolute()
     check_free(folder, overwrite)
@@ -67,26 +69,27 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
     }
     check_config(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with whole_folder(folder, lambda place: check_free(place, overwrite)) as temporary:
         write_json(temporary / "config.json", config)
         write_json(temporary / "metrics.json", metrics)
         (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8")
         save_weights(model, temporary / WEIGHTS, weights_dtype)
         for role, tokenizer in tokenizers.items():
             tokenizer.save(temporary / names[role])
-        _copy(extra_files, temporary)
+        _add(extra_files, temporary)
         write_manifest(temporary)
         load_entry(temporary)
-        _settle(temporary, folder, overwrite)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.chmod(temporary, 0o755)
     return read_entry(folder)
 
 
-def _copy(paths, folder):
-    """Copies files into the folder; none may take the place of another."""
-    for path in map(Path, paths):
+def _add(extra_files, folder):
+    """Copies files into the folder, or lets them be written there; none may take the place of another."""
+    for path in extra_files:
+        if callable(path):
+            path(folder)
+            continue
+        path = Path(path)
         if (folder / path.name).exists():
             raise EntryError(f"An extra file may not be called {path.name!r}: the entry has one already.")
         shutil.copyfile(path, folder / path.name)
@@ -134,35 +137,3 @@ def _tokenizer(entry, name):
     for file in sorted(found - {f"{name}/{file}" for file in tokenizer.files}):
         raise EntryError(f"{entry.folder}: a tokenizer of {tokenizer.kind} has no file {file!r}.")
     return tokenizer
-
-
-def check_free(folder, overwrite=False):
-    """Raises EntryError if an entry could not be written to `folder`; ask before a long training."""
-    folder = Path(folder)
-    if folder.exists() and not overwrite:
-        raise EntryError(f"{folder} exists already. Choose another name, or ask to overwrite it.")
-    if folder.exists() and not (folder / "manifest.json").is_file() and (folder.is_file() or any(folder.iterdir())):
-        raise EntryError(f"{folder} is no zoo entry, so it is not overwritten.")
-
-
-def _settle(temporary, folder, overwrite):
-    """Makes the temporary folder the entry: everything on the disk first, the old entry aside, one rename."""
-    os.chmod(temporary, 0o755)
-    for path in [*temporary.rglob("*"), temporary]:
-        handle = os.open(path, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-    check_free(folder, overwrite)
-    aside = None
-    if folder.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-        os.rename(folder, aside / "entry")
-    try:
-        os.rename(temporary, folder)
-    except OSError:
-        if aside:
-            os.rename(aside / "entry", folder)
-        raise
-    finally:
-        if aside:
-            shutil.rmtree(aside, ignore_errors=True)

@@ -99,10 +99,11 @@ def main():
     with silent_libraries():
         from keras_attention.data.translation.translation_sets import load_translation_data
         from keras_attention.pipelines.translator import Translator
-        from keras_attention.zoo.archive import check_free, load_entry, write_entry
+        from keras_attention.zoo.archive import load_entry, write_entry
+        from keras_attention.zoo.place import claim_entry
         from keras_attention.zoo.registry import find_entry
 
-    check_free(arguments.out)
+    claim_entry(arguments.out)
     given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
     data = load_translation_data(**given)
     loaded = [load_entry(find_entry(name)) for name in arguments.names]

@@ -1,13 +1,13 @@
 """`keras-attention export`: whole or not at all, and one line for what the user can mend."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from cli.running import translator
 
-from keras_attention.cli import export as new_folder
 from keras_attention.export import saved_model
 
 
@@ -31,10 +31,10 @@ def test_places_that_cannot_be_written(complains, tmp_path, monkeypatch):
     for place in ("nowhere/new", "file/new"):
         assert "its folder does not exist" in complains("export", "tiny", tmp_path / place)
 
-    def forbidden(**options):
+    def forbidden(path, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(new_folder.tempfile, "mkdtemp", forbidden)
+    monkeypatch.setattr(Path, "mkdir", forbidden)
     assert "Permission denied" in complains("export", "tiny", tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
     assert (tmp_path / "file").read_text() == "old"

@@ -1,0 +1,132 @@
+"""One writer at a time: a lock for each output file, checkpoint folder and entry.
+
+A lock is held by a process and ends with it, however it ends, so there is nothing to clean up after a crash: the next
+writer takes over the lock file that a dead process has left.
+"""
+
+import atexit
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from keras_attention.errors import UserError
+
+PATIENCE = 0.5  # seconds: longer than another process needs to remove its lock file
+MOST_BYTES = 1000  # read of a lock file
+LONGEST_NAME = 150  # bytes: most systems allow 255, which leaves room for what is added
+_held = {}  # path of the lock file -> _Held
+_guard = threading.RLock()
+_claims = ExitStack()
+atexit.register(_claims.close)
+
+
+class _Held:
+    def __init__(self, lock):
+        self.lock, self.process, self.thread, self.count = lock, os.getpid(), threading.get_ident(), 0
+
+
+@contextmanager
+def locked(path, inside=False):
+    """Holds the lock of `path`; the thread that holds it already may enter again.
+
+    Args:
+        path: str or Path, the file or folder that will be written.
+        inside: bool. `path` is a folder that exists: the lock file stands in it, not beside it.
+
+    Raises:
+        UserError: if another process or thread holds the lock; says which process, and since when.
+        OSError: if no lock file can be made there.
+    """
+    file = lock_file(path, inside)
+    _acquire(file, path)
+    try:
+        yield
+    finally:
+        _release(file)
+
+
+def until_the_command_ends(context):
+    """Enters a context that is left by `release_claims`, or else when the process ends."""
+    _claims.enter_context(context)
+
+
+def release_claims():
+    """Leaves the contexts of `until_the_command_ends`: a command is over."""
+    _claims.close()
+
+
+def lock_file(path, inside=False):
+    """Where the lock file of `path` stands: Path. Links are followed: all names of a file have one lock."""
+    path = Path(os.path.realpath(path))
+    return path / ".lock" if inside else path.with_name(f".{short_name(path)}.lock")
+
+
+def short_name(path):
+    """The name of a file or folder, or a digest where the name is too long to be part of another one."""
+    name = os.fsencode(path.name)
+    return path.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
+
+
+def _acquire(file, path):
+    with _guard:
+        held = _held.get(file)
+        if held is not None and held.process != os.getpid():  # made before a fork: it is the parent's
+            held = None
+        if held is None:
+            held = _Held(_lock(file, path))
+            _held[file] = held
+        elif held.thread != threading.get_ident():
+            raise UserError(f"{path} is in use: another thread of this process writes there. Wait until it is done.")
+        held.count += 1
+
+
+def _lock(file, path):
+    """An acquired lock; its file says who holds it."""
+    from filelock import FileLock, SoftFileLock, Timeout  # here, for most commands write no file
+
+    lock = FileLock(file, mode=0o666, thread_local=False)  # 0o666: another user may take over the file of a dead one
+    try:
+        lock.acquire(timeout=PATIENCE, poll_interval=0.02)
+    except Timeout as error:
+        raise UserError(
+            f"{path} is in use: {_holder(file)} writes there. Wait until it is done, or choose another place."
+        ) from error
+    if not isinstance(lock, SoftFileLock):  # which has a file of its own kind, where the system knows no locks
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+        with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as told:
+            json.dump(facts, told)
+    return lock
+
+
+def _release(file):
+    with _guard:
+        held = _held.get(file)
+        if held is None:
+            return
+        held.count -= 1
+        if held.count:
+            return
+        del _held[file]
+        if held.process != os.getpid():
+            return
+        if type(held.lock).__name__ != "SoftFileLock":  # which removes its own
+            with suppress(OSError):
+                file.unlink()  # while the lock is held: a waiting process sees that it is gone, and makes a new one
+        held.lock.release()
+
+
+def _holder(file):
+    """Which process holds a lock, and since when, in words."""
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as told:
+            facts = json.loads(told.read(MOST_BYTES))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(facts["since"])))
+        elsewhere = "" if facts["host"] == socket.gethostname() else f" on {str(facts['host'])[:80]}"
+        return f"process {int(facts['pid'])}{elsewhere}, since {since},"
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return "another process"

@@ -1,0 +1,161 @@
+"""One writer at a time; the second one is told who the first is; a dead one holds nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from keras_attention.errors import UserError
+from keras_attention.locks import lock_file, locked, release_claims, until_the_command_ends
+from keras_attention.whole_file import whole_file
+
+HOLD = """
+import sys, time
+from keras_attention.locks import locked
+with locked(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of `tmp_path / "file"`."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "file")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_second_one_is_told_who_writes_since_when(holder, tmp_path):
+    told = rf"file is in use: process {holder.pid}, since 20\d\d-\d\d-\d\d \d\d:"
+    with pytest.raises(UserError, match=told), whole_file(tmp_path / "file"):
+        pass
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_link_to_the_file_has_its_lock(holder, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(UserError, match=f"process {holder.pid}"), whole_file(tmp_path / "link"):
+        pass
+
+
+def test_the_lock_of_a_dead_process_is_taken_over(holder, tmp_path):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert lock_file(tmp_path / "file").exists()
+    with whole_file(tmp_path / "file") as file:
+        assert json.loads(lock_file(tmp_path / "file").read_text())["pid"] == os.getpid()
+        file.write("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "\x1b[31m", "host": 1, "since": 1e400}', "x" * 10_000])
+def test_a_lock_file_that_tells_nothing(holder, tmp_path, content):
+    lock_file(tmp_path / "file").write_text(content)
+    with pytest.raises(UserError, match="another process writes there"), locked(tmp_path / "file"):
+        pass
+
+
+def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
+    found = []
+
+    def other():
+        try:
+            with locked(tmp_path / "file"):
+                found.append("entered")
+        except UserError as error:
+            found.append(str(error))
+
+    def run_other():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    with locked(tmp_path / "file"), locked(tmp_path / "file"):
+        run_other()
+    assert "another thread" in found.pop()
+    run_other()
+    assert found == ["entered"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_child_process_holds_nothing(tmp_path):
+    with locked(tmp_path / "file"):
+        child = os.fork()
+        if not child:
+            try:
+                with locked(tmp_path / "file"):
+                    os._exit(1)
+            except UserError:
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert lock_file(tmp_path / "file").exists()
+
+
+def test_a_command_holds_its_locks_until_it_ends(tmp_path):
+    until_the_command_ends(locked(tmp_path / "file"))
+    assert lock_file(tmp_path / "file").exists()
+    release_claims()
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_any_length_have_locks_of_their_own(tmp_path):
+    names = ["ü" * 120 + end for end in ("a", "b")]
+    with locked(tmp_path / names[0]), locked(tmp_path / names[1]):
+        assert len(list(tmp_path.iterdir())) == 2
+        for name in names:
+            with whole_file(tmp_path / name) as file:
+                file.write(name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_leftovers_of_dead_writers_go_and_all_else_stays(tmp_path):
+    digits = "0123456789abcdef" * 2
+    stay = [f".file-{digits}0", f".file-{digits[:-1]}", f".filed-{digits}", f"file-{digits}", ".file-old", ".file"]
+    for name in stay:
+        (tmp_path / name).write_text("precious")
+    (tmp_path / f".file-{digits}").write_text("left")
+    (tmp_path / f".file-{digits[::-1]}").mkdir()
+    (tmp_path / f".file-{digits[::-1]}" / "part").write_text("left")
+    with whole_file(tmp_path / "file") as file:
+        file.write("x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*stay, "file"])
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from keras_attention.errors import UserError
+from keras_attention.locks import locked
+place, done = Path(sys.argv[1]), 0
+while done < 100:
+    try:
+        with locked(place):
+            number = int(place.read_text() or 0)
+            place.write_text(str(number + 1))
+            done += 1
+    except UserError:
+        pass
+"""
+
+
+def test_two_processes_never_hold_one_lock(tmp_path):
+    (tmp_path / "file").write_text("0")
+    command = [sys.executable, "-c", COUNT, str(tmp_path / "file")]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    started = time.monotonic()
+    processes = [subprocess.Popen(command, env=environment) for _ in range(3)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    assert (tmp_path / "file").read_text() == "300"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert time.monotonic() - started < 60
