@@ -8,12 +8,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "keras_attention"
 RECIPES = PACKAGE.parent / "recipes"
-# Room -> the rooms that it may import from. Everybody may import `errors`, `whole_file`, `locks` and `cores`.
+FOR_EVERY_ROOM = {"errors", "whole_file", "locks", "cores", "compile_cache"}
+# Room -> the rooms that it may import from, beside those files.
 MAY_IMPORT = {
-    "errors": set(),
-    "whole_file": set(),
-    "cores": set(),
-    "locks": set(),
+    **{name: set() for name in FOR_EVERY_ROOM},
     "layers": set(),
     "tokenizers": set(),
     "decoding": set(),
@@ -83,7 +81,7 @@ def test_imports_point_down(path):
     for module in imported(path):
         if module.startswith("keras_attention."):
             other = module.split(".")[1]
-            if other in ("errors", "whole_file", "locks", "cores", "__version__", room):
+            if other in FOR_EVERY_ROOM | {"__version__", room}:
                 continue
             assert other in MAY_IMPORT[room], f"{path.name} in {room} imports {module}"
 

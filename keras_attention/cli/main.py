@@ -1,4 +1,4 @@
-"""The command `keras-attention`. What it offers stands here; what it does, in `keras_attention.commands`."""
+"""The command `keras-attention`. What it offers stands here; what it does, in `keras_attention.cli`."""
 
 import argparse
 import importlib
@@ -8,8 +8,7 @@ import warnings
 
 from keras_attention import __version__
 from keras_attention.cli import arguments
-from keras_attention.cli import arguments as bert_arguments
-from keras_attention.cli import arguments as serve_arguments
+from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import UserError, WorkerLostError
 from keras_attention.locks import release_claims
 
@@ -43,6 +42,10 @@ def main(argv=None):
     given = make_parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+    models = getattr(given, "model", None) or getattr(given, "name", None)
+    if models:
+        use_compile_cache([models] if isinstance(models, str) else models)
 
     def run():
         command = importlib.import_module(f"keras_attention.cli.{given.module}")
@@ -114,14 +117,14 @@ def make_parser():
     arguments.add_translate(commands)
     arguments.add_evaluate(commands)
     arguments.add_attention(commands)
-    bert_arguments.add_finetune(commands)
-    bert_arguments.add_classify(commands)
-    bert_arguments.add_fill_mask(commands)
-    bert_arguments.add_convert(commands)
+    arguments.add_finetune(commands)
+    arguments.add_classify(commands)
+    arguments.add_fill_mask(commands)
+    arguments.add_convert(commands)
     arguments.add_launch(commands)
     arguments.add_zoo(commands)
     arguments.add_export(commands)
-    serve_arguments.add_serve(commands)
+    arguments.add_serve(commands)
     return parser
 
 

@@ -1,0 +1,192 @@
+"""Keeps the programs that XLA compiles for a model on disk, so that only its first use waits for the compiler.
+
+TensorFlow reads and writes such programs in the folder that `TF_XLA_FLAGS` names, and trusts what it finds there. So a
+process never works in the store itself:
+
+    store     CACHE/programs/MACHINE/MODEL/NAME.SHA256     programs whose contents are proven by their names
+    session   CACHE/programs/MACHINE/.session-PID-*/       links to the sound programs of the models in use
+
+`MACHINE` is a digest of the versions and the processor. What TensorFlow adds to the session goes to the store when the
+process ends or `CompileCache.keep` is called. A store that others may write to, a damaged file, or a file of another
+user is not used.
+"""
+
+import atexit
+import hashlib
+import os
+import platform
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from keras_attention.cores import available_cores
+
+MAX_BYTES = 256 * 2**20  # of the programs of one machine; the programs unused for longest are removed
+VARIABLE = "KERAS_ATTENTION_CACHE"
+FLAG = "--tf_xla_persistent_cache_directory="
+PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
+
+
+class CompileCache:
+    """The compiled programs of the models that one process uses.
+
+    Args:
+        root: Path. Folder of all caches of this user; made if it is missing.
+        models: sequence of str, names or folders of the models whose programs are wanted.
+
+    Raises:
+        OSError: if no folder can be made, or others may write to one of the folders.
+    """
+
+    def __init__(self, root, models):
+        self.machine = root / "programs" / machine_digest()
+        for folder in (root, self.machine.parent, self.machine):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_private(self.machine.parent)
+        _check_private(self.machine)
+        _remove_dead_sessions(self.machine)
+        self.session = Path(tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.machine))
+        self.models = [_folder_name(model) for model in models]
+        self.linked = sum(self._link(self.machine / model) for model in self.models)
+
+    def keep(self):
+        """Links new programs of the session into the store of the first model; a disk error costs only speed."""
+        store = self.machine / self.models[0]
+        with suppress(OSError):
+            store.mkdir(exist_ok=True, mode=0o700)
+            for path in self.session.iterdir():
+                if path.stat().st_nlink == 1:  # not from the store
+                    path.chmod(0o600)
+                    with suppress(FileExistsError):
+                        os.link(path, store / f"{path.name}.{_digest(path)}")
+            self._shrink()
+
+    def close(self):
+        self.keep()
+        shutil.rmtree(self.session, ignore_errors=True)
+
+    def _link(self, store):
+        """Links every sound program of a model into the session and removes the others. Returns how many are sound."""
+        if not store.is_dir():
+            return 0
+        _check_private(store)
+        sound = 0
+        for path in store.iterdir():
+            match = PROGRAM.fullmatch(path.name)
+            place = self.session / path.name[:-65]
+            if match and not place.exists() and _is_ours(path) and _digest(path) == match[1]:
+                os.link(path, place)
+                os.utime(path)
+                sound += 1
+            else:
+                path.unlink(missing_ok=True)
+        return sound
+
+    def _shrink(self):
+        """Removes the programs that were unused for longest until `MAX_BYTES` holds."""
+        programs = [(path, path.stat()) for path in self.machine.glob("[!.]*/*")]
+        total = sum(facts.st_size for _, facts in programs)
+        for path, facts in sorted(programs, key=lambda item: item[1].st_mtime):
+            if total <= MAX_BYTES:
+                return
+            path.unlink(missing_ok=True)
+            total -= facts.st_size
+
+
+def use_compile_cache(models):
+    """Makes TensorFlow, which must not be imported yet, keep what it compiles for these models.
+
+    The cache is in the folder that the environment variable KERAS_ATTENTION_CACHE names, or else in
+    $XDG_CACHE_HOME/keras_attention or ~/.cache/keras_attention. An empty variable switches it off; so do a folder that
+    cannot be written and a `TF_XLA_FLAGS` that already names a cache.
+
+    Args:
+        models: sequence of str, at least one name or folder.
+
+    Returns:
+        `CompileCache`, or None where there is none.
+    """
+    flags = os.environ.get("TF_XLA_FLAGS", "")
+    root = cache_root()
+    if root is None or FLAG in flags or "tensorflow" in sys.modules:
+        return None
+    try:
+        cache = CompileCache(root, models)
+    except OSError:
+        return None
+    os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
+    atexit.register(cache.close)
+    return cache
+
+
+def cache_root():
+    """Path of the folder for what may be lost at any time, or None if the user wants none or has no home."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return None if home.startswith("~") else Path(home) / "keras_attention"
+
+
+def machine_digest():
+    """str that differs where another program would be compiled: versions, processor, threads, flags of XLA."""
+    facts = [platform.python_version(), platform.machine(), _processor_features(), str(available_cores())]
+    facts += [os.environ.get(name, "") for name in ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_NUM_INTRAOP_THREADS")]
+    for package in ("tensorflow", "keras", "keras-attention"):
+        try:
+            facts.append(version(package))
+        except PackageNotFoundError:
+            facts.append("?")
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _processor_features():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n")
+        return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+    except OSError:
+        return platform.processor()
+
+
+def _folder_name(model):
+    """A folder name for a model: its own name, made safe, and a digest where that is not enough."""
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", Path(model).name)[:60]
+    return safe if safe == str(model) else f"{safe}-{hashlib.sha256(str(model).encode()).hexdigest()[:8]}"
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_ours(path):
+    facts = path.lstat()
+    return stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o022
+
+
+def _check_private(folder):
+    facts = folder.stat()
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        raise PermissionError(f"{folder}: other users may write to it.")
+
+
+def _remove_dead_sessions(machine):
+    for session in machine.glob(".session-*"):
+        process = session.name.split("-")[1]
+        if not (process.isdigit() and _is_alive(int(process))):
+            shutil.rmtree(session, ignore_errors=True)
+
+
+def _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,171 @@
+"""Compiled programs are kept for the next process, and never read where somebody else could have written them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from zoo.tiny_entry import ENGLISH
+
+from keras_attention import compile_cache
+from keras_attention.compile_cache import CompileCache, cache_root, machine_digest, use_compile_cache
+
+
+@pytest.fixture
+def opened(tmp_path):
+    caches = []
+
+    def open_cache(*models):
+        caches.append(CompileCache(tmp_path, models or ("dates",)))
+        return caches[-1]
+
+    yield open_cache
+    for cache in caches:
+        cache.close()
+
+
+def stored(cache, model="dates"):
+    return sorted((cache.machine / model).iterdir())
+
+
+def compile_program(cache, name="a.pb", content=b"program"):
+    (cache.session / name).write_bytes(content)
+
+
+def test_what_one_process_compiles_the_next_one_reads(opened):
+    first = opened()
+    compile_program(first)
+    first.close()
+    assert not first.session.exists()
+    second = opened()
+    assert second.linked == 1
+    assert (second.session / "a.pb").read_bytes() == b"program"
+
+
+def test_another_model_reads_only_its_own_programs(opened):
+    first = opened("dates")
+    compile_program(first)
+    first.close()
+    assert opened("english").linked == 0
+    assert opened("english", "dates").linked == 1
+
+
+def test_a_path_and_a_name_do_not_share_programs(opened):
+    first = opened("dates")
+    compile_program(first)
+    first.close()
+    assert opened("/elsewhere/dates").linked == 0
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "rename", "group", "link"])
+def test_an_unsound_program_is_removed_and_never_read(opened, tmp_path, damage):
+    first = opened()
+    compile_program(first)
+    first.close()
+    (path,) = stored(first)
+    if damage == "flip":
+        path.write_bytes(b"Program")
+    elif damage == "cut":
+        path.write_bytes(b"")
+    elif damage == "grow":
+        path.write_bytes(b"program.")
+    elif damage == "rename":
+        path.rename(path.with_name("a.pb"))
+    elif damage == "group":
+        path.chmod(0o660)
+    else:
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    second = opened()
+    assert second.linked == 0
+    assert not list(second.session.iterdir())
+    assert not stored(second)
+
+
+@pytest.mark.parametrize("folder", ["machine", "programs", "store"])
+def test_a_folder_that_others_may_write_to_is_not_used(opened, tmp_path, folder, monkeypatch):
+    first = opened()
+    compile_program(first)
+    first.close()
+    {"machine": first.machine, "programs": first.machine.parent, "store": first.machine / "dates"}[folder].chmod(0o770)
+    with pytest.raises(PermissionError, match="other users may write to it"):
+        opened()
+    monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert use_compile_cache(["dates"]) is None
+
+
+def test_two_processes_may_compile_the_same_program(opened):
+    first, second = opened(), opened()
+    compile_program(first)
+    compile_program(second, content=b"the same, otherwise written")
+    first.close()
+    second.close()
+    third = opened()
+    assert third.linked == 1
+    assert len(stored(third)) == 1  # the superfluous one is gone
+
+
+def test_sessions_of_dead_processes_are_removed(opened):
+    first = opened()
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    dead = first.machine / f".session-{process.pid}-x"
+    dead.mkdir()
+    opened()
+    assert not dead.exists()
+    assert first.session.exists()
+
+
+def test_the_programs_unused_for_longest_are_removed(opened, monkeypatch):
+    monkeypatch.setattr(compile_cache, "MAX_BYTES", 16)
+    for number in range(5):
+        cache = opened(f"model{number}")
+        compile_program(cache, content=bytes([number]) * 7)
+        os.utime(cache.session / "a.pb", (number, number))
+        cache.close()
+    kept = sorted(path.parent.name for path in cache.machine.glob("[!.]*/*"))
+    assert kept == ["model3", "model4"]
+
+
+def test_other_versions_and_processors_have_other_programs(monkeypatch):
+    here = machine_digest()
+    monkeypatch.setattr(compile_cache, "version", lambda package: "1.2.3")
+    other = machine_digest()
+    monkeypatch.setattr(compile_cache, "_processor_features", lambda: "flags: sse")
+    assert len({here, other, machine_digest()}) == 3
+
+
+def test_where_the_cache_is(monkeypatch):
+    monkeypatch.delenv(compile_cache.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert str(cache_root()) == "/caches/keras_attention"
+    monkeypatch.setenv(compile_cache.VARIABLE, "/mine")
+    assert str(cache_root()) == "/mine"
+    monkeypatch.setenv(compile_cache.VARIABLE, "")
+    assert cache_root() is None
+    assert use_compile_cache(["dates"]) is None
+
+
+def test_a_cache_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path / "file" / "cache"))
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert use_compile_cache(["dates"]) is None
+
+
+@pytest.mark.slow
+def test_the_second_translation_compiles_nothing(tmp_path, zoo):
+    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache")}
+    environment.pop("TF_XLA_FLAGS", None)
+    command = [sys.executable, "-m", "keras_attention", "translate", "--model", str(zoo / "tiny"), ENGLISH[0]]
+    answers, programs = [], []
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stderr) == (0, "")
+        answers.append(done.stdout)
+        programs.append(sorted((tmp_path / "cache" / "programs").glob("*/*/*")))
+    assert answers[0] == answers[1]
+    assert programs[0] == programs[1]
+    assert programs[0]
+    assert not list((tmp_path / "cache" / "programs").glob("*/.session*"))
