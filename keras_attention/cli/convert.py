@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.place import check_free, claim_entry
+from keras_attention.zoo.schema import VALUES, check_value
 
 GAPS = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
 MOST_TOKENS = 64  # that these have, whatever the vocabulary
@@ -17,6 +18,7 @@ def convert(arguments):
     folder = Path(arguments.path)
     out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
     check_free(out, arguments.overwrite)
+    check_value("--language", arguments.language, VALUES["language"], "convert")
     with silent_libraries():
         from keras_attention.convert import load_checkpoint
         from keras_attention.tokenizers import WordPieceTokenizer

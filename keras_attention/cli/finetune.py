@@ -10,6 +10,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.place import check_free, claim_entry
+from keras_attention.zoo.schema import VALUES, check_value
 
 
 def finetune(arguments):
@@ -17,6 +18,7 @@ def finetune(arguments):
     out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
     settings = settings_of(arguments)
     check_free(out, arguments.overwrite)
+    check_value("--language", arguments.language, VALUES["language"], "finetune")
     with silent_libraries():
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import make_report, report_text, write_classifier

@@ -25,6 +25,7 @@ class Examples:
         texts_b: list of str, the second texts of pairs, or None.
         lines: list of int, where each row stands in its file, or None.
         where: str, the file or another name for messages.
+        label_column: str or None, the name of the column of the labels, for messages.
     """
 
     texts: list
@@ -32,6 +33,7 @@ class Examples:
     texts_b: list | None = None
     lines: list | None = None
     where: str = "the examples"
+    label_column: str | None = None
 
     def __len__(self):
         return len(self.texts)
@@ -47,6 +49,11 @@ class Examples:
         """The first `count` examples, or all if there are fewer."""
         return self.some(range(min(count, len(self))))
 
+    def place(self, row):
+        """Where the label of a row stands, for messages."""
+        column = "" if self.label_column is None else f", column {self.label_column!r}"
+        return f"{self.where}, " + (f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}") + column
+
     def targets(self, task):
         """The labels as numbers, see `label_task.encode_labels`."""
         return encode_labels(self.labels, task, self.lines, self.where)
@@ -55,7 +62,8 @@ class Examples:
 def read_examples(path, text, label, text_b=None, **options):
     """Reads Examples from a table, see `data.table.read_table`; returns them and a line that says what was read."""
     table = read_table(path, text, label, text_b, **options)
-    return Examples(table.texts, table.labels, table.texts_b, table.lines, str(path)), f"{path}: {table.summary()}"
+    examples = Examples(table.texts, table.labels, table.texts_b, table.lines, str(path), label)
+    return examples, f"{path}: {table.summary()}"
 
 
 def class_weights(targets, kind, num_labels):

@@ -120,7 +120,7 @@ def _mistake(classifier, examples, row, logits, distance):
     return [place, examples.labels[row], given, distance, " ".join(shown.split())]
 
 
-EXAMPLES = 20
+EXAMPLES, MOST_CHARACTERS = 20, 20_000  # of those that are stored, and of each
 BESIDE_WORDS = "Beside a bag of words"
 
 
@@ -169,7 +169,7 @@ def write_measured(
         folder: str or Path.
         classifier: Classifier.
         report: Report.
-        examples: Examples; the first ones are stored with their answers, to be verified.
+        examples: Examples; the first short ones are stored with their answers, to be verified.
         metrics: dict, what else metrics.json says: description, data, limits, training and where it ran.
         language: str.
         tables: list of dict, further tables of the card.
@@ -179,7 +179,7 @@ def write_measured(
     Returns:
         Entry.
     """
-    task, examples = classifier.task, examples.first(EXAMPLES)
+    task, examples = classifier.task, _short_examples(examples)
     outputs = answers_to(classifier, examples.texts, examples.texts_b)
     stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
     for example, second in zip(stored, examples.texts_b or (), strict=False):
@@ -194,6 +194,12 @@ def write_measured(
         metrics["pictures"] = [{"file": name, "caption": "True labels (rows) and given ones"}]
     options |= {"about": about, "metrics": metrics, "extra_files": pictures, "overwrite": overwrite}
     return write_entry(folder, classifier.model, {"text": classifier.tokenizer}, **options)
+
+
+def _short_examples(examples):
+    """The first examples that are short enough for metrics.json."""
+    sizes = [sum(map(len, texts)) for texts in zip(*filter(None, (examples.texts, examples.texts_b)), strict=True)]
+    return examples.some([number for number, size in enumerate(sizes) if size <= MOST_CHARACTERS][:EXAMPLES])
 
 
 def _scores(report):

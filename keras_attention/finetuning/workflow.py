@@ -10,6 +10,7 @@ from keras_attention.data.tables.label_task import Task, find_task
 from keras_attention.data.tables.split import split_validation
 from keras_attention.errors import UserError
 from keras_attention.evaluation import classification_scores as measures
+from keras_attention.finetuning.before_training import check_label_names, check_saveable
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
 from keras_attention.finetuning.report import make_report, write_classifier
@@ -116,6 +117,7 @@ def prepare(
         task = find_task(examples.labels, task=task, separator=separator)
     except UserError as error:
         raise UserError(f"{examples.where}: {error}") from error
+    check_label_names(task, examples)
     say(f"Task: {task.kind} ({task.because})")
     keras.utils.set_random_seed(settings.seed)
     if validation is None:
@@ -133,6 +135,7 @@ def prepare(
     model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
+    check_saveable(classifier)
     rows = _train_rows(classifier, examples, say)
     validation_rows = classifier.rows(validation.texts, validation.texts_b)
     center, spread = _standard(targets, task)

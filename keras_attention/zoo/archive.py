@@ -58,21 +58,12 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
     check_free(folder, overwrite)
     shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
     names = {role: "tokenizer" if shared else f"{role}_tokenizer" for role in tokenizers}
-    settings, architecture = model.get_config(), type(model).__name__
-    config = {
-        "format_version": FORMAT_VERSION,
-        "architecture": architecture,
-        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
-        "tokenizer": names,
-        "weights_dtype": weights_dtype,
-        **about,
-    }
-    check_config(config)
+    config = config_of(model, names, about, weights_dtype)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, lambda place: check_free(place, overwrite)) as temporary:
         write_json(temporary / "config.json", config)
         write_json(temporary / "metrics.json", metrics)
-        (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8")
+        (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8", errors="replace")
         save_weights(model, temporary / WEIGHTS, weights_dtype)
         for role, tokenizer in tokenizers.items():
             tokenizer.save(temporary / names[role])
@@ -81,6 +72,29 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
         load_entry(temporary)
         os.chmod(temporary, 0o755)
     return read_entry(folder)
+
+
+def config_of(model, tokenizer_folders, about, weights_dtype="float32"):
+    """What config.json says: dict.
+
+    Args:
+        model, about, weights_dtype: see `write_entry`.
+        tokenizer_folders: dict from role to the name of a folder.
+
+    Raises:
+        EntryError: if `read_entry` would refuse it.
+    """
+    settings, architecture = model.get_config(), type(model).__name__
+    config = {
+        "format_version": FORMAT_VERSION,
+        "architecture": architecture,
+        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
+        "tokenizer": tokenizer_folders,
+        "weights_dtype": weights_dtype,
+        **about,
+    }
+    check_config(config)
+    return config
 
 
 def _add(extra_files, folder):

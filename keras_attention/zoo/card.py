@@ -141,7 +141,7 @@ _VALUES = {
     "minutes": number(0, 1e9),
     "parameters": whole(0, 1 << 40),
 }
-_SCORE = {"set": _TEXT, "metric": _TEXT, "value": number(-1e9, 1e9), "signature": _TEXT}
+_SCORE = {"set": _TEXT, "metric": _TEXT, "value": number(-1e300, 1e300), "signature": _TEXT}
 
 
 def check_metrics(metrics, where):

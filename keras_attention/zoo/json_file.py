@@ -47,13 +47,24 @@ def write_json(path, value):
     Raises:
         EntryError: if it would be too large to be read back.
     """
-    content = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
-    if len(content) > MAX_BYTES[path.name]:
-        raise EntryError(f"{path.name} may have at most {MAX_BYTES[path.name]} bytes. Received: {len(content)}")
+    content = as_json(path.name, value)
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def as_json(name, value):
+    """The content of a file `name`, bytes; what `value` has of a file name that is no UTF-8 becomes "?".
+
+    Raises:
+        EntryError: if it would be larger than `MAX_BYTES`.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    content = text.encode("utf-8", errors="replace") + b"\n"
+    if len(content) > MAX_BYTES[name]:
+        raise EntryError(f"{name} may have at most {MAX_BYTES[name]:,} bytes. Received: {len(content):,}")
+    return content
 
 
 def _refuse_constant(name):

@@ -193,6 +193,7 @@ def _layer_parts(model):
 
 FORMAT_VERSION = 1
 MAX_PARAMETERS = 400_000_000
+MAX_LABELS, MAX_LABEL_CHARACTERS = 1000, 200
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
 DECODING = {
@@ -220,7 +221,7 @@ DECODING_DEFAULTS = {
 # `long_texts`: what it reads of a text with too many tokens.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
-    "label_names": different_texts(1000, 200),
+    "label_names": different_texts(MAX_LABELS, MAX_LABEL_CHARACTERS),
     "threshold": number_or_list(0, 1),
     "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
     "pair": TRUTH,
