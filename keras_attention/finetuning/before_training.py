@@ -21,8 +21,8 @@ def check_label_names(task, examples):
     """
     if len(task.label_names) > MAX_LABELS:
         raise UserError(
-            f"{examples.where}: {len(task.label_names):,} different labels. A model has at most {MAX_LABELS:,}. Join rare "
-            "labels, or check the label column."
+            f"{examples.where}: {len(task.label_names):,} different labels. A model has at most {MAX_LABELS:,}. Join "
+            "rare ones, or check the label column."
         )
     for name in task.label_names:
         if len(name) <= MAX_LABEL_CHARACTERS and name.isprintable():
@@ -38,9 +38,8 @@ def check_label_names(task, examples):
 
 def check_saveable(classifier, language="en"):
     """Raises UserError if config.json of the classifier could not be written: separator, language, size."""
-    labels = classifier.task["label_names"]
-    task = (
-        classifier.task | {"threshold": [THRESHOLD] * len(labels)} if classifier.task["separator"] else classifier.task
-    )
+    task = dict(classifier.task)
+    if task["separator"] is not None:
+        task["threshold"] = [THRESHOLD] * len(task["label_names"])
     about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
     as_json("config.json", config_of(classifier.model, {"text": "tokenizer"}, about))
