@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-thorough test-lowest browser check audit smoke readme clean
+.PHONY: run test test-thorough test-lowest browser check audit smoke readme docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
@@ -45,9 +45,13 @@ audit: $(VENV)/installed
 smoke: $(VENV)/installed
 	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke --overwrite || exit 1; done
 
-# The tables of the README, from the entries of saved_models.
+# The tables of README.md and docs/models.md, from the entries of saved_models.
 readme: $(VENV)/installed
 	$(BIN)/python .ci/readme_tables.py
+
+# The documentation as a web site, in site/.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/bin/python:
 	$(or $(PYTHON),$(error No Python found. Install Python 3.11, or name yours: make PYTHON=/path/to/python)) -m venv $(VENV)
@@ -62,6 +66,10 @@ $(VENV)/installed-test: setup.py $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $(VENV)/installed $@
 
+$(VENV)/installed-docs: setup.py $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $(VENV)/installed $@
+
 $(VENV)-lowest/installed-test: setup.py
 	$(PYTHON) -m venv $(VENV)-lowest
 	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)[,"].*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
@@ -69,4 +77,4 @@ $(VENV)-lowest/installed-test: setup.py
 	touch $(VENV)-lowest/installed $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit build dist runs *.egg-info
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit build dist runs site *.egg-info

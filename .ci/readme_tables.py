@@ -1,48 +1,67 @@
-"""The tables of README.md, made from what the entries of saved_models say of themselves, and from measured speeds.
+"""Writes the tables of README.md and docs/models.md from the metrics of the models and from measured speeds.
 
-    python .ci/readme_tables.py           # writes them into README.md, between their markers
+    python .ci/readme_tables.py
 
-A table `zoo` stands between the lines `<!-- zoo -->` and `<!-- end of zoo -->`. tests/test_readme.py checks that what
-stands there is what this script makes.
+The table `scores` stands between the lines `<!-- scores -->` and `<!-- end of scores -->`. tests/test_readme.py checks
+that both files hold what this script writes.
 """
 
 import json
 import re
 from pathlib import Path
 
-from keras_attention.zoo.card import table_text, use_of
+from keras_attention.zoo.card import first_sentence, table_text
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.manifest import MANIFEST
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+MODELS = ROOT / "docs" / "models.md"
 SAVED_MODELS = ROOT / "saved_models"
 DECODE_SPEED = ROOT / "benchmarks" / "results" / "decode_speed.json"
-ENGINES = {"ours": "here", "ctranslate2": "CTranslate2", "hugging_face": "Hugging Face", "uncached": "without cache"}
+ENGINES = {
+    "ours": "keras_attention",
+    "ctranslate2": "CTranslate2",
+    "hugging_face": "Hugging Face",
+    "uncached": "without cache",
+}
+HEADLINES = ("BLEU A", "BLEU B")
 
 
 def entries(folder=SAVED_MODELS):
-    """The entries of a folder, sorted by name; a folder that is just being written is none."""
+    """The entries of a folder, sorted by name, without folders that are still being written."""
     found = sorted(Path(folder).glob(f"*/{MANIFEST}"))
     return [read_entry(path.parent, hashed=JSON_FILES) for path in found if not path.parent.name.startswith(".")]
 
 
-def zoo_table(entries):
-    """One line a model: what it is, how large, and an answer of its own."""
+def models_table(entries):
+    """README: one line per model with its purpose, size and main scores."""
     rows = []
     for entry in entries:
-        config, metrics = entry.config, entry.metrics
+        metrics = entry.metrics
+        main = [score for score in metrics["scores"] if score["metric"] in HEADLINES] or metrics["scores"][:1]
+        scores = ", ".join(f"{score['metric']} {score['value']:.2f}" for score in main)
+        purpose = first_sentence(metrics["description"])
+        rows.append([_link(entry, ""), purpose, f"{metrics['parameters'] / 1e6:.1f} M", scores])
+    return table_text(["model", "what it does", "parameters", "test score"], rows)
+
+
+def zoo_table(entries):
+    """docs/models.md: one line per model with its size and one of its stored answers."""
+    rows = []
+    for entry in entries:
+        metrics = entry.metrics
         example = metrics["examples"][len(metrics["examples"]) // 2]
         asked = " / ".join(example[side] for side in ("source", "source_b") if side in example)
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
-        rows.append([_link(entry), use_of(config), *size, f"{asked} → {example['output']}"])
-    return table_text(["model", "for", "parameters", "size", "for example"], rows)
+        rows.append([_link(entry), *size, f"{asked} → {example['output']}"])
+    return table_text(["model", "parameters", "size", "example"], rows)
 
 
 def score_table(entries):
-    """One line a model and set: its scores and what they cost; the signatures; the pictures of the cards.
+    """docs/models.md: one line per model and test set with scores and training cost; the signatures; pictures.
 
-    The pictures of classifiers, which show their mistakes, are for their own cards.
+    The confusion matrices of the classifiers stay in their cards.
     """
     rows, signatures, pictures = [], {}, []
     for entry in entries:
@@ -55,36 +74,36 @@ def score_table(entries):
         rows += [[_link(entry), where, ", ".join(scores), *cost] for where, scores in by_set.items()]
         if entry.config["architecture"] != "BertClassifier":
             for picture in metrics.get("pictures", ()):
-                pictures.append(f"![{picture['caption']}](saved_models/{entry.name}/{picture['file']})")
-    told = sorted(f"- {', '.join(metrics)}: `{signature}`" for signature, metrics in signatures.items())
-    columns = ["model", "set", "scores", "seeds", "minutes", "on"]
-    return "\n\n".join([table_text(columns, rows), "Signatures:\n\n" + "\n".join(told), *pictures])
+                pictures.append(f"![{picture['caption']}](../saved_models/{entry.name}/{picture['file']})")
+    lines = sorted(f"- {', '.join(metrics)}: `{signature}`" for signature, metrics in signatures.items())
+    columns = ["model", "test set", "scores", "seeds", "minutes", "hardware"]
+    return "\n\n".join([table_text(columns, rows), "Signatures:\n\n" + "\n".join(lines), *pictures])
 
 
 def speed_table(measured):
-    """What `decode_speed.py` wrote: a line for each setting and a column for each engine, sentences per second.
+    """docs/models.md: the results of `decode_speed.py`, one line per setting and one column per engine.
 
-    The first column of figures is the median time of an answer; where 64 are asked for together, of all of them.
+    The first column of figures is the median time of one call, which translates a whole batch.
     """
     rows = {}
     for row in measured["rows"]:
         search = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
-        rows.setdefault(f"{search}, {row['batch']} at a time", {})[row["engine"]] = row
-    columns = ["", "p50 here, ms", *(f"{name}, sentences/s" for name in ENGINES.values())]
+        rows.setdefault(f"{search}, batch {row['batch']}", {})[row["engine"]] = row
+    columns = ["", "keras_attention, median ms", *(f"{name}, sentences/s" for name in ENGINES.values())]
     lines = [
         [setting, found["ours"]["p50 ms"], *(found[engine]["sentences/s"] for engine in ENGINES)]
         for setting, found in rows.items()
     ]
-    told = f"{measured['sentences']} sentences, `{measured['model']}`, {measured['hardware']}:"
-    return f"{told}\n\n{table_text(columns, lines)}"
+    title = f"{measured['sentences']} sentences, `{measured['model']}`, {measured['hardware']}:"
+    return f"{title}\n\n{table_text(columns, lines)}"
 
 
-def filled(readme, tables):
-    """The text of the README with each table between its markers.
+def filled(text, tables):
+    """The text with each table between its markers.
 
     Args:
-        readme: str.
-        tables: dict from the name of a marker to the text between.
+        text: str.
+        tables: dict from the name of a marker to the table.
 
     Returns:
         str.
@@ -95,22 +114,24 @@ def filled(readme, tables):
     for name, table in tables.items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)"
         content = f"\n{table}\n\n"
-        readme, count = re.subn(pattern, lambda _, content=content: content, readme, flags=re.DOTALL)
+        text, count = re.subn(pattern, lambda _, content=content: content, text, flags=re.DOTALL)
         if count != 1:
-            raise ValueError(f"The README must have the markers of {name!r} once. Received: {count} times")
-    return readme
+            raise ValueError(f"The markers of {name!r} must occur once. Received: {count} times")
+    return text
 
 
 def tables():
-    """Dict from the name of a marker to its table."""
+    """For each file that has tables: dict from the name of a marker to its table."""
     found = entries()
     speed = speed_table(json.loads(DECODE_SPEED.read_text(encoding="utf-8")))
-    return {"zoo": zoo_table(found), "scores": score_table(found), "speed": speed}
+    models = {"zoo": zoo_table(found), "scores": score_table(found), "speed": speed}
+    return {README: {"models": models_table(found)}, MODELS: models}
 
 
-def _link(entry):
-    return f"[`{entry.name}`](saved_models/{entry.name}/CARD.md)"
+def _link(entry, up="../"):
+    return f"[`{entry.name}`]({up}saved_models/{entry.name}/CARD.md)"
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text(encoding="utf-8"), tables()), encoding="utf-8")
+    for path, content in tables().items():
+        path.write_text(filled(path.read_text(encoding="utf-8"), content), encoding="utf-8")

@@ -1,11 +1,12 @@
-"""The pages of docs/: their code runs, the lines they quote are in the code, and what they link to is there.
+"""The pages of docs/: their code runs, the lines they quote are in the code, and their links lead to files.
 
-serve.md needs a server: tests/server/test_serve_page.py.
+tests/server/test_serve_page.py runs serve.md, which needs a server.
 """
 
 import contextlib
 import io
 import json
+import os
 import re
 import socket
 import subprocess
@@ -43,7 +44,7 @@ def test_quoted_lines_are_in_the_code(page):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("page", ["attention.md", "convert.md", "fine_tune.md", "train.md"])
+@pytest.mark.parametrize("page", ["attention.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "train.md"])
 def test_commands_and_code_run_one_after_the_other(page, elsewhere):
     if page == "convert.md":
         tensors, positions = tiny_tensors(), "bert.embeddings.position_embeddings.weight"
@@ -92,3 +93,23 @@ def test_links_of_the_tour_lead_somewhere():
     for cell in TOUR["cells"]:
         for target in LINK.findall("".join(cell["source"])) if cell["cell_type"] == "markdown" else ():
             assert (ROOT / "docs" / target).exists(), target
+
+
+@pytest.mark.thorough
+def test_the_site_builds_without_warnings(tmp_path):
+    """Every page and card, a reference page for each room, and nothing that a browser would fetch from elsewhere."""
+    pytest.importorskip("mkdocs_autorefs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run(command, check=True, cwd=ROOT, env=environment)
+    for page in PAGES:
+        assert (tmp_path / page).with_suffix(".html").exists(), page
+    rooms = {path.parent.name for path in ROOT.glob("keras_attention/*/__init__.py")} - {"cli"}
+    assert rooms <= {path.stem for path in (tmp_path / "reference").glob("*.html")}
+    for page in tmp_path.rglob("*.html"):
+        fetched = re.findall(
+            r'<(?:script|img|iframe)[^>]* src="([^"]+)|<link [^>]*stylesheet[^>]*href="([^"]+)', page.read_text()
+        )
+        assert not [target for pair in fetched for target in pair if target.startswith(("http", "//"))], page
+    layers = (tmp_path / "reference" / "layers.html").read_text(encoding="utf-8")
+    assert all(name in layers for name in ("AdditiveAttention", "MultiHeadAttention", "padding_mask"))
