@@ -1,9 +1,11 @@
 """The command as a process: fast without TensorFlow, quiet with it."""
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli.running import translator
@@ -36,6 +38,41 @@ def test_answers_without_tensorflow(zoo, arguments):
     )
     environment = {**os.environ, "KERAS_ATTENTION_ZOO": str(zoo)}
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=environment)
+
+
+def commands(parser):
+    """Every command and action that runs something."""
+    for action in parser._actions:
+        for child in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from [child] if child.get_default("module") else commands(child)
+
+
+@pytest.mark.parametrize("command", commands(cli.make_parser()), ids=lambda command: command.prog)
+def test_each_command_is_implemented(command):
+    path = Path(cli.__file__).with_name(f"{command.get_default('module')}.py")
+    assert f"\ndef {command.get_default('function')}(arguments" in path.read_text(encoding="utf-8")
+
+
+def test_a_wrong_option_or_command_suggests_the_nearest(capsys):
+    for words, nearest in (
+        (["translate", "--model", "tiny", "--beems", "3", "x"], "--beam"),
+        (["translat"], "translate"),
+        (["finetune", "a.csv", "--text", "a", "--label", "b", "--validation-splitt", "1"], "--validation-split"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(words)
+        assert stop.value.code == cli.BAD_USAGE
+        message = capsys.readouterr().err
+        assert f"Did you mean {nearest}?" in message
+        assert message.count("\n") == 1
+
+
+def test_underscores_in_options_mean_hyphens():
+    parser = cli.make_parser()
+    given = parser.parse_args(["translate", "--model", "a_b", "--n_best=3", "--length_penalty", "1.5", "some_text"])
+    assert (given.model, given.n_best, given.length_penalty, given.texts) == ("a_b", 3, 1.5, ["some_text"])
+    given = parser.parse_args(["launch", "--max_restarts", "3", "--", "recipes/x.py", "--max_steps", "2"])
+    assert (given.max_restarts, given.command) == (3, ["recipes/x.py", "--max_steps", "2"])
 
 
 @pytest.mark.slow

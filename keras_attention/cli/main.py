@@ -1,8 +1,10 @@
-"""The command `keras-attention`. What it offers stands here; what it does, in `keras_attention.cli`."""
+"""The command `keras-attention`: the parser of its arguments, and how errors are reported."""
 
 import argparse
+import difflib
 import importlib
 import os
+import re
 import sys
 import warnings
 
@@ -20,10 +22,30 @@ BROKEN_PIPE = 141
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
+    """A parser whose errors are one line and suggest the nearest option; `--n_best` means `--n-best`."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        words = list(sys.argv[1:] if args is None else args)
+        end = words.index("--") if "--" in words else len(words)
+        words[:end] = [self._with_hyphens(word) for word in words[:end]]
+        namespace, unknown = super().parse_known_args(words, namespace)
+        for word in unknown:
+            option = word.split("=")[0]
+            near = difflib.get_close_matches(option, self._option_string_actions, 1) if option.startswith("--") else ()
+            if near:
+                self.error(f"unrecognized arguments: {option}. Did you mean {near[0]}?")
+        return namespace, unknown
 
     def error(self, message):
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)$", message)
+        if wrong and (near := difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)):
+            message += f". Did you mean {near[0]}?"
         self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+    def _with_hyphens(self, word):
+        option, *value = word.split("=", 1)
+        hyphens = option[:2] + option[2:].replace("_", "-")
+        return "=".join([hyphens, *value]) if hyphens in self._option_string_actions else word
 
 
 def main(argv=None):
@@ -33,12 +55,12 @@ def main(argv=None):
         argv: list of str or None for the arguments of the process.
 
     Returns:
-        int, the exit code: 0; 1 if `zoo verify` found damage; 2 for what the user can mend, told in one line on
-        stderr; 75 if another worker of the training is gone, which ends the process at once; 130 after Ctrl-C; 141 if
-        the reader of our output went away.
+        int, the exit code: 0; 1 if `zoo verify` found damage; 2 for an error that the user can fix, in one line on
+        stderr; 75 if another worker of the training was lost, which ends the process at once; 130 after Ctrl-C; 141
+        if the reader of standard output went away.
     """
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
     given = make_parser().parse_args(argv)
     # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -55,13 +77,13 @@ def main(argv=None):
 
 
 def guarded(function, program, debug=False, mendable=(UserError, OSError)):
-    """Runs what a user started; what the user can mend is told in one line.
+    """Runs a command or recipe and reports errors that the user can fix in one line.
 
     Args:
         function: callable without arguments that returns an exit code or None.
-        program: str, the name that the line on stderr begins with.
+        program: str, the beginning of the line on stderr.
         debug: bool, whether errors show their traceback.
-        mendable: tuple of exception classes, told in one line.
+        mendable: tuple of exception classes that are reported in one line.
 
     Returns:
         int, the exit code, see `main`.
