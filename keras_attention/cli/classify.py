@@ -1,9 +1,9 @@
 """`keras-attention classify`."""
 
-import json
 from functools import partial
 
 from keras_attention.cli.io.many_texts import Answered, check_source, write_answers
+from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.zoo.entry import read_entry
@@ -52,7 +52,7 @@ def _line(text, answer, arguments):
     if arguments.json:
         best = dict(list(answer.probabilities.items())[: arguments.top])
         found = {"text": text, "label": answer.label, "probabilities": best, "truncated": answer.truncated}
-        return json.dumps(found, ensure_ascii=False)
+        return json_text(found)
     if not answer.probabilities:
         return f"{answer.label:.4f}"
     if arguments.top:

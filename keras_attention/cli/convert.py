@@ -1,8 +1,8 @@
 """`keras-attention convert`."""
 
-import json
 from pathlib import Path
 
+from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.place import check_free, claim_entry
@@ -49,7 +49,10 @@ def convert(arguments):
     entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
     report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
     report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}
-    print(json.dumps(report, indent=1, ensure_ascii=False) if arguments.json else _as_text(report))
+    if arguments.json:
+        print_json(report)
+    else:
+        print(safe(_as_text(report)))
 
 
 def task_of(label_names, pair=False):

@@ -1,9 +1,8 @@
 """`keras-attention evaluate`."""
 
-import json
-
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.data.translation.parallel_text import read_parallel
 from keras_attention.errors import UserError
@@ -52,9 +51,9 @@ def _evaluate_classifier(arguments, folder, config):
     examples, said = read_examples(arguments.table, *columns, **options)
     report = measure(classify.load(folder), examples)
     if arguments.json:
-        print(json.dumps({"model": arguments.model, **report.as_json()}, indent=1, ensure_ascii=False))
+        print_json({"model": arguments.model, **report.as_json()})
     else:
-        print(said, report_text(report), sep="\n")
+        print(said, safe(report_text(report), keep="\n"), sep="\n")
 
 
 def _evaluate_translator(arguments, folder, config):
@@ -78,7 +77,10 @@ def _evaluate_translator(arguments, folder, config):
     if len(set(sources)) < len(sources):
         grouped = metrics.by_source(outputs, references, sources)
         report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
-    print(json.dumps(report, indent=1, ensure_ascii=False) if arguments.json else _as_text(report))
+    if arguments.json:
+        print_json(report)
+    else:
+        print(_as_text(report))
 
 
 def _as_text(report):

@@ -1,11 +1,11 @@
 """`keras-attention export`: a trained model in a format that runs without this package."""
 
-import json
 import os
 import shutil
 from pathlib import Path
 
 from keras_attention.cli import translate
+from keras_attention.cli.io.printing import print_json
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import listing
@@ -41,7 +41,7 @@ def export(arguments):
     report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
     if arguments.json:
         report |= {side: _as_json(tensors) for side, tensors in signature.items()}
-        print(json.dumps(report, indent=1, ensure_ascii=False))
+        print_json(report)
     else:
         print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
         print(listing(signature))

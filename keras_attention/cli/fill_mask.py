@@ -1,7 +1,6 @@
 """`keras-attention fill-mask`."""
 
-import json
-
+from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.io.text_files import standard_input_lines
 from keras_attention.data.translation.parallel_text import read_lines
@@ -19,7 +18,7 @@ def fill_mask(arguments):
     for text, fillings in zip(texts, answers, strict=True):
         if arguments.json:
             found = {"text": text, "fillings": [filling._asdict() for filling in fillings]}
-            print(json.dumps(found, ensure_ascii=False))
+            print(json_text(found))
         else:
             for filling in fillings:
                 print(f"{filling.score:.4f}\t{filling.text}")

@@ -1,10 +1,10 @@
 """`keras-attention finetune`."""
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
+from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
@@ -67,11 +67,10 @@ def finetune(arguments):
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     shutil.rmtree(unfinished, ignore_errors=True)
-    print(
-        json.dumps({"folder": str(entry.folder), **report.as_json()}, indent=1, ensure_ascii=False)
-        if arguments.json
-        else report_text(report)
-    )
+    if arguments.json:
+        print_json({"folder": str(entry.folder), **report.as_json()})
+    else:
+        print(safe(report_text(report), keep="\n"))
     say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
 
 

@@ -1,7 +1,6 @@
 """`keras-attention attention`."""
 
-import json
-
+from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.translate import search_options
 from keras_attention.errors import UserError
@@ -26,7 +25,7 @@ def attention(arguments):
         view = pipeline.attention_view(*arguments.text.split("\t"))
     view.save(path)
     report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}
-    print(json.dumps(report, ensure_ascii=False) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
+    print(json_text(report) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
 
 
 def _check(arguments):

@@ -1,11 +1,11 @@
 """`keras-attention translate`."""
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import Answered, check_source, write_answers
+from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.io.text_files import decode_line, standard_input_lines, text_output
 from keras_attention.data.translation.parallel_text import read_lines
@@ -122,7 +122,7 @@ def _answered(arguments, translator, texts, first, total, progress=None):
 def _lines(arguments, number, text, translations):
     """One line a sentence; with n-best one line an answer: number, score, text, divided by tabs."""
     if arguments.json:
-        return [json.dumps(_as_json(text, translations), ensure_ascii=False)]
+        return [json_text(_as_json(text, translations))]
     if arguments.n_best > 1:
         return [f"{number}\t{translation.score:.4f}\t{translation.text}" for translation in translations]
     return [translations[0].text]

@@ -1,8 +1,8 @@
 """`keras-attention zoo list | show | verify`."""
 
-import json
 import sys
 
+from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.zoo.card import use_of
@@ -14,14 +14,14 @@ def list_entries(arguments):
     """One line a model; a damaged one is named with what is wrong and does not hide the others."""
     summaries = [_summary(name) for name in list_models()]
     if arguments.json:
-        print(json.dumps(summaries, indent=1, ensure_ascii=False))
+        print_json(summaries)
         return
     if not summaries:
         places = ", ".join(map(str, zoo_folders())) or "no folder of models is there"
         print(f"No models found ({places}).", file=sys.stderr)
     width = max((len(summary["name"]) for summary in summaries), default=0)
     for summary in summaries:
-        print(f"{summary['name']:{width}}  {summary.get('error') or _facts(summary)}")
+        print(safe(f"{summary['name']:{width}}  {summary.get('error') or _facts(summary)}"))
 
 
 def show(arguments):
@@ -29,7 +29,7 @@ def show(arguments):
     entry = read_entry(find_entry(arguments.name))
     if arguments.json:
         facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
-        print(json.dumps({**facts, "config": entry.config, "metrics": entry.metrics}, indent=1, ensure_ascii=False))
+        print_json({**facts, "config": entry.config, "metrics": entry.metrics})
     else:
         print(entry.card, end="")
 
@@ -43,9 +43,9 @@ def verify(arguments):
         reports.append(report)
         if not arguments.json:
             sound = f"files sound, {report['examples']} examples reproduced"
-            print(f"{name}: {'; '.join(report['problems']) or sound}", flush=True)
+            print(safe(f"{name}: {'; '.join(report['problems']) or sound}"), flush=True)
     if arguments.json:
-        print(json.dumps(reports, indent=1, ensure_ascii=False))
+        print_json(reports)
     return int(any(report["problems"] for report in reports))
 
 

@@ -1,8 +1,7 @@
 """Reads the configuration of a published checkpoint and turns it into settings of our models."""
 
-import json
-
 from keras_attention.errors import UserError
+from keras_attention.strict_json import parse_json
 
 MAX_JSON_BYTES = 2 * 1024 * 1024
 
@@ -22,10 +21,10 @@ def read_json(path):
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_JSON_BYTES + 1)
-        value = json.loads(content.decode("utf-8")) if len(content) <= MAX_JSON_BYTES else None
+        value = parse_json(content) if len(content) <= MAX_JSON_BYTES else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise UserError(f"{path} must hold a JSON object of at most {MAX_JSON_BYTES} bytes.")

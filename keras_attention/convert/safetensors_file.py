@@ -1,12 +1,12 @@
 """Reads model.safetensors: a header in JSON, then plain numbers."""
 
-import json
 import math
 import struct
 
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.strict_json import parse_json
 
 MAX_HEADER_BYTES = 2 * 1024 * 1024
 MAX_AXES = 8
@@ -37,16 +37,18 @@ class SafetensorsFile:
                 (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\xff"))
                 if length > min(MAX_HEADER_BYTES, size - 8):
                     raise UserError(f"{path} is damaged: {size} bytes cannot begin with a header of {length}.")
-                header = json.loads(file.read(length).decode("utf-8"))
+                header = parse_json(file.read(length))
         except OSError as error:
             raise UserError(f"{path} cannot be read: {error.strerror}") from error
         except UserError:
             raise
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise UserError(f"{path} is damaged: its header is not JSON: {error}") from error
         if not isinstance(header, dict):
             raise UserError(f"{path} is damaged: its header is no JSON object.")
-        header.pop("__metadata__", None)
+        metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise UserError(f"{path} is damaged: its __metadata__ must map texts to texts.")
         self._start = 8 + length
         self._facts = {name: self._checked(name, facts) for name, facts in header.items()}
         self._check_no_gaps(size - self._start)

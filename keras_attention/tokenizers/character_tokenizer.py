@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, SPECIAL_PIECES, START_ID, UNKNOWN_ID
+from keras_attention.strict_json import parse_json
+from keras_attention.tokenizers.special_tokens import (
+    END_ID,
+    PAD_ID,
+    SPECIAL_PIECES,
+    START_ID,
+    UNKNOWN_ID,
+    control_character,
+)
 
 UNKNOWN_TEXT = "⁇"
 
@@ -21,7 +29,7 @@ class CharacterTokenizer:
         lowercase: bool. A capital takes the id of its small letter where that has one, so decoded text is lower case.
 
     Raises:
-        UserError: if `characters` is empty, has one twice, or half of a surrogate pair.
+        UserError: if `characters` is empty, has one twice, or a control character.
     """
 
     kind = "characters"
@@ -31,8 +39,8 @@ class CharacterTokenizer:
     def __init__(self, characters, lowercase=False):
         if not characters or len(set(characters)) != len(characters):
             raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r:.80}")
-        if any("\ud800" <= character <= "\udfff" for character in characters):
-            raise UserError("`characters` holds half of a surrogate pair, which is no character.")
+        if found := control_character(characters):
+            raise UserError(f"`characters` may hold no control character. Found: U+{ord(found):04X}")
         self.characters = characters
         self.lowercase = lowercase
         first_id = len(SPECIAL_PIECES)
@@ -42,7 +50,7 @@ class CharacterTokenizer:
 
     @classmethod
     def train(cls, texts, vocabulary_size=None, lowercase=False):
-        """Gives an id to the characters of `texts`.
+        """Gives an id to the characters of `texts`, but for control characters.
 
         Args:
             texts: iterable of str.
@@ -56,6 +64,7 @@ class CharacterTokenizer:
         counts = Counter()
         for text in texts:
             counts.update(unicodedata.normalize("NFC", text))
+        counts = Counter({character: count for character, count in counts.items() if not control_character(character)})
         if lowercase:
             lower = dict(_upper_to_lower())
             folded = Counter()
@@ -124,9 +133,9 @@ class CharacterTokenizer:
         """
         path = Path(folder) / "tokenizer.json"
         try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
+            settings = parse_json(path.read_bytes())
             characters, lowercase = settings["characters"], settings["lowercase"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is no saved CharacterTokenizer ({error}).") from error
         if not isinstance(characters, str) or not isinstance(lowercase, bool):
             raise UserError(f"{path}: expected `characters` to be a text and `lowercase` to be true or false.")

@@ -1,9 +1,9 @@
 """The one door to saved tokenizers: tokenizer.json says which kind it is."""
 
-import json
 from pathlib import Path
 
 from keras_attention.errors import UserError
+from keras_attention.strict_json import parse_json
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
@@ -25,10 +25,10 @@ def load_tokenizer(folder):
     """
     path = Path(folder) / "tokenizer.json"
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings = parse_json(path.read_bytes())
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: a folder with a tokenizer.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path}: is not valid JSON ({error}).") from error
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:

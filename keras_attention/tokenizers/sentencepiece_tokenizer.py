@@ -16,6 +16,8 @@ from keras_attention.tokenizers.special_tokens import (
     SPECIAL_PIECES,
     START_ID,
     UNKNOWN_ID,
+    control_character,
+    without_control_characters,
 )
 
 FEW_TEXTS = 64  # up to here the threads that the library starts for each call cost more than they spare
@@ -33,7 +35,7 @@ class SentencePieceTokenizer:
         model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
 
     Raises:
-        UserError: if `model` is no such model.
+        UserError: if `model` is no such model, or a piece has a control character or is a single byte.
 
     Source: Kudo & Richardson (2018); Sennrich, Haddow & Birch (2016) for byte-pair encoding.
     """
@@ -48,7 +50,7 @@ class SentencePieceTokenizer:
         self._model = bytes(model)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
-            self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
+            pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
         except (RuntimeError, UnicodeDecodeError) as error:
             raise UserError(
                 f"This is no SentencePiece model ({_reason(error)}). Expected: a model made here."
@@ -59,11 +61,17 @@ class SentencePieceTokenizer:
                 f"The SentencePiece model has the ids {found} for padding, unknown, start and end. "
                 f"Expected: {(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}"
             )
+        are_bytes = self._processor.is_byte(list(range(len(pieces))))
+        if any(are_bytes) or control_character("".join(pieces)):
+            wrong = next(n for n, piece in enumerate(pieces) if are_bytes[n] or control_character(piece))
+            raise UserError(f"Piece {wrong} must be a text without control characters. Found: {pieces[wrong]!r:.60}")
         self._graph_tokenizer = None
 
     @classmethod
     def train(cls, texts, vocabulary_size, character_coverage=1.0, lowercase=False):
         """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
+
+        Control characters in the texts count as blanks.
 
         Args:
             texts: iterable of str, one sentence each.
@@ -76,7 +84,7 @@ class SentencePieceTokenizer:
         """
         import sentencepiece
 
-        texts = iter(texts)
+        texts = map(without_control_characters, texts)
         first = next((text for text in texts if text.strip()), None)
         if first is None:
             raise UserError("There is no text to learn a vocabulary from: every line is empty.")
@@ -152,7 +160,8 @@ class SentencePieceTokenizer:
     def decode(self, sequences):
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         dropped = (PAD_ID, START_ID, END_ID)
-        return [self._processor.decode([i for i in _integers(ids) if i not in dropped]).strip() for ids in sequences]
+        texts = [self._processor.decode([i for i in _integers(ids) if i not in dropped]) for ids in sequences]
+        return [without_control_characters(text).strip() for text in texts]  # a model may have rules of its own
 
     def tokens(self, ids):
         """Returns one readable str for each id; "▁" marks the start of a word."""

@@ -1,4 +1,6 @@
-"""The ids that mean the same in every tokenizer, batch and model."""
+"""What all tokenizers share: the ids that mean the same everywhere, and the characters that no vocabulary has."""
+
+import re
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -6,3 +8,17 @@ START_ID = 2
 END_ID = 3
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are shown, by id; such text in the input is mere text
+
+# A terminal obeys control characters, a line break makes two answers of one, and the others change the order of a line.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def control_character(text):
+    """The first control character or half of a surrogate pair in `text`, or None."""
+    found = _CONTROL.search(text)
+    return found and found[0]
+
+
+def without_control_characters(text):
+    """The text with a blank for each control character."""
+    return _CONTROL.sub(" ", text)

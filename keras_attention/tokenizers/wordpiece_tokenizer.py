@@ -2,14 +2,14 @@
 
 import json
 import re
-import unicodedata
 from pathlib import Path
 
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.strict_json import parse_json
 from keras_attention.tokenizers.bert_characters import part_words, part_words_in_graph
-from keras_attention.tokenizers.special_tokens import PAD_ID
+from keras_attention.tokenizers.special_tokens import PAD_ID, control_character
 from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS, learn_pieces
 
 CONTRACTIONS = "s|t|d|m|re|ve|ll"
@@ -261,8 +261,8 @@ class WordPieceTokenizer:
         """
         settings_path, vocabulary_path = Path(folder) / "tokenizer.json", Path(folder) / "vocab.txt"
         try:
-            lowercase = json.loads(settings_path.read_text(encoding="utf-8"))["lowercase"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            lowercase = parse_json(settings_path.read_bytes())["lowercase"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{settings_path}: is no saved WordPieceTokenizer ({error}).") from error
         if not isinstance(lowercase, bool):
             raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {lowercase!r}")
@@ -300,7 +300,7 @@ def _check(vocabulary):
         raise UserError(f"A vocabulary has at most {MAX_PIECES:,} pieces. Found: {len(vocabulary):,}")
     seen = set()
     for number, piece in enumerate(vocabulary, start=1):
-        if not isinstance(piece, str) or not piece or any(unicodedata.category(c) in ("Cc", "Cs") for c in piece):
+        if not isinstance(piece, str) or not piece or control_character(piece):
             raise UserError(f"Piece {number} must be a text without control characters. Found: {piece!r:.60}")
         if len(piece) > MAX_PIECE_CHARACTERS:
             raise UserError(f"Piece {number} has {len(piece):,} characters. Allowed: {MAX_PIECE_CHARACTERS}")

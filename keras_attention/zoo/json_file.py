@@ -4,6 +4,7 @@ import json
 import os
 
 from keras_attention.errors import EntryError
+from keras_attention.strict_json import parse_json
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 
@@ -29,8 +30,8 @@ def read_json(path):
     if len(content) > limit:
         raise EntryError(f"{path} is larger than the {limit} bytes allowed.")
     try:
-        value = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(content)
+    except ValueError as error:
         raise EntryError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise EntryError(f"{path} must hold a JSON object. Received: {type(value).__name__}")
@@ -65,15 +66,3 @@ def as_json(name, value):
     if len(content) > MAX_BYTES[name]:
         raise EntryError(f"{name} may have at most {MAX_BYTES[name]:,} bytes. Received: {len(content):,}")
     return content
-
-
-def _refuse_constant(name):
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _unique_keys(pairs):
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice")
-    return value

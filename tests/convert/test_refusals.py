@@ -36,7 +36,7 @@ def refused(folder, message):
         ({"num_hidden_layers": True}, "num_hidden_layers is True. Supported: an integer"),
         ({"vocab_size": -1}, "vocab_size is -1"),
         ({"layer_norm_eps": 0}, "layer_norm_eps is 0. Supported: a number"),
-        ({"hidden_dropout_prob": float("nan")}, "hidden_dropout_prob is nan"),
+        ({"hidden_dropout_prob": float("nan")}, "NaN is not a JSON number"),
         ({"architectures": ["BertForTokenClassification"]}, r"architectures is \['BertForToken.* Supported: a list"),
         ({"architectures": []}, r"architectures is \[\]"),
         ({"architectures": ["BertForSequenceClassification"], "id2label": {"1": "x"}}, "id2label is {'1': 'x'}"),

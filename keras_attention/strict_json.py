@@ -1,0 +1,33 @@
+"""JSON of people we do not know: what two readers could understand differently is refused."""
+
+import json
+
+
+def parse_json(content):
+    """Parses JSON without repeated keys, NaN and infinities.
+
+    Args:
+        content: bytes, UTF-8.
+
+    Returns:
+        What it says, of JSON types.
+
+    Raises:
+        ValueError: if it is not such JSON, or too deep.
+    """
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r:.80} stands twice")
+    return value

@@ -1,0 +1,158 @@
+"""What strangers wrote is shown, and obeyed by no terminal: in vocabularies, cards and published checkpoints."""
+
+import io
+import json
+import struct
+import sys
+
+import pytest
+import sentencepiece
+from convert.tiny_checkpoints import changed_header, safetensors_bytes, tiny_tensors, write_checkpoint
+from zoo.hostile_entries import sign
+from zoo.tiny_entry import write_tiny_entry
+
+from keras_attention.cli.io.printing import json_text, print_json, safe
+from keras_attention.cli.main import main
+from keras_attention.convert import load_checkpoint
+from keras_attention.errors import UserError
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_attention.zoo.registry import PACKAGE
+
+SIGNS = {"ESC": ("Q", "\x1b"), "CSI": ("é", "\x9b"), "right-to-left": ("あ", "\u202e"), "line break": ("Z", "\n")}
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+HOSTILE = "\x1b]0;owned\x07 \x9b31m \u202egnp.exe\r\nzoo: sound"
+
+
+@pytest.mark.parametrize("name", SIGNS)
+def test_no_vocabulary_has_control_characters(name):
+    innocent, sign = SIGNS[name]
+    texts = [f"a {innocent} b {innocent} c"] * 3
+    model = SentencePieceTokenizer.train(texts, vocabulary_size=13)._model
+    piece = b"\n" + bytes([len(innocent.encode())])  # field 1, a text of this length
+    assert model.count(piece + innocent.encode()) == 1
+    hostile = model.replace(piece + innocent.encode(), piece + sign.encode())
+    with pytest.raises(UserError, match="without control characters"):
+        SentencePieceTokenizer(hostile)
+    with pytest.raises(UserError, match=f"U\\+{ord(sign):04X}"):
+        CharacterTokenizer(f"ab{sign}")
+    with pytest.raises(UserError, match="without control characters"):
+        WordPieceTokenizer([*SPECIALS, f"a{sign}"])
+    assert sign not in CharacterTokenizer.train([f"ab{sign}"]).characters
+
+
+def test_no_vocabulary_has_single_bytes_to_make_them_of():
+    model = io.BytesIO()
+    options = {"model_writer": model, "vocab_size": 280, "byte_fallback": True, "hard_vocab_limit": False}
+    ids = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["a dog"] * 9), **options, **ids)
+    with pytest.raises(UserError, match="<0x00>"):
+        SentencePieceTokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize("folder", sorted((PACKAGE.parent / "saved_models").glob("*/*tokenizer")), ids=str)
+def test_our_own_vocabularies_have_none(folder):
+    assert load_tokenizer(folder).vocabulary_size > 5
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A zoo with an entry whose card would write to the terminal."""
+    zoo = tmp_path_factory.mktemp("zoo")
+    write_tiny_entry(zoo / "hostile")
+    metrics = json.loads((zoo / "hostile" / "metrics.json").read_text())
+    scores = [{**score, "metric": HOSTILE, "set": HOSTILE} for score in metrics["scores"]]
+    changed = metrics | {"description": HOSTILE, "scores": scores, "limits": [HOSTILE], HOSTILE: HOSTILE}
+    changed["examples"] = [{"source": HOSTILE, "output": HOSTILE}]
+    (zoo / "hostile" / "metrics.json").write_text(json.dumps(changed))
+    card = (zoo / "hostile" / "CARD.md").read_text(encoding="utf-8")
+    (zoo / "hostile" / "CARD.md").write_text(card + HOSTILE, encoding="utf-8")
+    sign(zoo / "hostile")
+    return zoo
+
+
+@pytest.mark.parametrize("command", ["list", "list --json", "show", "show --json", "verify", "verify --json"])
+def test_no_terminal_obeys_a_card(hostile, monkeypatch, capsys, command):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(hostile))
+    name, *flags = command.split()
+    assert main(["zoo", name, *(() if name == "list" else ["hostile"]), *flags]) in (0, 1)
+    out, err = capsys.readouterr()
+    assert err == ""
+    shown = out.replace("\n", "")
+    assert shown.isprintable(), [sign for sign in shown if not sign.isprintable()]
+    assert "\nzoo: sound" not in out if name != "show" or flags else True
+    if flags and name == "show":
+        assert json.loads(out)["metrics"]["description"] == HOSTILE
+
+
+def test_json_says_the_same_with_escapes():
+    value = {"a": HOSTILE, "b": ["é 犬 \u2028 \U000e0041", "😀\u200d", 1.5], "c": None}
+    for indent in (None, 1):
+        text = json_text(value, indent)
+        assert json.loads(text) == value
+        assert text.replace("\n", "").isprintable()
+    assert "é 犬" in json_text(value)
+    assert safe("a\nb\x1b", keep="\n") == "a\nb "
+
+
+def test_json_is_written_in_one_piece(monkeypatch):
+    class Raw(io.RawIOBase):
+        written = []
+
+        def writable(self):
+            return True
+
+        def write(self, content):
+            self.written.append(bytes(content))
+            return len(content)
+
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(Raw()), encoding="utf-8"))
+    print_json({"numbers": list(range(100_000))})
+    assert len(Raw.written) == 1
+    assert Raw.written[0].endswith(b"]\n}\n")
+
+
+def header(change):
+    def changed(folder):
+        (folder / "model.safetensors").write_bytes(changed_header(change))
+
+    return changed
+
+
+def twice(folder):
+    """The first tensor stands twice in the header, with two places."""
+    content = safetensors_bytes(tiny_tensors())
+    (length,) = struct.unpack("<Q", content[:8])
+    names = content[8 : 8 + length]
+    name, facts = next(iter(json.loads(names).items()))
+    names = names[:-1] + f", {json.dumps(name)}: {json.dumps(facts)}}}".encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(names)) + names + content[8 + length :])
+
+
+def configuration_twice(folder):
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.rstrip().removesuffix("}") + ', "hidden_size": 9}')
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (twice, "stands twice"),
+        (configuration_twice, "'hidden_size' stands twice"),
+        (header(lambda facts: facts.update(__metadata__={"format": 1})), "__metadata__ must map texts to texts"),
+        (header(lambda facts: facts.update(__metadata__=["pt"])), "__metadata__ must map texts to texts"),
+        (header(lambda facts: facts.update(__metadata__={"a": {}})), "__metadata__ must map texts to texts"),
+    ],
+)
+def test_a_checkpoint_that_two_readers_would_read_differently(tmp_path, change, message):
+    folder = write_checkpoint(tmp_path / "checkpoint")
+    change(folder)
+    with pytest.raises(UserError, match=message):
+        load_checkpoint(folder)
+
+
+def test_a_saved_tokenizer_that_two_readers_would_read_differently(tmp_path):
+    CharacterTokenizer("abc").save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(path.read_text().replace('"lowercase"', '"lowercase": true, "lowercase"'))
+    with pytest.raises(UserError, match="'lowercase' stands twice"):
+        load_tokenizer(tmp_path)
