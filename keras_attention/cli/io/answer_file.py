@@ -1,13 +1,18 @@
 """Where the answers of a long job go: kept beside the output until all are there, so that a later run can go on."""
 
+import hashlib
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from keras_attention.cli.io.text_files import text_output
 from keras_attention.errors import UserError
-from keras_attention.whole_file import check_place, explained, whole_file
+from keras_attention.locks import locked
+from keras_attention.whole_file import check_place, explained, flush, remove_leftovers, whole_file
+
+NOTHING = (0, 0, hashlib.sha256())  # numbers of answers and of bytes, and the digest of these
+CHUNK = 1 << 20  # bytes read at a time
 
 
 class AnswerFile:
@@ -53,27 +58,45 @@ def kept_answers(path, job, resume=False):
     Raises:
         UserError: if nothing can be written there, or another job has left the answers that are there.
     """
-    path = check_place(path)
+    given, path = path, check_place(path)
     partial, state = (path.with_name(f"{path.name}.partial{suffix}") for suffix in ("", ".json"))
-    kept = _read_state(state, job) if resume and partial.exists() else {"done": 0, "bytes": 0}
-    with explained(path), open(partial, "r+b" if kept["done"] else "wb") as file:
-        file.truncate(kept["bytes"])
-        file.seek(0, os.SEEK_END)
-
-        def keep(done):
-            file.flush()
+    with explained(given), locked(path):
+        for place in (path, state):
+            remove_leftovers(place)
+        done, size, digest = _read_state(partial, state, job) if resume else NOTHING
+        if not done:
+            state.unlink(missing_ok=True)  # before the answers that it speaks of
+        with open(partial, "r+b" if done else "wb", buffering=0) as file:
+            file.truncate(size)
+            file.seek(size)
+            answers = _kept_in(file, state, job, done, digest.copy())
+            try:
+                yield answers
+            except BaseException as error:
+                _leave(partial, state, answers.done, error)
+                raise
             os.fsync(file.fileno())
-            with whole_file(state) as facts:
-                json.dump({"job": job, "done": done, "bytes": file.tell()}, facts)
-
-        answers = AnswerFile(lambda text: file.write(text.encode()), keep, kept["done"])
-        try:
-            yield answers
-        except BaseException:
-            _leave(partial, state, answers.done)
-            raise
         os.replace(partial, path)
-    state.unlink(missing_ok=True)
+        flush(path.parent)
+        state.unlink(missing_ok=True)
+
+
+def _kept_in(file, state, job, done, digest):
+    """An AnswerFile on an open file whose content has this digest; `state` gets what a later run needs."""
+
+    def write(text):
+        content = text.encode()
+        digest.update(content)
+        while content:
+            content = content[file.write(content) :]
+
+    def keep(done):
+        os.fsync(file.fileno())
+        facts = {"job": job, "done": done, "bytes": file.tell(), "sha256": digest.hexdigest()}
+        with whole_file(state, lock=False) as told:
+            json.dump(facts, told)
+
+    return AnswerFile(write, keep, done)
 
 
 def answers_to(path, job, resume):
@@ -84,23 +107,36 @@ def answers_to(path, job, resume):
     return kept_answers(path, job, resume)
 
 
-def _read_state(state, job):
-    """What a former run of the same job has left: dict with "done" and "bytes"."""
+def _read_state(partial, state, job):
+    """What a former run of the same job has left: numbers of answers and of bytes, and the digest of these."""
+    if not partial.exists() or not state.exists():
+        return NOTHING
     try:
         found = json.loads(state.read_text(encoding="utf-8"))
-        facts = {"done": int(found["done"]), "bytes": int(found["bytes"])}
+        done, size, sha256 = int(found["done"]), int(found["bytes"]), found["sha256"]
         changed = [name for name in job if found["job"].get(name) != job[name]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{state} does not tell how to go on. Leave out --resume to start anew.") from error
     if changed:
         raise UserError(f"{state} is of another job: another {changed[0]}. Leave out --resume to start anew.")
-    return facts
+    digest = hashlib.sha256()
+    with open(partial, "rb") as file:
+        for begin in range(0, size, CHUNK):
+            digest.update(file.read(min(CHUNK, size - begin)))
+        if digest.hexdigest() != sha256 or file.tell() != size:
+            raise UserError(f"{partial} was changed after it was written. Leave out --resume to start anew.")
+    return done, size, digest
 
 
-def _leave(partial, state, done):
-    """Removes what holds no answer; tells of what is kept."""
-    if done:
-        print(f"keras-attention: {done:,} answers are kept in {partial}: --resume goes on there.", file=sys.stderr)
+def _leave(partial, state, done, error):
+    """Removes what holds no answer; tells of what is kept, with the error where there is one to be told."""
+    if not done:
+        for path in (partial, state):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         return
-    for path in (partial, state):
-        path.unlink(missing_ok=True)
+    kept = f"{done:,} answers are kept in {partial}: --resume goes on there."
+    if isinstance(error, (UserError, OSError)):
+        reason = str(error) if isinstance(error, UserError) else error.strerror
+        raise UserError(f"{reason.rstrip('.')}. {kept}") from error
+    print(f"keras-attention: {kept}", file=sys.stderr)

@@ -4,15 +4,16 @@ import hashlib
 import sys
 import time
 import warnings
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from keras_attention.cli.io.answer_file import answers_to
-from keras_attention.cli.io.text_files import standard_input_lines
+from keras_attention.cli.io.text_files import input_lines, standard_input_lines
 from keras_attention.data.file_bytes import opened
-from keras_attention.data.translation.parallel_text import lines_of
 from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import TruncatedText
+from keras_attention.whole_file import check_place
 from keras_attention.zoo.manifest import MANIFEST
 
 
@@ -89,29 +90,19 @@ def write_answers(arguments, folder, prepare, check=None):
     Raises:
         UserError: if the texts cannot be read or the answers cannot be written.
     """
-    job = _job(arguments, folder) if arguments.input and arguments.output else None
-    with answers_to(arguments.output, job, arguments.resume) as output:
-        texts = None if arguments.input else arguments.texts or standard_input_lines()
-        total = 0
-        for total, text in enumerate(lines_of(arguments.input) if texts is None else texts, start=1):
+    if arguments.output:
+        check_place(arguments.output)
+    with input_lines(arguments.input) as lines:
+        texts = None if lines else arguments.texts or standard_input_lines()
+        lines = lines or partial(iter, texts)
+        total, digest = 0, hashlib.sha256()
+        for total, text in enumerate(lines(), start=1):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
             if check:
                 check(total, text)
-        answer = prepare()
-        cut = []
-        progress = ProgressLine(before=output.done)
-        waiting = islice(lines_of(arguments.input) if texts is None else texts, output.done, None)
-        try:
-            while window := list(islice(waiting, WINDOW)):
-                first = output.done + 1
-                answered = _answered(answer, window, first, total, progress)
-                cut += [first + i for i, was_cut in enumerate(answered.truncated) if was_cut]
-                output.write(answered.lines, output.done + len(window))
-                if answered.notes:
-                    progress.close()
-                for note in answered.notes:
-                    print(f"keras-attention: {note}", file=sys.stderr)
-        finally:
-            progress.close()
+        job = _job(arguments, folder, digest) if arguments.input and arguments.output else None
+        with answers_to(arguments.output, job, arguments.resume) as output:
+            cut = _answer_windows(prepare(), lines, total, output)
     if cut:
         print(
             f"keras-attention: {len(cut):,} of {total:,} texts (the first is number {cut[0]:,}) have more tokens than "
@@ -120,15 +111,35 @@ def write_answers(arguments, folder, prepare, check=None):
         )
 
 
+def _answer_windows(answer, lines, total, output):
+    """Answers what `output` lacks, window by window; returns the numbers of the texts that were cut."""
+    cut = []
+    progress = ProgressLine(before=output.done)
+    waiting = islice(lines(), output.done, None)
+    try:
+        while window := list(islice(waiting, WINDOW)):
+            first = output.done + 1
+            answered = _answered(answer, window, first, total, progress)
+            cut += [first + i for i, was_cut in enumerate(answered.truncated) if was_cut]
+            output.write(answered.lines, output.done + len(window))
+            if answered.notes:
+                progress.close()
+            for note in answered.notes:
+                print(f"keras-attention: {note}", file=sys.stderr)
+    finally:
+        progress.close()
+    return cut
+
+
 def _answered(answer, window, first, total, progress):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)  # told once for all windows
         return answer(window, first, total, lambda done, _: progress(first - 1 + done, total))
 
 
-def _job(arguments, folder):
-    """What the answers depend on: the model, the texts and the options."""
-    with opened(folder / MANIFEST) as model, opened(arguments.input) as texts:
-        digests = [hashlib.file_digest(file, "sha256").hexdigest() for file in (model, texts)]
+def _job(arguments, folder, texts):
+    """What the answers depend on: the model, the texts (their digest) and the options."""
+    with opened(folder / MANIFEST) as manifest:
+        model = hashlib.file_digest(manifest, "sha256").hexdigest()
     options = {name: value for name, value in vars(arguments).items() if name not in NO_OPTIONS}
-    return {"model": digests[0], "input": digests[1], **options, "window": WINDOW}
+    return {"model": model, "input": texts.hexdigest(), **options, "window": WINDOW}

@@ -1,8 +1,14 @@
 """Sentences in, answers out: one a line, UTF-8; output is written whole or not at all."""
 
+import os
+import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
+from functools import partial
 
+from keras_attention.data.file_bytes import opened
+from keras_attention.data.translation.parallel_text import decoded_lines, lines_of
 from keras_attention.errors import UserError
 from keras_attention.whole_file import whole_file
 
@@ -30,6 +36,30 @@ def decode_line(line, number):
         raise UserError(
             f"Standard input, line {number}: found the byte 0x{line[error.start]:02X}, not valid UTF-8."
         ) from error
+
+
+@contextmanager
+def input_lines(path):
+    """A file of texts that is read several times; of a pipe or a device, which cannot be, a copy without a name.
+
+    Args:
+        path: str or None.
+
+    Yields:
+        callable() -> iterator over the lines, see `parallel_text.lines_of`; None where there is no path.
+    """
+    if not path or os.path.isfile(path) or not os.path.exists(path) or os.path.isdir(path):
+        yield path and partial(lines_of, path)
+        return
+    with tempfile.TemporaryFile() as copy:
+        with opened(path) as file:
+            shutil.copyfileobj(file, copy)
+
+        def lines():
+            copy.seek(0)
+            return decoded_lines(copy, path)
+
+        yield lines
 
 
 @contextmanager

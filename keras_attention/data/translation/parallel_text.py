@@ -80,10 +80,15 @@ def read_lines(path):
 
 def lines_of(path):
     """Yields what `read_lines` returns, line by line, however large the file is; raises as it does."""
-    number = 0
     with opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield _decoded(path, number, line)
+        yield from decoded_lines(file, path)
+
+
+def decoded_lines(file, path):
+    """Yields the lines of an open binary file as `lines_of` does; `path` is its name in messages."""
+    number = 0
+    for number, line in enumerate(file, start=1):
+        yield _decoded(path, number, line)
     if number == 0:
         raise _empty(path)
 
