@@ -8,6 +8,7 @@ from keras_attention.server.messages import Refusal
 # How long a connection stays open behind a refusal, so that a client that is still sending can read it.
 LINGER_SECONDS = 0.5
 CLIENT_GONE = 499  # what is counted where nobody waits for the answer
+CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: callable() -> bool
 
 
 class Gate:
@@ -31,6 +32,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), CLIENT_GONE
+        is_gone = scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
 
         async def watched(message):
             nonlocal status
@@ -43,8 +45,11 @@ class Gate:
                 await self._answer(scope, receive, watched)
         except Exception:
             status = 500
-            raise
+            if not is_gone():
+                raise
         finally:
+            if is_gone():
+                status = CLIENT_GONE
             self.metrics.answered(scope["path"], status, time.perf_counter() - began)
 
     async def _answer(self, scope, receive, send):

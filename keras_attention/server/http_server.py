@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keras_attention.errors import UserError
 from keras_attention.server.app import PATHS, make_app
+from keras_attention.server.gate import CLIENT_IS_GONE
 from keras_attention.server.served_models import load_models
 from keras_attention.server.server import Server
 from keras_attention.server.server_metrics import ServerMetrics
@@ -19,10 +20,13 @@ MAX_HEAD_BYTES = 65_536
 
 
 def guarded_protocol(seconds):
-    """uvicorn's protocol with a limit on the time and the size of request line and headers; its errors are JSON.
+    """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
+
+    Its errors are JSON. A client that leaves, with whatever is unanswered, is no error: `scope["extensions"]` tells the
+    application by `CLIENT_IS_GONE`.
 
     Args:
-        seconds: float, for the headers.
+        seconds: float, for the headers, and for a client to read something of an answer.
 
     Returns:
         A class for uvicorn's option `http`.
@@ -30,14 +34,40 @@ def guarded_protocol(seconds):
 
     class GuardedProtocol(HttpToolsProtocol):
         _timer, _head_bytes = None, 0
+        _write_timer, _unread_bytes = None, 0
+        _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
 
         def connection_made(self, transport):
             super().connection_made(transport)
             self._expect_head()
+            self._write_timer = self.loop.call_later(seconds, self._look_at_writing)
 
         def connection_lost(self, exc):
             self._head_is_here()
+            self._write_timer.cancel()
+            if self._answering and not self._answering.response_complete:
+                self._answering.disconnected = True
+                self._answering.message_event.set()
+            self.pipeline.clear()
             super().connection_lost(exc)
+
+        def _start_asgi_task(self, cycle, app):
+            self._answering = cycle
+            cycle.scope["extensions"] = {CLIENT_IS_GONE: lambda: cycle.disconnected}
+            super()._start_asgi_task(cycle, app)
+
+        def resume_writing(self):
+            self._unread_bytes = 0  # the client has read
+            super().resume_writing()
+
+        def _look_at_writing(self):
+            """Gives up a client that has read nothing of what waits for it since the last look."""
+            unread = self.transport.get_write_buffer_size()
+            if 0 < self._unread_bytes <= unread:
+                self.transport.abort()
+                return
+            self._unread_bytes = unread
+            self._write_timer = self.loop.call_later(seconds, self._look_at_writing)
 
         def data_received(self, data):
             super().data_received(data)
