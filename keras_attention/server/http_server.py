@@ -19,94 +19,95 @@ from keras_attention.server.server_metrics import ServerMetrics
 MAX_HEAD_BYTES = 65_536
 
 
-def guarded_protocol(seconds):
+class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
 
     Its errors are JSON. A client that leaves, with whatever is unanswered, is no error: `scope["extensions"]` tells the
     application by `CLIENT_IS_GONE`.
+    """
+
+    seconds = 10.0
+    _timer, _head_bytes = None, 0
+    _write_timer, _unread_bytes = None, 0
+    _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        self._expect_head()
+        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
+
+    def connection_lost(self, exc):
+        self._head_is_here()
+        self._write_timer.cancel()
+        if self._answering and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle, app):
+        self._answering = cycle
+        cycle.scope["extensions"] = {CLIENT_IS_GONE: lambda: cycle.disconnected}
+        super()._start_asgi_task(cycle, app)
+
+    def resume_writing(self):
+        self._unread_bytes = 0  # the client has read
+        super().resume_writing()
+
+    def _look_at_writing(self):
+        """Gives up a client that has read nothing of what waits for it since the last look."""
+        unread = self.transport.get_write_buffer_size()
+        if 0 < self._unread_bytes <= unread:
+            self.transport.abort()
+            return
+        self._unread_bytes = unread
+        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
+
+    def data_received(self, data):
+        super().data_received(data)
+        self._head_bytes += len(data)
+        if self._timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(431, f"The headers have more than {MAX_HEAD_BYTES:,} bytes.")
+
+    def on_message_begin(self):
+        super().on_message_begin()
+        self._expect_head()
+
+    def on_headers_complete(self):
+        self._head_is_here()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg):
+        self._refuse(400, msg)
+
+    def _expect_head(self):
+        self._head_is_here()
+        self._head_bytes = 0
+        self._timer = self.loop.call_later(self.seconds, self._too_late)
+
+    def _head_is_here(self):
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_late(self):
+        if not self.transport.is_closing():
+            self._refuse(408, f"The headers did not arrive within {self.seconds:g} seconds.")
+
+    def _refuse(self, status, message):
+        body = json.dumps({"error": message}).encode()
+        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+
+
+def guarded_protocol(seconds):
+    """The GuardedProtocol, for uvicorn's option `http`.
 
     Args:
         seconds: float, for the headers, and for a client to read something of an answer.
-
-    Returns:
-        A class for uvicorn's option `http`.
     """
-
-    class GuardedProtocol(HttpToolsProtocol):
-        _timer, _head_bytes = None, 0
-        _write_timer, _unread_bytes = None, 0
-        _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
-
-        def connection_made(self, transport):
-            super().connection_made(transport)
-            self._expect_head()
-            self._write_timer = self.loop.call_later(seconds, self._look_at_writing)
-
-        def connection_lost(self, exc):
-            self._head_is_here()
-            self._write_timer.cancel()
-            if self._answering and not self._answering.response_complete:
-                self._answering.disconnected = True
-                self._answering.message_event.set()
-            self.pipeline.clear()
-            super().connection_lost(exc)
-
-        def _start_asgi_task(self, cycle, app):
-            self._answering = cycle
-            cycle.scope["extensions"] = {CLIENT_IS_GONE: lambda: cycle.disconnected}
-            super()._start_asgi_task(cycle, app)
-
-        def resume_writing(self):
-            self._unread_bytes = 0  # the client has read
-            super().resume_writing()
-
-        def _look_at_writing(self):
-            """Gives up a client that has read nothing of what waits for it since the last look."""
-            unread = self.transport.get_write_buffer_size()
-            if 0 < self._unread_bytes <= unread:
-                self.transport.abort()
-                return
-            self._unread_bytes = unread
-            self._write_timer = self.loop.call_later(seconds, self._look_at_writing)
-
-        def data_received(self, data):
-            super().data_received(data)
-            self._head_bytes += len(data)
-            if self._timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-                self._refuse(431, f"The headers have more than {MAX_HEAD_BYTES:,} bytes.")
-
-        def on_message_begin(self):
-            super().on_message_begin()
-            self._expect_head()
-
-        def on_headers_complete(self):
-            self._head_is_here()
-            super().on_headers_complete()
-
-        def send_400_response(self, msg):
-            self._refuse(400, msg)
-
-        def _expect_head(self):
-            self._head_is_here()
-            self._head_bytes = 0
-            self._timer = self.loop.call_later(seconds, self._too_late)
-
-        def _head_is_here(self):
-            if self._timer:
-                self._timer.cancel()
-                self._timer = None
-
-        def _too_late(self):
-            if not self.transport.is_closing():
-                self._refuse(408, f"The headers did not arrive within {seconds:g} seconds.")
-
-        def _refuse(self, status, message):
-            body = json.dumps({"error": message}).encode()
-            head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            self.transport.write(STATUS_LINE[status] + head + body)
-            self.transport.close()
-
-    return GuardedProtocol
+    return type("GuardedProtocol", (GuardedProtocol,), {"seconds": seconds})
 
 
 BACKLOG = 2048
