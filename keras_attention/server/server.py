@@ -41,13 +41,13 @@ class Workers:
         work.add_done_callback(self._release)
         done, _ = await asyncio.wait([work], timeout=self.seconds)
         if not done:
-            raise Refusal(503, f"There was no answer within {self.seconds:g} seconds: ask for less, or later.")
+            raise Refusal(503, f"There was no answer within {self.seconds:g} seconds. Send fewer or shorter texts, or try again later.")
         return work.result()
 
     def check_room(self):
         """Raises Refusal with 503 if all threads are busy."""
         if self.busy >= self.most:
-            raise Refusal(503, f"All {self.most} places are taken: try again later.")
+            raise Refusal(503, f"All {self.most} workers are busy. Try again later.")
 
     def close(self):
         """Waits for the threads; none begins anew."""
@@ -118,9 +118,9 @@ class Server:
         if name is None and able:
             return able[0]
         if name not in self.models:
-            raise Refusal(404, f"There is no model {name!r:.80} for this: see /v1/models.")
+            raise Refusal(404, f"No model {name!r:.80} for this route. /v1/models lists the models.")
         if self.models[name] not in able:
-            raise Refusal(422, f"{name} does not {task}: see /v1/models.")
+            raise Refusal(422, f"{name} does not {task}. /v1/models lists the models.")
         return self.models[name]
 
 

@@ -1,4 +1,4 @@
-"""The attention of a model as one HTML file that needs no network: lines, heat map, every layer and head."""
+"""Attention weights as one HTML file that needs no network: lines and heat maps for every layer and head."""
 
 import base64
 import html
@@ -16,12 +16,12 @@ PLACE = "/*DATA*/"
 
 
 class AttentionMap(NamedTuple):
-    """What one part of a model looked at.
+    """The attention weights of one part of a model.
 
     Attributes:
-        name: str, such as "decoder on source".
-        weights: float array (L, H, R, C) in [0, 1], of L layers and H heads; row r is what token r looked at.
-        rows, columns: lists of R and C str, the tokens that look and those that are looked at.
+        name: str, such as "cross-attention".
+        weights: float array (L, H, R, C) in [0, 1], of L layers and H heads; row r has the weights of query r.
+        rows, columns: lists of R and C str, the tokens of the queries and of the keys.
         row_title, column_title: str.
         row_segments, column_segments: lists of int or None; tokens of segment 1 are marked as the second text.
     """
@@ -30,8 +30,8 @@ class AttentionMap(NamedTuple):
     weights: np.ndarray
     rows: list
     columns: list
-    row_title: str = "looks"
-    column_title: str = "is looked at"
+    row_title: str = "query"
+    column_title: str = "key"
     row_segments: list | None = None
     column_segments: list | None = None
 
@@ -62,10 +62,10 @@ def attention_page(answers, title, note="", decision=(), kept=None):
 
     Args:
         answers: list of (name, list of AttentionMap), such as the hypotheses of a translation.
-        title: str, the text that was read.
+        title: str, the input text.
         note: str, shown below.
         decision: list of (label, probability), shown as bars.
-        kept: what is marked at first, ("row" or "column", number of a token), or None.
+        kept: the token highlighted at first, ("row" or "column", index), or None.
 
     Returns:
         AttentionView.
@@ -74,10 +74,10 @@ def attention_page(answers, title, note="", decision=(), kept=None):
         ValueError: see `AttentionMap.as_json`.
         UserError: if there is nothing to show.
 
-    Source: the lines are those of BertViz (Vig 2019), https://arxiv.org/abs/1906.05714, drawn anew.
+    Source: the lines follow BertViz (Vig 2019), https://arxiv.org/abs/1906.05714; the code is our own.
     """
     if not answers or not all(maps for _, maps in answers):
-        raise UserError("There is nothing to show: the model has no attention, or the text no token.")
+        raise UserError("There is nothing to show: the model has no attention, or the text has no tokens.")
     data = {
         "title": title,
         "note": note,
@@ -89,10 +89,10 @@ def attention_page(answers, title, note="", decision=(), kept=None):
 
 
 class AttentionView(NamedTuple):
-    """A page; the last value of a notebook's cell is shown in the notebook.
+    """A page. A notebook displays it when it is the last value of a cell.
 
     Attributes:
-        data: dict of JSON types, all that the page shows.
+        data: dict of JSON types, the content of the page.
     """
 
     data: dict
