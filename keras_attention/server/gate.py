@@ -1,4 +1,4 @@
-"""The door of the server: a request comes in whole, in time, small enough and as JSON, or not at all."""
+"""Reads request bodies before the routes do: only complete, timely JSON within the size limit is accepted."""
 
 import asyncio
 import time
@@ -12,13 +12,13 @@ CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: cal
 
 
 class Gate:
-    """ASGI middleware that reads a request's body before anything else sees it, and measures the answer.
+    """ASGI middleware that reads and checks the body of a request, and measures the time of the answer.
 
     Args:
         app: ASGI application.
         settings: ServerSettings.
         metrics: ServerMetrics.
-        workers: Workers. While all of them are busy, what only they could answer is refused here, where it costs least.
+        workers: Workers. When all of them are busy, requests for models are refused here, where it is cheapest.
     """
 
     def __init__(self, app, settings, metrics, workers):
@@ -72,7 +72,7 @@ class Gate:
         await self.app(scope, replay, send)
 
     async def _read(self, headers, receive):
-        """The body; raises Refusal if it is too long or too late, ConnectionError if it never comes."""
+        """The body; raises Refusal if it is too long or too late, ConnectionError if the client disconnects."""
         most, seconds = self.settings.body_bytes, self.settings.seconds
         too_long = Refusal(413, f"A request has at most {most:,} bytes.", close=True)
         length = headers.get(b"content-length", b"0")
@@ -96,7 +96,7 @@ class Gate:
 
 
 def _lingering(send):
-    """`send` that ends a response some time after its content."""
+    """A `send` that ends a response some time after its content."""
 
     async def sending(message):
         if message["type"] == "http.response.body":

@@ -1,4 +1,4 @@
-"""Runs the HTTP server until it is stopped; slow or oversized request lines are refused."""
+"""Runs the HTTP server until it is stopped, with limits on time and size of the request headers."""
 
 import json
 import signal
@@ -118,14 +118,14 @@ SWITCH_SECONDS = 0.0005
 
 
 def bind(host, port):
-    """A socket at that address, not listening yet.
+    """A socket bound to the address, not yet listening.
 
     Args:
         host: str, a name or an address of this machine.
-        port: int; 0 takes any that is free.
+        port: int; 0 chooses a free port.
 
     Raises:
-        UserError: if the address cannot be had.
+        UserError: if the address is not available.
     """
     if not 0 <= port <= 65535:
         raise UserError(f"A port is a number from 0 to 65535. Received: {port}")
@@ -140,13 +140,13 @@ def bind(host, port):
 
 
 def serve(names, settings, bound, say):
-    """Loads models and answers requests until SIGTERM or SIGINT; what was accepted by then is finished.
+    """Loads models and answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
 
     Args:
         names: list of str, models by name or folder.
         settings: ServerSettings.
         bound: socket, see `bind`.
-        say: callable (list of str, str), told the names of the models and the URL as soon as one can connect.
+        say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
 
     Returns:
         Dict from path to int, the requests that were answered.

@@ -31,7 +31,9 @@ class _Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first model with this task.")
+    model: str | None = Field(
+        None, description="Model name from `GET /v1/models`; default: the first model with this task."
+    )
 
 
 class TranslateRequest(_Strict):
@@ -88,7 +90,9 @@ class Hypothesis(BaseModel):
     """One translation."""
 
     text: str
-    score: float = Field(description="Score that the search maximizes: length-normalized log probability with penalties.")
+    score: float = Field(
+        description="Score that the search maximizes: length-normalized log probability with penalties."
+    )
     log_prob: float = Field(description="Summed natural log probability of the tokens.")
     low_score: bool = Field(description="True if the score is so low that the translation is unreliable.")
     tokens: list[str]
