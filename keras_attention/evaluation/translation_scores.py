@@ -8,7 +8,7 @@ from keras_attention.errors import UserError
 
 
 class Score(NamedTuple):
-    """A score in [0, 100] and the signature of sacrebleu that says how it was computed."""
+    """A score in [0, 100] and the sacrebleu signature of its computation."""
 
     score: float
     signature: str
@@ -84,7 +84,7 @@ def exact_match(hypotheses, references):
 
 
 def by_source(hypotheses, references, sources):
-    """Makes one sentence of those with the same source, with all their references.
+    """Merges sentences with the same source into one sentence with several references.
 
     Args:
         hypotheses, references, sources: lists of str of equal length; equal sources have equal hypotheses.
@@ -157,9 +157,9 @@ def scores_on(translator, sources, references, target_language, set_name, severa
     Args:
         translator: Translator.
         sources, references: lists of str of equal length.
-        target_language: str, a language code; "iso" for dates, which are compared whole.
-        set_name: str, what the card calls these sentences.
-        several_references: bool. Also BLEU B with all references of a source that stands there several times.
+        target_language: str, a language code; "iso" for dates, which are scored by exact match.
+        set_name: str, name of the test set in the card.
+        several_references: bool. Whether to add BLEU B with all references of each source.
 
     Returns:
         List of {"set", "metric", "value", "signature"}, as in `metrics.json`.
@@ -183,7 +183,7 @@ def scores_on(translator, sources, references, target_language, set_name, severa
 
 
 def quick_score(translator, sources, references, target_language):
-    """What a training watches: greedy exact match for dates ("iso"), greedy BLEU A otherwise; 0 to 100."""
+    """The validation score in training, 0 to 100: exact match for dates ("iso"), else BLEU A; greedy search."""
     outputs = translator.translate(sources, beam_size=1)
     if target_language == "iso":
         return exact_match(outputs, references).score
@@ -191,12 +191,12 @@ def quick_score(translator, sources, references, target_language):
 
 
 def low_score_threshold(translator, sources, share=0.001):
-    """The mean log probability of a token that all but a share of good inputs reach.
+    """The threshold of mean log probability per token below which only a share of good inputs fall.
 
     Args:
         translator: Translator.
-        sources: list of str, inputs of the kind the model was made for, not those it was trained on.
-        share: float in (0, 1), the good inputs that may be called doubtful.
+        sources: list of str, inputs of the intended kind that were not used in training.
+        share: float in (0, 1), share of the good inputs that may be marked.
 
     Returns:
         float <= 0; answers below it are marked as `low_score`.

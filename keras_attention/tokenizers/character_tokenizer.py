@@ -1,4 +1,4 @@
-"""Each character is a token: for short texts such as dates."""
+"""A tokenizer with one token per character, for short texts such as dates."""
 
 import json
 import unicodedata
@@ -26,7 +26,7 @@ class CharacterTokenizer:
 
     Args:
         characters: str, the characters that have an id, each once, in the order of their ids (which begin at 4).
-        lowercase: bool. A capital takes the id of its small letter where that has one, so decoded text is lower case.
+        lowercase: bool. A capital letter gets the id of its lower-case form, so decoded text is lower case.
 
     Raises:
         UserError: if `characters` is empty, has one twice, or a control character.
@@ -50,7 +50,7 @@ class CharacterTokenizer:
 
     @classmethod
     def train(cls, texts, vocabulary_size=None, lowercase=False):
-        """Gives an id to the characters of `texts`, but for control characters.
+        """Gives an id to each character of `texts`, except control characters.
 
         Args:
             texts: iterable of str.

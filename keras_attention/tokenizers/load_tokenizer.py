@@ -1,4 +1,4 @@
-"""The one door to saved tokenizers: tokenizer.json says which kind it is."""
+"""Loads saved tokenizers; tokenizer.json names their kind."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Words cut into pieces that are learnt from text (byte-pair encoding)."""
+"""A tokenizer that splits words into learned pieces (byte-pair encoding with SentencePiece)."""
 
 import io
 import itertools
@@ -29,7 +29,7 @@ class SentencePieceTokenizer:
     """Text <-> ids through a SentencePiece model.
 
     Text is normalised by the model (NFKC, control characters removed, runs of blanks joined), so decoding gives the
-    normalised text back. "</s>" or "<pad>" in a text is mere text: special ids other than UNKNOWN never come out.
+    normalised text back. "</s>" or "<pad>" in a text is ordinary text: encoding never yields special ids but UNKNOWN.
 
     Args:
         model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
@@ -71,7 +71,7 @@ class SentencePieceTokenizer:
     def train(cls, texts, vocabulary_size, character_coverage=1.0, lowercase=False):
         """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
 
-        Control characters in the texts count as blanks.
+        Control characters in the texts are treated as blanks.
 
         Args:
             texts: iterable of str, one sentence each.
@@ -208,7 +208,7 @@ def _integers(ids):
 
 
 def _check_text(text):
-    """Refuses lone surrogates, which Python puts where input was no UTF-8."""
+    """Raises an error for lone surrogates, by which Python marks input that was not UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Words cut into the longest pieces of a vocabulary, as BERT does."""
+"""BERT's tokenizer: words are split into the longest pieces of a vocabulary."""
 
 import json
 import re
@@ -28,9 +28,9 @@ RULES = tuple(
 
 
 def english_spacing(text):
-    """Removes the blanks that stand around punctuation where English has none.
+    """Removes blanks around punctuation where English has none.
 
-    It guesses: "3 . 5" becomes "3.5" even where a sentence ended with 3 and the next began with 5.
+    This is a heuristic: "3 . 5" becomes "3.5" even if one sentence ended with 3 and the next began with 5.
 
     Args:
         text: str, words and punctuation with one blank between any two.
@@ -50,7 +50,7 @@ MAX_KNOWN_WORDS = 1 << 14
 
 
 class PieceCutter:
-    """Cuts the words of texts, which blanks part, and remembers those of short texts.
+    """Splits the words of texts, separated by blanks, into pieces, and caches the words of short texts.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids; "##" marks those that continue a word.
@@ -96,7 +96,7 @@ class PieceCutter:
         return np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1])
 
     def _remember(self, found):
-        """Keeps the ids of words; several threads may do so at a time."""
+        """Caches the ids of words; safe with several threads."""
         if len(self._known) + len(found) > MAX_KNOWN_WORDS:
             self._known = {}
         self._known.update((word, ids) for word, ids in found.items() if len(word) <= MAX_WORD_CHARACTERS)
@@ -129,13 +129,13 @@ class WordPieceTokenizer:
     """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
 
     The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary, for every text
-    whose combining marks stand in their canonical order, as in NFC and NFD. "[SEP]" in a text is mere text; "[MASK]" is
-    the mask where `encode` is asked for it.
+    whose combining marks are in canonical order, as in NFC and NFD. "[SEP]" in a text is ordinary text; "[MASK]" is the
+    mask if `encode` is called with `masks=True`.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and
             [MASK] stand anywhere, as in the vocabularies of published models.
-        lowercase: bool. Small letters, without accents ("uncased").
+        lowercase: bool. Lower-case letters without accents ("uncased").
 
     Attributes:
         vocabulary: list of str.
@@ -190,7 +190,7 @@ class WordPieceTokenizer:
 
         Args:
             texts: list of str.
-            masks: bool. "[MASK]" in a text is `mask_id`, as to fill in a blank; no other special piece ever is.
+            masks: bool. Whether "[MASK]" in a text becomes `mask_id`. Other special pieces are ordinary text.
 
         Returns:
             List of int32 arrays, one for each text.
@@ -215,9 +215,9 @@ class WordPieceTokenizer:
         return encoded
 
     def decode(self, sequences):
-        """Returns a list of str that read as English does; this is no inverse of `encode`.
+        """Returns a list of readable English str; this is not the inverse of `encode`.
 
-        Pieces are joined and blanks around punctuation are guessed; case and accents that went away stay away. PAD,
+        Pieces are joined, and blanks around punctuation are guessed. Lost case and accents are not restored. PAD,
         START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
         """
         dropped = (self.pad_id, self.start_id, self.end_id)

@@ -39,7 +39,7 @@ class AttentionMap(NamedTuple):
         """A dict of JSON types; weights are rounded to 1/255 and written as base64, layer by layer.
 
         Raises:
-            ValueError: if the shape does not fit to the tokens, or a weight is not in [0, 1].
+            ValueError: if the shape does not match the tokens, or a weight is not in [0, 1].
         """
         shape = np.shape(self.weights)
         if len(shape) != 4 or shape[2:] != (len(self.rows), len(self.columns)):
@@ -58,7 +58,7 @@ class AttentionMap(NamedTuple):
 
 
 def attention_page(answers, title, note="", decision=(), kept=None):
-    """Makes the page.
+    """Builds an attention page.
 
     Args:
         answers: list of (name, list of AttentionMap), such as the hypotheses of a translation.
@@ -120,7 +120,7 @@ class AttentionView(NamedTuple):
 
 
 def check_page_path(path):
-    """Returns the Path of a page that could be written; raises UserError for one that could not."""
+    """Returns the path of a page as a Path; raises UserError if it cannot be written."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"The name of a page must end with .html. Received: {str(path)!r}")
