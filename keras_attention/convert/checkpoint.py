@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from keras_attention.convert.converted import Converted
 from keras_attention.convert.google import load_google
 from keras_attention.convert.hugging_face import load_hugging_face
 from keras_attention.errors import UserError
 
 
-def load_checkpoint(path):
+def load_checkpoint(path: str | Path) -> Converted:
     """Converts a published BERT checkpoint into a model of this package with the same outputs.
 
     Every size, name and shape is checked before a model is built. No code from the folder runs. Neither torch nor

@@ -1,5 +1,6 @@
 """BLEU in the two traditions of the literature, which must never share a column, chrF and exact match."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class LengthRange(NamedTuple):
     bleu: float | None
 
 
-def bleu_tradition_a(hypotheses, references, language):
+def bleu_tradition_a(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
     """BLEU-4 of lower-cased text that sacremoses has tokenised on both sides.
 
     Args:
@@ -51,7 +52,7 @@ def bleu_tradition_a(hypotheses, references, language):
     return Score(score, f"{bleu.get_signature()}|moses:{language}-{sacremoses.__version__}")
 
 
-def bleu_tradition_b(hypotheses, references):
+def bleu_tradition_b(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """BLEU-4 of cased, detokenised text with sacrebleu's 13a tokeniser.
 
     Args:
@@ -69,21 +70,23 @@ def bleu_tradition_b(hypotheses, references):
     return _corpus_score(BLEU(tokenize="13a"), hypotheses, references)
 
 
-def chrf(hypotheses, references):
+def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """chrF2, the character n-gram F-score; arguments, result and errors as in `bleu_tradition_b`."""
     from sacrebleu.metrics import CHRF
 
     return _corpus_score(CHRF(), hypotheses, references)
 
 
-def exact_match(hypotheses, references):
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Percentage of hypotheses equal to their reference, character by character, as a `Score`."""
     _check(hypotheses, references)
     equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Score(100.0 * equal / len(references), "exact match")
 
 
-def by_source(hypotheses, references, sources):
+def by_source(
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
     """Merges sentences with the same source into one sentence with several references.
 
     Args:
@@ -99,7 +102,13 @@ def by_source(hypotheses, references, sources):
     return list(first.values()), list(grouped.values())
 
 
-def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
+def bleu_by_source_length(
+    hypotheses: Sequence[str],
+    references: Sequence,
+    sources: Sequence[str],
+    edges: Sequence[int],
+    bleu: Callable = bleu_tradition_b,
+) -> list[LengthRange]:
     """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
 
     Args:

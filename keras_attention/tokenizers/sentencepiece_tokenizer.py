@@ -5,7 +5,9 @@ import itertools
 import json
 import re
 import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -68,7 +70,9 @@ class SentencePieceTokenizer:
         self._graph_tokenizer = None
 
     @classmethod
-    def train(cls, texts, vocabulary_size, character_coverage=1.0, lowercase=False):
+    def train(
+        cls, texts: Iterable[str], vocabulary_size: int, character_coverage: float = 1.0, lowercase: bool = False
+    ) -> Self:
         """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
 
         Control characters in the texts are treated as blanks.
@@ -115,11 +119,11 @@ class SentencePieceTokenizer:
         return cls(model.getvalue())
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, the number of ids, special ones included."""
         return self._processor.vocab_size()
 
-    def encode(self, texts, dropout=0.0, seed=0):
+    def encode(self, texts: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[np.ndarray]:
         """Encodes texts, without START and END.
 
         Args:
@@ -157,13 +161,13 @@ class SentencePieceTokenizer:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1)
 
-    def decode(self, sequences):
+    def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         dropped = (PAD_ID, START_ID, END_ID)
         texts = [self._processor.decode([i for i in _integers(ids) if i not in dropped]) for ids in sequences]
         return [without_control_characters(text).strip() for text in texts]  # a model may have rules of its own
 
-    def tokens(self, ids):
+    def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "▁" marks the start of a word."""
         return [self._processor.id_to_piece(i) for i in _integers(ids)]
 
@@ -177,7 +181,7 @@ class SentencePieceTokenizer:
                 self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._model, out_type=tf.int32)
         return self._graph_tokenizer.tokenize(texts)
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> None:
         """Writes tokenizer.json and tokenizer.model into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +189,7 @@ class SentencePieceTokenizer:
         (folder / "tokenizer.json").write_text(json.dumps({"kind": self.kind}) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder):
+    def load(cls, folder: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:

@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -69,7 +71,7 @@ class PieceCutter:
         if sum(map(len, texts)) > SHORT_CHARACTERS:
             return self._cut_all(texts)
         words = [text.split() for text in texts]
-        known = {word: self._known.get(word) for of_text in words for word in of_text}
+        known: dict = {word: self._known.get(word) for of_text in words for word in of_text}
         if new := [word for word, ids in known.items() if ids is None]:
             found = {word: ids.tolist() for word, ids in zip(new, self._cut_all(new), strict=True)}
             known |= found
@@ -166,7 +168,7 @@ class WordPieceTokenizer:
         self._cutter = PieceCutter(self.vocabulary)
 
     @classmethod
-    def train(cls, texts, vocabulary_size, lowercase=True):
+    def train(cls, texts: Iterable[str], vocabulary_size: int, lowercase: bool = True) -> Self:
         """Learns the pieces of a vocabulary; the same texts give the same pieces.
 
         Args:
@@ -181,11 +183,11 @@ class WordPieceTokenizer:
         return cls(learn_pieces(texts, vocabulary_size, lowercase), lowercase)
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, the number of ids, special ones included."""
         return len(self.vocabulary)
 
-    def encode(self, texts, masks=False):
+    def encode(self, texts: Sequence[str], masks: bool = False) -> list[np.ndarray]:
         """Encodes texts, without START and END.
 
         Args:
@@ -214,7 +216,7 @@ class WordPieceTokenizer:
             encoded += self._cutter.cut(part_words([texts[i] for i in batch], self.lowercase))
         return encoded
 
-    def decode(self, sequences):
+    def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of readable English str; this is not the inverse of `encode`.
 
         Pieces are joined, and blanks around punctuation are guessed. Lost case and accents are not restored. PAD,
@@ -231,7 +233,7 @@ class WordPieceTokenizer:
             texts.append(english_spacing(joined.strip()))
         return texts
 
-    def tokens(self, ids):
+    def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "##" marks what continues a word."""
         ids = _integers(ids)
         for token_id in ids:
@@ -243,7 +245,7 @@ class WordPieceTokenizer:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> None:
         """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -253,7 +255,7 @@ class WordPieceTokenizer:
         (folder / "tokenizer.json").write_text(settings + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder):
+    def load(cls, folder: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:

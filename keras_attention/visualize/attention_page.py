@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +36,7 @@ class AttentionMap(NamedTuple):
     row_segments: list | None = None
     column_segments: list | None = None
 
-    def as_json(self):
+    def as_json(self) -> dict:
         """A dict of JSON types; weights are rounded to 1/255 and written as base64, layer by layer.
 
         Raises:
@@ -57,7 +58,9 @@ class AttentionMap(NamedTuple):
         }
 
 
-def attention_page(answers, title, note="", decision=(), kept=None):
+def attention_page(
+    answers: list, title: str, note: str = "", decision: Sequence = (), kept: tuple[str, int] | None = None
+) -> "AttentionView":
     """Builds an attention page.
 
     Args:
@@ -98,7 +101,7 @@ class AttentionView(NamedTuple):
     data: dict
 
     @property
-    def html(self):
+    def html(self) -> str:
         """str, a whole HTML document."""
         # Within a script element only "<" could end it; a lone surrogate could not be written.
         text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
@@ -109,7 +112,7 @@ class AttentionView(NamedTuple):
     def _repr_html_(self):
         return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 50rem; border: 0"></iframe>'
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Writes the page as a file, whole or not at all.
 
         Raises:
@@ -119,7 +122,7 @@ class AttentionView(NamedTuple):
             file.write(self.html)
 
 
-def check_page_path(path):
+def check_page_path(path: str | Path) -> Path:
     """Returns the path of a page as a Path; raises UserError if it cannot be written."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):

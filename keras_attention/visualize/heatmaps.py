@@ -1,7 +1,11 @@
 """Attention heat maps: one alignment of two sentences, or a grid of layers and heads."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from keras_attention.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
@@ -12,7 +16,13 @@ LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
 POINTS = 72.0  # per inch
 
 
-def attention_heatmap(weights, source_tokens, target_tokens, path, title=None):
+def attention_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    title: str | None = None,
+) -> None:
     """Draws attention weights as grey cells, from 0 (black) to 1 (white).
 
     Source tokens label the columns, target tokens the rows. Labels of more than two characters are rotated by 90
@@ -53,7 +63,7 @@ def attention_heatmap(weights, source_tokens, target_tokens, path, title=None):
     save_figure(_draw(weights, labels[: len(source_tokens)], labels[len(source_tokens) :], title, families), path)
 
 
-def visible(token):
+def visible(token: str) -> str:
     """The token with visible signs for invisible characters, shortened to `LONGEST_LABEL` characters."""
     if len(token) > LONGEST_LABEL:
         token = token[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -96,7 +106,14 @@ LONGEST_GRID_SIDE = 40.0  # inches; more cells than fit at full size are drawn s
 GAP = 0.3  # inches between two maps, room for a heading
 
 
-def heads_heatmap(weights, source_tokens, target_tokens, path, layers=None, heads=None):
+def heads_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> None:
     """Draws a grid of heat maps, one per layer (rows of the grid) and head (columns), from 0 (black) to 1 (white).
 
     In each map, target tokens are rows and source tokens are columns; the labels are at the left and top edge.

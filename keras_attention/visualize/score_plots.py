@@ -1,7 +1,11 @@
 """Plots of scores: BLEU by length, confusion matrix, learning curve, score by number of labels."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from keras_attention.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
@@ -9,7 +13,7 @@ from keras_attention.visualize.figures import check_figure_path, drawable, save_
 LINES = ("-", "--", "-.", ":")
 
 
-def bleu_by_length_plot(series, path, title=None):
+def bleu_by_length_plot(series: dict, path: str | Path, title: str | None = None) -> None:
     """Draws one line per system: BLEU (0 to 100) of the sentences in each range of source lengths, in words.
 
     Args:
@@ -54,7 +58,7 @@ LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
 MOST_NUMBERED = 40  # labels; with more the cells are too small for numbers
 
 
-def confusion_matrix_plot(counts, labels, path, title=None):
+def confusion_matrix_plot(counts: ArrayLike, labels: Sequence[str], path: str | Path, title: str | None = None) -> None:
     """Draws a confusion matrix: true labels in rows, predicted labels in columns.
 
     The larger a cell's share of its row, the darker the cell. With up to 40 labels, the cells show their counts.
@@ -111,7 +115,7 @@ LOSS_LINES = {"loss": "-", "val_loss": "o--"}
 LABELS = {"loss": "training, mean of an epoch", "val_loss": "validation, at its end"}
 
 
-def learning_curve_plot(history, path):
+def learning_curve_plot(history: Sequence[dict], path: str | Path) -> None:
     """Draws training and validation loss over the number of updates.
 
     Args:
@@ -138,7 +142,7 @@ def learning_curve_plot(history, path):
     save_figure(figure, path)
 
 
-def score_by_labels_plot(series, path, measure, title=None):
+def score_by_labels_plot(series: dict, path: str | Path, measure: str, title: str | None = None) -> None:
     """Draws one line per system: its score (0 to 100) over the number of labels, on a logarithmic axis.
 
     Args:
