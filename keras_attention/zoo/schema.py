@@ -246,7 +246,7 @@ VALUES = {
     "language": _LANGUAGE,
     "max_tokens": whole(3, 65536),
     "low_score_threshold": optional(number(-100, 0)),
-    "weights_dtype": choice("float32", "float16"),
+    "weights_dtype": choice("float32", "float16", "int8"),
     "pooling": choice("mean", "cls"),
     "normalize": TRUTH,
 }
