@@ -12,6 +12,7 @@ from zoo.tiny_bert import tiny_encoder, tokenizer, write_tiny
 import keras_attention
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
+from keras_attention.evaluation.classification_scores import best_thresholds
 from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
@@ -84,6 +85,36 @@ def test_the_same_seed_gives_the_same_weights():
     one, other = (finetune_classifier(examples("binary", 30), None, "none", settings, **QUIET) for _ in range(2))
     for a, b in zip(one.classifier.model.get_weights(), other.classifier.model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_the_seed_decides_the_first_weights():
+    prepared = [
+        prepare(examples("binary", 30), None, "none", FinetuneSettings(**QUICK, seed=seed), say=lambda _: None)
+        for seed in (3, 3, 5)
+    ]
+    first, same, other = (each.classifier.model.output_dense.kernel.numpy() for each in prepared)
+    np.testing.assert_array_equal(first, same)
+    assert np.abs(first - other).max() > 1e-3
+    assert prepared[0].validation == prepared[1].validation != prepared[2].validation
+
+
+def test_numbers_are_learned_around_0_and_given_as_they_were():
+    data, settings = examples("regression", 40), FinetuneSettings(**QUICK)
+    prepared = prepare(data, None, "none", settings, say=lambda _: None)
+    assert np.mean(prepared.targets) == pytest.approx(0.0, abs=1e-5)
+    assert np.std(prepared.targets) == pytest.approx(1.0, abs=1e-5)
+    numbers = [float(label) for label in prepared.train.labels]
+    before = prepared.classifier.logits(prepared.validation_rows)
+    after = finish(prepared, None, settings).classifier.logits(prepared.validation_rows)
+    np.testing.assert_allclose(after, before * np.std(numbers) + np.mean(numbers), rtol=1e-4)
+
+
+def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
+    settings = FinetuneSettings(**QUICK)
+    prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", say=lambda _: None)
+    probabilities = 1 / (1 + np.exp(-prepared.classifier.logits(prepared.validation_rows).astype("float64")))
+    best = best_thresholds(prepared.validation_targets, probabilities)
+    assert finish(prepared, None, settings).classifier.task["threshold"] == pytest.approx(best, abs=1e-3)
 
 
 def test_texts_read_whole_are_learned_by_their_ends():

@@ -26,7 +26,7 @@ def gradient_of_mean_loss(model, batch, smoothing):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("clip_norm", [None, 0.01])
+@pytest.mark.parametrize("clip_norm", [None, 0.01, 97.0])
 def test_one_step_is_gradient_descent_on_the_mean_loss(jit_compile, clip_norm):
     model, batch = built(), TinyBatches().epoch(0)[0]
     before = [v.numpy() for v in model.trainable_variables]
@@ -39,7 +39,7 @@ def test_one_step_is_gradient_descent_on_the_mean_loss(jit_compile, clip_norm):
     assert float(result.tokens) == (batch["labels"] != 0).sum()
     assert float(result.loss_sum) / float(result.tokens) == pytest.approx(loss, rel=1e-5)
     assert float(result.gradient_norm) == pytest.approx(norm, rel=1e-5)
-    factor = 1.0 if clip_norm is None else clip_norm / norm
+    factor = 1.0 if clip_norm is None else min(1.0, clip_norm / norm)
     for variable, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
         np.testing.assert_allclose(variable.numpy(), old - 0.7 * factor * gradient, atol=1e-6)
     weights = np.sqrt(sum((v.numpy().astype("float64") ** 2).sum() for v in model.trainable_variables))
@@ -75,6 +75,21 @@ def test_r_drop_adds_the_divergence_of_two_passes():
         loss = tf.reduce_sum(tf.where(real, both + alpha / 2 * apart, 0.0)) / real.sum()
     for old, new, gradient in zip(before, after, tape.gradient(loss, model.trainable_weights), strict=True):
         np.testing.assert_allclose(new, old - 0.7 * tf.convert_to_tensor(gradient).numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.01])
+def test_accumulated_parts_make_the_update_of_the_whole_batch(clip_norm):
+    """The parts have 5, 3 and 1 real labels."""
+    batch = {name: np.concatenate([array] * 3)[:3] for name, array in TinyBatches().epoch(0)[1].items()}
+    batch["labels"] = np.where(np.arange(7) < np.array([[5], [3], [1]]), 2 + batch["source_ids"] % 5, 0).astype("int32")
+    found = []
+    for accumulate in (1, 3):
+        model = built()
+        options = {"clip_norm": clip_norm, "accumulate": accumulate, "jit_compile": False}
+        result = make_train_step(model, keras.optimizers.SGD(0.7), **options)(batch)
+        found.append([*map(float, result), *(v.numpy() for v in model.trainable_variables)])
+    for whole, parts in zip(*found, strict=True):
+        np.testing.assert_allclose(whole, parts, rtol=1e-5, atol=1e-6)
 
 
 def test_negative_r_drop_is_named():

@@ -119,6 +119,11 @@ def test_patience_stops_and_the_best_is_restored():
     np.testing.assert_array_equal(model.get_weights()[0], seen[1])
 
 
+def test_every_second_epoch_is_validated():
+    result, _, _ = run(epochs=5, validate=constant_validation, validate_every=2)
+    assert [entry["epoch"] for entry in result.history if "val_loss" in entry] == [2, 4]
+
+
 def test_average_is_what_is_validated_and_what_is_kept():
     ends, validated = [], []
 
