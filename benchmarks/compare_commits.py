@@ -18,6 +18,7 @@ import contextlib
 import datetime
 import hashlib
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
@@ -143,7 +144,9 @@ def conditions():
         processor = sorted({line for line in lines if line.startswith(("model name", "flags"))})
     installed = {distribution.name: distribution.version for distribution in importlib.metadata.distributions()}
     versions = [installed.get(library) for library in LIBRARIES]
-    described = processor, os.cpu_count(), sys.version, versions, Path(__file__).read_text(encoding="utf-8")
+    code = map(inspect.getsource, (run_part, write_dates, write_table, answer_examples, plain))
+    cases = RECIPE_FLAGS, FINETUNE_FLAGS, OPINIONS, SUBJECTS, FIELDS, *code
+    described = processor, os.cpu_count(), sys.version, versions, cases
     return hashlib.sha256(repr(described).encode()).hexdigest()[:8]
 
 
@@ -165,14 +168,17 @@ def run_part(part, code, out, name):
 
 def run_python(code, folder, *words):
     """Runs Python in a folder with the package of a checkout."""
-    environment = {name: value for name, value in os.environ.items() if name != "KERAS_ATTENTION_ZOO"}
-    environment |= {"PYTHONPATH": str(code), "PYTHONHASHSEED": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, *map(str, words)]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    options = {"cwd": folder, "env": checkout_environment(code), "capture_output": True, "text": True}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, **options)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def checkout_environment(code):
+    """The environment of a process that is to import the package from a checkout."""
+    environment = {name: value for name, value in os.environ.items() if name != "KERAS_ATTENTION_ZOO"}
+    return environment | {"PYTHONPATH": str(code), "PYTHONHASHSEED": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def write_dates(path):

@@ -1,1 +1,1 @@
-"""Exports models for other programs: SavedModel with text in and text out, and Keras's export formats."""
+"""Models for other programs: a SavedModel with text in and text out, and Keras's own export formats."""

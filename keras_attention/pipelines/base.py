@@ -72,8 +72,7 @@ def load_pipeline(folder, *wanted):
     entry, model, tokenizers = load_entry(folder)
     config = entry.config
     if use is not Translator:
-        named = {Classifier: ("task",), TextEncoder: ("pooling", "normalize")}.get(use, ())
-        settings = {name: config[name] for name in named}
+        settings = {"task": config["task"]} if use is Classifier else {}
         return use(model, tokenizers["text"], max_tokens=config["max_tokens"], **settings)
     return Translator(
         model,

@@ -1,4 +1,4 @@
-"""Loads saved tokenizers; tokenizer.json names their kind."""
+"""The one door to saved tokenizers: tokenizer.json says which kind it is."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer)}
 
 
-def load_tokenizer(folder: str | Path) -> CharacterTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
+def load_tokenizer(folder):
     """Reads a tokenizer from the folder that its `save` wrote.
 
     Args:

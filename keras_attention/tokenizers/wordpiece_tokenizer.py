@@ -1,10 +1,8 @@
-"""BERT's tokenizer: words are split into the longest pieces of a vocabulary."""
+"""Words cut into the longest pieces of a vocabulary, as BERT does."""
 
 import json
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -30,9 +28,9 @@ RULES = tuple(
 
 
 def english_spacing(text):
-    """Removes blanks around punctuation where English has none.
+    """Removes the blanks that stand around punctuation where English has none.
 
-    This is a heuristic: "3 . 5" becomes "3.5" even if one sentence ended with 3 and the next began with 5.
+    It guesses: "3 . 5" becomes "3.5" even where a sentence ended with 3 and the next began with 5.
 
     Args:
         text: str, words and punctuation with one blank between any two.
@@ -52,7 +50,7 @@ MAX_KNOWN_WORDS = 1 << 14
 
 
 class PieceCutter:
-    """Splits the words of texts, separated by blanks, into pieces, and caches the words of short texts.
+    """Cuts the words of texts, which blanks part, and remembers those of short texts.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids; "##" marks those that continue a word.
@@ -71,7 +69,7 @@ class PieceCutter:
         if sum(map(len, texts)) > SHORT_CHARACTERS:
             return self._cut_all(texts)
         words = [text.split() for text in texts]
-        known: dict = {word: self._known.get(word) for of_text in words for word in of_text}
+        known = {word: self._known.get(word) for of_text in words for word in of_text}
         if new := [word for word, ids in known.items() if ids is None]:
             found = {word: ids.tolist() for word, ids in zip(new, self._cut_all(new), strict=True)}
             known |= found
@@ -98,7 +96,7 @@ class PieceCutter:
         return np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1])
 
     def _remember(self, found):
-        """Caches the ids of words; safe with several threads."""
+        """Keeps the ids of words; several threads may do so at a time."""
         if len(self._known) + len(found) > MAX_KNOWN_WORDS:
             self._known = {}
         self._known.update((word, ids) for word, ids in found.items() if len(word) <= MAX_WORD_CHARACTERS)
@@ -131,13 +129,13 @@ class WordPieceTokenizer:
     """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
 
     The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary, for every text
-    whose combining marks are in canonical order, as in NFC and NFD. "[SEP]" in a text is ordinary text; "[MASK]" is the
-    mask if `encode` is called with `masks=True`.
+    whose combining marks stand in their canonical order, as in NFC and NFD. "[SEP]" in a text is mere text; "[MASK]" is
+    the mask where `encode` is asked for it.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and
             [MASK] stand anywhere, as in the vocabularies of published models.
-        lowercase: bool. Lower-case letters without accents ("uncased").
+        lowercase: bool. Small letters, without accents ("uncased").
 
     Attributes:
         vocabulary: list of str.
@@ -168,7 +166,7 @@ class WordPieceTokenizer:
         self._cutter = PieceCutter(self.vocabulary)
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary_size: int, lowercase: bool = True) -> Self:
+    def train(cls, texts, vocabulary_size, lowercase=True):
         """Learns the pieces of a vocabulary; the same texts give the same pieces.
 
         Args:
@@ -183,16 +181,16 @@ class WordPieceTokenizer:
         return cls(learn_pieces(texts, vocabulary_size, lowercase), lowercase)
 
     @property
-    def vocabulary_size(self) -> int:
+    def vocabulary_size(self):
         """int, the number of ids, special ones included."""
         return len(self.vocabulary)
 
-    def encode(self, texts: Sequence[str], masks: bool = False) -> list[np.ndarray]:
+    def encode(self, texts, masks=False):
         """Encodes texts, without START and END.
 
         Args:
             texts: list of str.
-            masks: bool. Whether "[MASK]" in a text becomes `mask_id`. Other special pieces are ordinary text.
+            masks: bool. "[MASK]" in a text is `mask_id`, as to fill in a blank; no other special piece ever is.
 
         Returns:
             List of int32 arrays, one for each text.
@@ -216,10 +214,10 @@ class WordPieceTokenizer:
             encoded += self._cutter.cut(part_words([texts[i] for i in batch], self.lowercase))
         return encoded
 
-    def decode(self, sequences: Iterable) -> list[str]:
-        """Returns a list of readable English str; this is not the inverse of `encode`.
+    def decode(self, sequences):
+        """Returns a list of str that read as English does; this is no inverse of `encode`.
 
-        Pieces are joined, and blanks around punctuation are guessed. Lost case and accents are not restored. PAD,
+        Pieces are joined and blanks around punctuation are guessed; case and accents that went away stay away. PAD,
         START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
         """
         dropped = (self.pad_id, self.start_id, self.end_id)
@@ -233,7 +231,7 @@ class WordPieceTokenizer:
             texts.append(english_spacing(joined.strip()))
         return texts
 
-    def tokens(self, ids: Iterable) -> list[str]:
+    def tokens(self, ids):
         """Returns one readable str for each id; "##" marks what continues a word."""
         ids = _integers(ids)
         for token_id in ids:
@@ -245,7 +243,7 @@ class WordPieceTokenizer:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder):
         """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -255,7 +253,7 @@ class WordPieceTokenizer:
         (folder / "tokenizer.json").write_text(settings + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder):
         """Reads what `save` wrote.
 
         Raises:

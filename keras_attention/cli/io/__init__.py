@@ -1,1 +1,1 @@
-"""Shared code of the commands: input and output files, progress, resuming."""
+"""What several commands share: files in, files out, progress, resume."""

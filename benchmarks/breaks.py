@@ -1,0 +1,648 @@
+"""The mistakes that `break_code.py` makes, one line each, and the tests that should notice."""
+
+from typing import NamedTuple
+
+
+class Break(NamedTuple):
+    """One mistake.
+
+    Attributes:
+        room: str, the part of the package.
+        what: str, the mistake in words.
+        old: str, the text that is replaced; it stands once in the package, or is the first behind `after`.
+        new: str, what it becomes.
+        tests: str, arguments of pytest.
+        after: str, a text that stands in one file before `old`, where `old` alone stands several times.
+    """
+
+    room: str
+    what: str
+    old: str
+    new: str
+    tests: str
+    after: str = ""
+
+
+def _breaks(room, *rows):
+    return [Break(room, *row) for row in rows]
+
+
+DECODING = _breaks(
+    "decoding",
+    (
+        "the length penalty has another exponent",
+        "/ 6.0, alpha)",
+        "/ 6.0, 2.0 * alpha)",
+        "tests/decoding/test_penalties.py tests/decoding/test_beam_search.py",
+    ),
+    (
+        "padding of the source counts as uncovered",
+        "ops.sum(ops.where(source_mask, logs, 0.0), axis=-1)",
+        "ops.sum(logs, axis=-1)",
+        "tests/decoding/test_penalties.py tests/decoding/test_beam_search.py",
+    ),
+    (
+        "the length of a hypothesis does not count END",
+        "lengths=ops.broadcast_to(length, ended.shape)",
+        "lengths=ops.broadcast_to(beams.index, ended.shape)",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "the search stops too early with a length penalty",
+        "return log_probs / length_penalty(limits, self.alpha)",
+        "return log_probs",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "the minimum length is off by one",
+        "ops.where(length < min_length, NOTHING, ended)",
+        "ops.where(length <= min_length, NOTHING, ended)",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "states do not follow their beams",
+        "return beams, take_rows(state, ops.reshape(first_rows + parents, (-1,)))",
+        "return beams, state",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "a finished sentence goes on being written",
+        "token_ids=keep(old.token_ids, new.token_ids)",
+        "token_ids=new.token_ids",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "hypotheses that were cut fill the wrong places",
+        "ops.where(slots < ended, slots, n_best + slots - ended)",
+        "ops.where(slots < ended, slots, n_best + slots)",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "the patience of the search is off by one",
+        "ops.logical_or(done, count >= enough)",
+        "ops.logical_or(done, count > enough)",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "equal hypotheses go to the later beam",
+        "ops.logical_or(other_beam < this_beam, same_beam_first)",
+        "ops.logical_or(other_beam > this_beam, same_beam_first)",
+        "tests/decoding/test_beam_search.py",
+    ),
+    (
+        "the unknown token may be generated",
+        "return [start_id, pad_id] if unknown_id is None else [start_id, pad_id, unknown_id]",
+        "return [start_id, pad_id]",
+        "tests/decoding/test_beam_search.py tests/decoding/test_greedy.py",
+    ),
+    (
+        "greedy search writes one token too many",
+        "lengths >= limits))",
+        "lengths > limits))",
+        "tests/decoding/test_greedy.py",
+    ),
+    (
+        "greedy search adds the log probability of padding",
+        "ops.where(done, log_probs, log_probs + gained)",
+        "log_probs + gained",
+        "tests/decoding/test_greedy.py",
+    ),
+    (
+        "temperature multiplies",
+        "logits = logits / temperature",
+        "logits = logits * temperature",
+        "tests/decoding/test_sampling.py",
+    ),
+    (
+        "the nucleus loses its last token",
+        "ops.where(logits >= enough, logits",
+        "ops.where(logits > enough, logits",
+        "tests/decoding/test_sampling.py",
+    ),
+    (
+        "every step draws the same random number",
+        "ops.broadcast_to(_word(index), row_keys.shape)",
+        "ops.broadcast_to(_word(0), row_keys.shape)",
+        "tests/decoding/test_sampling.py",
+    ),
+    (
+        "top-k forgets which tokens it kept",
+        "if ids is not None:",
+        "if ids is None and top_k:",
+        "tests/decoding/test_sampling.py",
+    ),
+    (
+        "long rows are padded with zeros before their maximum",
+        '(0, BLOCKS * size - columns)), constant_values=-float("inf"))',
+        "(0, BLOCKS * size - columns)))",
+        "tests/decoding/test_top_tokens.py",
+    ),
+)
+
+TRAINING = _breaks(
+    "training",
+    (
+        "label smoothing sums over the vocabulary",
+        "loss - label_smoothing * ops.mean(logits, axis=-1)",
+        "loss - label_smoothing * ops.sum(logits, axis=-1)",
+        "tests/training/test_losses.py",
+    ),
+    (
+        "padding counts in the loss",
+        "ops.sum(ops.where(real, loss, 0.0)), ops.sum(ops.cast(real",
+        "ops.sum(loss), ops.sum(ops.cast(real",
+        "tests/training/test_losses.py",
+    ),
+    (
+        "weighted classes are divided by rows",
+        "return ops.sum(counts * losses), ops.sum(counts), correct",
+        "return ops.sum(counts * losses), _count(real), correct",
+        "tests/training/test_class_losses.py",
+    ),
+    (
+        "early stopping waits one validation longer",
+        "self.waited >= self.patience",
+        "self.waited > self.patience",
+        "tests/training/test_early_stopping.py",
+    ),
+    (
+        "a loss is maximized",
+        'mode = mode or ("min" if monitor.endswith("loss") else "max")',
+        'mode = mode or "max"',
+        "tests/training/test_early_stopping.py",
+    ),
+    (
+        "a resumed training forgets how long it waited",
+        'self.best, self.best_epoch, self.waited = state["best"], state["best_epoch"], state["waited"]',
+        'self.best, self.best_epoch = state["best"], state["best_epoch"]',
+        "tests/training/test_early_stopping.py tests/training/test_trainer.py",
+    ),
+    (
+        "the average divides by the number asked for",
+        'np.mean(arrays, axis=0, dtype="float64")',
+        'np.sum(arrays, axis=0, dtype="float64") / self.count',
+        "tests/training/test_averaging.py",
+    ),
+    (
+        "the average is over one epoch more",
+        "copy_weights(model)][-self.count :]",
+        "copy_weights(model)][-self.count - 1 :]",
+        "tests/training/test_averaging.py",
+    ),
+    (
+        "validation leaves the averaged weights behind",
+        "    finally:\n        assign_weights(model, own)",
+        "    finally:\n        pass",
+        "tests/training/test_averaging.py",
+    ),
+    (
+        "a resumed training has fresh optimizer slots",
+        'for group, variables in (("model", _unique(model.variables)), ("optimizer", optimizer.variables)):',
+        'for group, variables in (("model", _unique(model.variables)),):',
+        "tests/training/test_trainer.py -k resume_is_exact",
+        "def restore(model, optimizer, arrays):",
+    ),
+    (
+        "a resumed training forgets its early stopping",
+        'self.stopping.restore(state["stopping"])',
+        "pass",
+        "tests/training/test_trainer.py -k resume_is_exact",
+    ),
+    (
+        "a training resumes with other settings",
+        "if saved.get(name) != now.get(name):",
+        "if saved.get(name) != saved.get(name):",
+        "tests/training/test_trainer.py -k another_setting",
+    ),
+    (
+        "the hash of a checkpoint is not compared",
+        'if found["sha256"] != sha256:',
+        "if not sha256:",
+        "tests/training/test_checkpoints.py",
+    ),
+    (
+        "one checkpoint too many is kept",
+        "behind[-keep:]",
+        "behind[-keep - 1 :]",
+        "tests/training/test_checkpoints.py",
+    ),
+    (
+        "small gradients are scaled up",
+        "clip_norm / keras.ops.maximum(norm, clip_norm)",
+        "clip_norm / norm",
+        "tests/training/test_train_step.py -k gradient_descent",
+    ),
+    (
+        "an infinite gradient is applied",
+        "may_apply = tf.logical_and(may_apply, tf.math.is_finite(norm))",
+        "pass",
+        "tests/training/test_train_step.py -k not_finite",
+    ),
+    (
+        "R-Drop has twice its weight",
+        "r_drop / 2 * apart",
+        "r_drop * apart",
+        "tests/training/test_train_step.py -k divergence_of_two",
+    ),
+    (
+        "no dropout in training",
+        "lambda x: (self.model(x, training=True), None))\n            scaled_loss",
+        "lambda x: (self.model(x, training=False), None))\n            scaled_loss",
+        "tests/training/test_train_step.py -k divergence_of_two",
+    ),
+    (
+        "the inverse square root counts updates from 0",
+        'number = ops.cast(step, "float32") + 1.0',
+        'number = ops.cast(step, "float32")',
+        "tests/training/test_schedules.py",
+        "class InverseSquareRoot",
+    ),
+    (
+        "a short training never leaves its warm-up",
+        "max(1, min(warmup_steps, total_steps // 2))",
+        "max(1, min(warmup_steps, total_steps - 1))",
+        "tests/training/test_schedules.py",
+    ),
+    (
+        "lower layers learn faster than upper ones",
+        "decay ** (depth - i)",
+        "decay ** (i + 1)",
+        "tests/training/test_layer_wise_adam.py",
+    ),
+    (
+        "validation comes an epoch late",
+        '(progress.epoch + 1) % self.options["validate_every"] == 0',
+        'progress.epoch % self.options["validate_every"] == 0',
+        "tests/training/test_trainer.py -k second_epoch",
+    ),
+    (
+        "the best epoch is counted from 0",
+        "self.stopping.update(metrics, self.progress.epoch + 1)",
+        "self.stopping.update(metrics, self.progress.epoch)",
+        "tests/training/test_trainer.py -k patience",
+    ),
+    (
+        "accumulated parts are averaged without their weights",
+        'weight * tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32")',
+        'tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32")',
+        "tests/training/test_train_step.py -k accumulated",
+    ),
+)
+
+ZOO = _breaks(
+    "zoo",
+    (
+        "the hash of a file is not compared",
+        'if _sha256(folder / name) != expected[name]["sha256"]:',
+        'if not expected[name]["sha256"]:',
+        "tests/zoo/test_manifest.py",
+    ),
+    (
+        "a file may be larger than the manifest says",
+        'if size != expected[name]["size"]:',
+        'if size < expected[name]["size"]:',
+        "tests/zoo/test_manifest.py",
+    ),
+    (
+        "a file that the manifest lacks is accepted",
+        "for name in sorted(found.keys() - expected.keys()):",
+        "for name in sorted(expected.keys() - found.keys()):",
+        "tests/zoo/test_manifest.py",
+        "def verify_files",
+    ),
+    (
+        "symbolic links are followed",
+        "status = os.lstat(path)",
+        "status = os.stat(path)",
+        "tests/zoo/test_manifest.py",
+    ),
+    (
+        "weights may be NaN",
+        "    if not np.isfinite(values).all():",
+        "    if np.isinf(values).any():",
+        "tests/zoo/test_weights_file.py",
+        "values = dataset[()]",
+    ),
+    (
+        "weights may have another dtype",
+        "if found != (tuple(shape), dtype):",
+        "if found[0] != tuple(shape):",
+        "tests/zoo/test_weights_file.py",
+    ),
+    (
+        "a weight that the model lacks is accepted",
+        "for name in sorted(set(file) - set(expected)):",
+        "for name in sorted(set(expected) - set(file)):",
+        "tests/zoo/test_weights_file.py",
+    ),
+    (
+        "a small file may ask for a large model",
+        "if asked > 2 * stored + 65536 or stored",
+        "if asked > 2 * stored + 65536 and stored",
+        "tests/zoo/test_hostile_entries.py",
+    ),
+    (
+        "any number of parameters is allowed",
+        "if parameters > MAX_PARAMETERS:",
+        "if parameters < 0:",
+        "tests/zoo/test_schema.py",
+    ),
+    (
+        "sizes in config.json have no upper bound",
+        "type(value) is int and low <= value <= high)",
+        "type(value) is int and low <= value)",
+        "tests/zoo/test_schema.py",
+    ),
+    (
+        "a tokenizer may have fewer ids than the model",
+        "if tokenizer.vocabulary_size != size:",
+        "if tokenizer.vocabulary_size > size:",
+        "tests/zoo/test_archive.py -k does_not_fit",
+    ),
+    (
+        "a key may stand twice in JSON",
+        "if len(value) < len(pairs):",
+        "if len(value) > len(pairs):",
+        "tests/zoo/test_manifest.py",
+    ),
+    (
+        "the last zoo with a name wins",
+        "entries.setdefault(manifest.parent.name, manifest.parent)",
+        "entries[manifest.parent.name] = manifest.parent",
+        "tests/zoo/test_registry.py",
+    ),
+    (
+        "a widened network computes something else",
+        "further * (part != OUTWARD)",
+        "further",
+        "tests/zoo/test_warm_start.py",
+    ),
+)
+
+DATA = _breaks(
+    "data",
+    (
+        "the decoder sees the label that it must predict",
+        "target_ids = np.roll(labels, 1, axis=1)",
+        "target_ids = np.roll(labels, 0, axis=1)",
+        "tests/data/test_batches.py",
+    ),
+    (
+        "the order of the batches does not depend on the seed",
+        "np.random.PCG64([self.seed, epoch])",
+        "np.random.PCG64([0, epoch])",
+        "tests/data/test_batches.py",
+        "class BucketedBatches",
+    ),
+    (
+        "every epoch has the same order",
+        "np.random.PCG64([self.seed, epoch])",
+        "np.random.PCG64([self.seed])",
+        "tests/data/tables/test_classification_batches.py",
+        "class ClassificationBatches",
+    ),
+    (
+        "rows that do not fill a batch are lost",
+        "if len(waiting):",
+        "if len(waiting) > self.rows_per_batch:",
+        "tests/data/tables/test_classification_batches.py",
+    ),
+    (
+        "cut sentences have no END",
+        "for part in (sequence[: max_tokens - 1], end)]",
+        "for part in (sequence[:max_tokens], end)]",
+        "tests/data/translation/test_parallel_corpus.py",
+    ),
+    (
+        "masked pieces are never replaced by random ones",
+        "np.where(share < MASKED + RANDOM, drawn, pieces)",
+        "np.where(share < MASKED, drawn, pieces)",
+        "tests/data/prose/test_masked_lm.py",
+    ),
+    (
+        "[CLS] and [SEP] are masked too",
+        "candidates = ~batches.is_special[token_ids]",
+        "candidates = token_ids != batches.pad_id",
+        "tests/data/prose/test_masked_lm.py",
+    ),
+    (
+        "the masks are the same in every epoch",
+        "np.random.PCG64([batches.seed, self.epoch, index",
+        "np.random.PCG64([batches.seed, 0, index",
+        "tests/data/prose/test_masked_lm.py",
+    ),
+    (
+        "packed texts may attend to each other",
+        "filled(np.repeat(blocks, lengths))",
+        "filled(np.repeat(blocks * 0 + 1, lengths))",
+        "tests/data/prose/test_packed_text.py",
+    ),
+    (
+        "the first [SEP] belongs to the second text",
+        "segment_ids[row, len(first) + 2 : len(text)] = 1",
+        "segment_ids[row, len(first) + 1 : len(text)] = 1",
+        "tests/data/prose/test_sentence_pairs.py",
+    ),
+    (
+        "the other sentence may come from the same document",
+        "documents[(number + 1 + _below(generator, len(documents) - 1)) % len(documents)]",
+        "documents[_below(generator, len(documents))]",
+        "tests/data/prose/test_sentence_pairs.py",
+    ),
+    (
+        "the same text is trained on and validated with",
+        "_group_numbers(range(len(targets)) if texts is None else texts)",
+        "_group_numbers(range(len(targets)))",
+        "tests/data/tables/test_split.py",
+    ),
+    (
+        "numbers that name classes are sorted as words",
+        "sorted(names, key=float) if",
+        "sorted(names) if",
+        "tests/data/tables/test_label_task.py",
+    ),
+    (
+        "bad rows are skipped unasked",
+        "elif skip_bad_rows and fault.skippable:",
+        "elif fault.skippable:",
+        "tests/data/tables/test_table.py tests/data/tables/test_bad_tables.py",
+    ),
+    (
+        "a byte order mark sticks to the first key",
+        'position = 3 if content.startswith(b"\\xef\\xbb\\xbf") else 0',
+        "position = 0",
+        "tests/data/tables/test_table.py tests/data/tables/test_bad_tables.py",
+        "def json_rows",
+    ),
+    (
+        "a day of the test set is trained on",
+        'return {0: "test", 1: "validation"}.get(remainder, "train")',
+        'return {1: "test", 2: "validation"}.get(remainder % 3, "train")',
+        "tests/data/dates/test_dates.py",
+    ),
+)
+
+FINETUNING = _breaks(
+    "finetuning",
+    (
+        "rare classes count less",
+        "len(targets) / (len(counts) * np.maximum(counts, 1))",
+        "np.maximum(counts, 1) / len(targets)",
+        "tests/finetuning/test_workflow.py -k weights_of_rare",
+    ),
+    (
+        "predicted numbers are not moved back to their mean",
+        "dense.bias * spread + center",
+        "dense.bias * spread",
+        "tests/finetuning/test_workflow.py -k numbers_are_learned",
+    ),
+    (
+        "biases and norms decay",
+        "if len(v.shape) < 2]",
+        "if len(v.shape) < 1]",
+        "tests/finetuning/test_fitting.py",
+    ),
+    (
+        "embeddings learn as fast as the top layer",
+        "layers = [embeddings, *(layer.trainable_variables",
+        "layers = [*(layer.trainable_variables",
+        "tests/finetuning/test_fitting.py",
+    ),
+    (
+        "the last epoch is kept instead of the best",
+        '"patience": settings.patience, "restore_best": True}',
+        '"patience": settings.patience, "restore_best": False}',
+        "tests/finetuning/test_fitting.py",
+    ),
+    (
+        "the pre-trained encoder is not used",
+        "if encoder is not None:\n        model",
+        "if encoder is None:\n        model",
+        "tests/finetuning/test_workflow.py -k starts_from_the_encoder",
+    ),
+    (
+        "thresholds of a multilabel task are not fitted",
+        'if task.kind == "multilabel":\n        logits = classifier.logits',
+        'if task.kind == "multi-label":\n        logits = classifier.logits',
+        "tests/finetuning/test_workflow.py -k thresholds_of_several",
+    ),
+    (
+        "every training splits and starts by the same seed",
+        "keras.utils.set_random_seed(settings.seed)",
+        "keras.utils.set_random_seed(1)",
+        "tests/finetuning/test_workflow.py -k the_seed_decides",
+    ),
+    (
+        "the confusion matrix is transposed",
+        "np.add.at(confusion, (targets, found.chosen), 1)",
+        "np.add.at(confusion, (found.chosen, targets), 1)",
+        "tests/finetuning/test_report.py",
+    ),
+    (
+        "macro-F1 is weighted by the rows of a class",
+        'f1_score(targets, found.chosen, average="macro", zero_division=0)',
+        'f1_score(targets, found.chosen, average="weighted", zero_division=0)',
+        "tests/evaluation/test_classification_scores.py",
+    ),
+)
+
+PIPELINES = _breaks(
+    "pipelines",
+    (
+        "dropout while classifying",
+        "lambda inputs: model(inputs, training=False), max_tokens",
+        "lambda inputs: model(inputs, training=True), max_tokens",
+        "tests/pipelines/test_classifier.py",
+        "class Classifier:",
+    ),
+    (
+        "a threshold that is given is ignored",
+        'self.task["threshold"] if threshold is None else threshold',
+        'self.task["threshold"]',
+        "tests/pipelines/test_classifier.py",
+    ),
+    (
+        "only the first part of a long text is judged",
+        "np.mean(found[first : first + len(some)], axis=0)",
+        "found[first]",
+        "tests/pipelines/test_classifier.py tests/pipelines/test_text_rows.py",
+    ),
+    (
+        "rows are one token too long",
+        "room = max_tokens - 1 - len(parts)",
+        "room = max_tokens - len(parts)",
+        "tests/pipelines/test_text_rows.py",
+    ),
+    (
+        "[SEP] behind the second text has segment 0",
+        "segments += [segment] * (length + 1)",
+        "segments += [segment] * length + [0]",
+        "tests/pipelines/test_text_rows.py",
+    ),
+    (
+        "[CLS] and [SEP] count in the mean vector",
+        "vector[~np.isin(row.token_ids, ends)].mean(0)",
+        "vector.mean(0)",
+        "tests/pipelines",
+    ),
+    (
+        "attention belongs to the next token",
+        "length)[:, :-1]], axis=1)  # (B * N, L)",
+        "length)[:, 1:]], axis=1)  # (B * N, L)",
+        "tests/pipelines/test_translator.py tests/pipelines/test_transformer_entry.py",
+    ),
+    (
+        "an answer may be longer than the setting",
+        'max(1, min(decoding["max_length"], ratio_limit))',
+        "max(1, ratio_limit)",
+        "tests/pipelines/test_static_shapes.py tests/pipelines/test_translator.py",
+    ),
+    (
+        "long answers are doubted for their length",
+        "log_prob / len(ids) < threshold",
+        "log_prob < threshold",
+        "tests/pipelines/test_translator.py",
+    ),
+)
+
+MODELS = _breaks(
+    "models",
+    (
+        "embeddings are not scaled",
+        "position(embedding(token_ids) * self.hidden_dim**0.5)",
+        "position(embedding(token_ids))",
+        "tests/models/test_transformer.py tests/models/test_transformer_decoding.py",
+    ),
+    (
+        "the decoder sees padding of the source",
+        "encoder_padding_mask=source_mask",
+        "encoder_padding_mask=None",
+        "tests/models/test_transformer.py",
+    ),
+    (
+        "every decoder step stands at position 0",
+        "self.target_position(embedded, start=position)",
+        "self.target_position(embedded, start=0)",
+        "tests/models/test_transformer_decoding.py",
+    ),
+    (
+        "the recurrent decoder attends to padding",
+        'attention_mask=memory["mask"][:, None, :]',
+        "attention_mask=None",
+        "tests/models/test_seq2seq_properties.py",
+    ),
+    (
+        "the mean of a text includes its padding",
+        'ops.where(is_token, ops.cast(x, "float32"), 0.0)',
+        'ops.cast(x, "float32")',
+        "tests/models/test_bert_properties.py tests/models/test_bert_equations.py",
+    ),
+    (
+        "texts of one row attend to each other",
+        'return {"padding_mask": is_token, "attention_mask": same_block}',
+        'return {"padding_mask": is_token}',
+        "tests/models/test_bert_properties.py",
+    ),
+)
+
+BREAKS = [*DECODING, *TRAINING, *ZOO, *DATA, *FINETUNING, *PIPELINES, *MODELS]
