@@ -34,6 +34,7 @@ browser:
 check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # Known weaknesses of the packages that a user gets; asks PyPI.
 audit: $(VENV)/installed

@@ -18,9 +18,10 @@ import tensorflow_text  # noqa: F401
 
 import keras_attention as ka
 from keras_attention.data.translation.parallel_corpus import load_encoded
+from keras_attention.zoo.entry import read_entry
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
-TRANSLATING = [path for path in RECIPES if not path.stem.startswith("bert")]
+TRANSLATING = [path for path in RECIPES if path.stem.endswith(("attention", "transformer"))]
 SMOKES = [TRANSLATING[0], *(pytest.param(path, marks=pytest.mark.thorough) for path in TRANSLATING[1:])]
 BERT = {path.stem: path for path in RECIPES if path.stem.startswith("bert")}
 TRANSLATION = TRANSLATING[0]
@@ -239,3 +240,20 @@ def test_files_that_are_wrong(complains):
 def test_settings_that_are_wrong(complains):
     assert "`hidden_dim`" in complains(TRANSLATION, "--smoke", "--hidden_dim=-13")
     assert "'dotted'" in complains(TRANSLATION, "--smoke", "--attention=dotted")
+
+
+@pytest.mark.slow
+def test_distilling_writes_an_encoder(run, tmp_path):
+    code, out, err = run(RECIPES[0].with_name("distill.py"), "--smoke", "--attention_weight", "0.5")
+    assert (code, "Traceback" in err) == (0, False)
+    assert "2 updates" in out
+    entry = read_entry(tmp_path / "runs" / "distill_smoke")
+    assert (entry.config["pooling"], entry.config["normalize"], entry.config["weights_dtype"]) == (
+        "mean",
+        True,
+        "float16",
+    )
+    assert entry.config["model"]["num_layers"] == 2
+    vectors = ka.load(entry.folder).encode(["A list of strings.", "A float."]).pooled
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1.0, atol=1e-5)
+    assert 0 < entry.metrics["scores"][0]["value"] <= 1

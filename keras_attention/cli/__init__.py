@@ -1,1 +1,1 @@
-"""The command line: one command a file. TensorFlow is imported only where a model is run."""
+"""The command line, one command per file. TensorFlow is imported only when a model runs."""

@@ -11,7 +11,7 @@ from keras_attention.zoo.registry import find_entry
 
 
 def classify(arguments):
-    """One line a text: its label and how probable it is; with --top the K most probable labels."""
+    """Prints one line per text: its label and the probability; with --top, the K most probable labels."""
     check_source(arguments)
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
@@ -31,7 +31,7 @@ def load(folder):
 
 
 def _answered(arguments, classifier, pairs, texts, first, total, progress):
-    """The lines of some texts."""
+    """The output lines of some texts."""
     sides = zip(*(text.split("\t") for text in texts), strict=True) if pairs else [texts]
     sides = [list(side) for side in sides]
     answers = classifier.classify(*sides, threshold=arguments.threshold, return_scores=True, progress=progress)
@@ -40,7 +40,7 @@ def _answered(arguments, classifier, pairs, texts, first, total, progress):
 
 
 def _check_pair(number, text):
-    """Raises UserError unless a tab divides the text into two."""
+    """Raises UserError unless a tab splits the text into two."""
     if text.count("\t") != 1:
         raise UserError(
             f"This model classifies pairs. Text {number} has {text.count(chr(9))} tabs: {text!r:.80}. "

@@ -14,7 +14,7 @@ TEXTS = ("What a wonderful day.", "This is the worst that I have seen.")
 
 
 def convert(arguments):
-    """Reads a published checkpoint and writes it as an entry, with the answers of its card."""
+    """Reads a published checkpoint and writes it as an entry, with example answers in its card."""
     folder = Path(arguments.path)
     out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
     check_free(out, arguments.overwrite)
@@ -56,14 +56,14 @@ def convert(arguments):
 
 
 def task_of(label_names, pair=False):
-    """What a published classifier decides, see `schema.TASK`; a single output is a number."""
+    """The task of a published classifier, see `schema.TASK`; a single output means regression."""
     kind = {1: "regression", 2: "binary"}.get(len(label_names), "multiclass")
     names = [] if kind == "regression" else list(label_names)
     return {"kind": kind, "label_names": names, "separator": None, "threshold": 0.5, "pair": pair}
 
 
 def examples_of(converted, tokenizer, about):
-    """A few texts with the answers of the converted model; none for an encoder, pairs, or a model of a few tokens."""
+    """A few texts with the model's answers; none for an encoder, text pairs, or a limit of a few tokens."""
     from keras_attention.pipelines.base import answers_to
     from keras_attention.pipelines.classifier import Classifier
     from keras_attention.pipelines.mask_filler import MaskFiller

@@ -15,7 +15,7 @@ OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label"
 
 
 def evaluate(arguments):
-    """A translator compares with the target file, a classifier with the labels of the table."""
+    """Scores a translator on the target file, or a classifier on the labels of the table."""
     folder = find_entry(arguments.model)
     config = read_entry(folder).config
     if config["architecture"].startswith("Bert"):
@@ -27,7 +27,7 @@ def evaluate(arguments):
 
 
 def _check_files(arguments, kind, needed, in_vain):
-    """Raises UserError unless the files are those that such a model is measured on."""
+    """Raises UserError unless the given files fit the kind of model."""
     for name in (*in_vain, *needed):
         if (getattr(arguments, name) is None) == (name in needed):
             found = "is missing" if name in needed else "is not for it"
@@ -84,7 +84,7 @@ def _evaluate_translator(arguments, folder, config):
 
 
 def _as_text(report):
-    """The report as lines; no score without its signature."""
+    """The report as lines, each score with its signature."""
     names = {
         "bleu_tradition_a": "BLEU A (lower-cased, Moses tokens)",
         "bleu_tradition_b": "BLEU B (cased, detokenised)",

@@ -24,7 +24,7 @@ def check_free(path):
 
 
 def export(arguments):
-    """Checks where the folder goes, loads the model, writes it with its card, and lists its signature."""
+    """Checks the output folder, loads the model, exports it with its card, and prints its signature."""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     if arguments.format != "saved_model" and any(value is not None for value in search.values()):
         raise UserError(f"--beam and --length-penalty need --format saved_model: {arguments.format} holds no search.")

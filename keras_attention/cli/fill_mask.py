@@ -9,7 +9,7 @@ from keras_attention.zoo.registry import find_entry
 
 
 def fill_mask(arguments):
-    """For each text its best fillings, one a line: how probable the words are together, and the text."""
+    """Prints the best fillings of each text, one per line: joint probability of the words, and the text."""
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     folder = find_entry(arguments.model)

@@ -11,17 +11,17 @@ import time
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 
-TRY_AGAIN = 75  # the exit code of a worker that has lost another
+TRY_AGAIN = 75  # exit code of a worker that lost another
 GRACE_SECONDS = 60  # for the others to notice, and to save
 LOOK_SECONDS = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def launch(arguments):
-    """Starts the workers, and all of them again from the last checkpoint where one has died.
+    """Starts the workers, and restarts all of them from the last checkpoint if one dies.
 
     Returns:
-        int, see `run_workers`; or 128 and its number after a signal to the launcher, which the workers have got too.
+        int, see `run_workers`; or 128 plus the number of a signal to the launcher, which also went to the workers.
 
     Raises:
         UserError: if a number is out of range.
@@ -51,20 +51,20 @@ def python_command(words):
 
 
 def resuming(command):
-    """The command that goes on where `command` was."""
+    """The command that resumes `command`."""
     return [word for word in command if word not in ("--restart", "--resume")] + ["--resume"]
 
 
 def run_workers(command, count, signals):
-    """Runs the command in `count` processes that know of each other by TF_CONFIG.
+    """Runs the command in `count` processes that form a cluster through TF_CONFIG.
 
     Args:
         command: list of str.
         count: int > 0.
-        signals: list, to which a handler appends the numbers of signals, which all workers then get.
+        signals: list, to which a handler appends signal numbers; they are forwarded to all workers.
 
     Returns:
-        int: 0; the exit code of a worker that has failed by itself; or 75 where one was killed or stuck.
+        int: 0; the exit code of a worker that failed by itself; or 75 if a worker was killed or hung.
     """
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(count)]}
     threads = str(max(1, available_cores() // count))
@@ -84,7 +84,7 @@ def run_workers(command, count, signals):
 
 
 def free_ports(count):
-    """Numbers of TCP ports that nobody listens on."""
+    """Numbers of free TCP ports."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("localhost", 0))

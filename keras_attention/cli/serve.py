@@ -11,7 +11,7 @@ from keras_attention.zoo.registry import find_entry, list_models
 
 
 def serve(arguments):
-    """Checks what can be checked at once, then loads the models and serves them."""
+    """Checks settings and address first, then loads the models and serves them."""
     needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(f"The server needs {', '.join(missing)}: pip install 'keras-attention[serve]'")

@@ -9,7 +9,7 @@ from keras_attention.zoo.registry import find_entry
 
 
 def attention(arguments):
-    """Checks where the page goes, loads the model, and writes what it looked at."""
+    """Checks the output path, loads the model, and writes the attention page."""
     folder = find_entry(arguments.model)
     path = check_page_path(arguments.out)
     with silent_libraries():
@@ -29,7 +29,7 @@ def attention(arguments):
 
 
 def _check(arguments):
-    """A model that does not translate knows nothing of translations, and reads two texts at most."""
+    """Raises UserError for translation options, or more than two texts, with a model that does not translate."""
     given = {"--target": arguments.target, "--n-best": arguments.n_best > 1, "--beam": arguments.beam}
     given |= {"--max-length": arguments.max_length, "--length-penalty": arguments.length_penalty}
     given |= {"--coverage-penalty": arguments.coverage_penalty}

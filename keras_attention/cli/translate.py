@@ -14,7 +14,7 @@ from keras_attention.zoo.registry import find_entry
 
 
 def translate(arguments):
-    """Reads all sentences, checks where the answers go, loads the model, translates, writes."""
+    """Reads all sentences, checks the output paths, loads the model, translates and writes."""
     check_source(arguments)
     folder = find_entry(arguments.model)
     _check_stream(arguments)
@@ -37,7 +37,7 @@ def translate(arguments):
 
 
 def _check_stream(arguments):
-    """--stream writes one answer a sentence, as text; the rest of its flags need it."""
+    """Raises UserError for options that do not go with --stream, or that need it."""
     beside = {"--json": arguments.json, "--n-best": arguments.n_best > 1, "--attention": arguments.attention}
     beside |= {"--beam": arguments.beam, "--replace-unknowns": arguments.replace_unknowns}
     beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
@@ -49,7 +49,7 @@ def _check_stream(arguments):
 
 
 def _stream(arguments, translator, texts, output):
-    """One line a sentence, each piece written as soon as it is known."""
+    """Prints one line per sentence, each token as soon as it is known."""
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
     for text in texts:
         for piece in translator.stream(text, **sampling):
@@ -72,7 +72,7 @@ def load(folder):
 
 
 def search_options(arguments):
-    """The options of the search that were given on the command line."""
+    """The search options given on the command line."""
     return {
         "beam_size": arguments.beam,
         "length_penalty": arguments.length_penalty,
@@ -82,7 +82,7 @@ def search_options(arguments):
 
 
 def _talk(arguments, folder, output):
-    """Answers each line as soon as it is typed, until Ctrl-D."""
+    """Translates each line as soon as it is typed, until Ctrl-D."""
     translator = load(folder)
     print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
     for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
@@ -97,7 +97,7 @@ def _talk(arguments, folder, output):
 
 
 def _answered(arguments, translator, texts, first, total, progress=None):
-    """The lines of some sentences, the first of which is number `first` of `total`; draws what --attention asks for."""
+    """The output lines of some sentences, starting with number `first` of `total`; draws the --attention maps."""
     answers = translator.hypotheses(
         texts,
         n_best=arguments.n_best,
@@ -120,7 +120,7 @@ def _answered(arguments, translator, texts, first, total, progress=None):
 
 
 def _lines(arguments, number, text, translations):
-    """One line a sentence; with n-best one line an answer: number, score, text, divided by tabs."""
+    """One line per sentence; with --n-best, one line per translation: number, score, text, separated by tabs."""
     if arguments.json:
         return [json_text(_as_json(text, translations))]
     if arguments.n_best > 1:
@@ -140,7 +140,7 @@ def _as_json(text, translations):
 
 
 def _draw(arguments, answers, first, total):
-    """The heat map of each best answer, or those of its layers and heads; numbered if there are several answers."""
+    """Draws the heat map of each best translation, or of its layers and heads; several files are numbered."""
     from keras_attention.visualize.heatmaps import attention_heatmap, heads_heatmap
 
     path = Path(arguments.attention)

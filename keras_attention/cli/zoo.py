@@ -11,13 +11,13 @@ from keras_attention.zoo.registry import find_entry, list_models, zoo_folders
 
 
 def list_entries(arguments):
-    """One line a model; a damaged one is named with what is wrong and does not hide the others."""
+    """Prints one line per model; a damaged model is listed with its error."""
     summaries = [_summary(name) for name in list_models()]
     if arguments.json:
         print_json(summaries)
         return
     if not summaries:
-        places = ", ".join(map(str, zoo_folders())) or "no folder of models is there"
+        places = ", ".join(map(str, zoo_folders())) or "there is no folder of models"
         print(f"No models found ({places}).", file=sys.stderr)
     width = max((len(summary["name"]) for summary in summaries), default=0)
     for summary in summaries:
@@ -25,7 +25,7 @@ def list_entries(arguments):
 
 
 def show(arguments):
-    """The card of one model."""
+    """Prints the card of one model."""
     entry = read_entry(find_entry(arguments.name))
     if arguments.json:
         facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
@@ -35,7 +35,7 @@ def show(arguments):
 
 
 def verify(arguments):
-    """Checks one model or all of them; 1 if something is wrong."""
+    """Checks one model or all models; returns 1 if something is wrong."""
     names = [arguments.name] if arguments.name else list_models()
     reports = []
     for name in names:

@@ -1,4 +1,4 @@
-"""What becomes of a published checkpoint."""
+"""The result of a conversion."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,16 @@ import keras
 
 
 class Converted(NamedTuple):
-    """A published checkpoint as one of our models.
+    """A published checkpoint as a model of this package.
 
     Attributes:
         model: built BertEncoder, BertMaskedLM or BertClassifier with the checkpoint's weights, in float32.
         vocabulary: list of str, the pieces of vocab.txt; the index is the id.
-        lowercase: bool, whether a text is lower-cased and loses its accents before it is cut into pieces.
-        label_names: tuple of str in the order of the logits, or None if the model is no classifier.
+        lowercase: bool, whether texts are lower-cased and lose their accents before they are split into pieces.
+        label_names: tuple of str in the order of the logits, or None if the model is not a classifier.
         source_format: "Hugging Face" or "Google".
-        left_out: tuple of str, tensors of the checkpoint that its kind of model has no use for: the pooler of an
-            encoder or language model, and the next-sentence head.
+        left_out: tuple of str, unused tensors of the checkpoint: the pooler of an encoder or language model, and the
+            next-sentence head.
     """
 
     model: keras.Model

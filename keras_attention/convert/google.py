@@ -1,4 +1,4 @@
-"""BERT as Google published it: a checkpoint of TensorFlow 1."""
+"""Reads BERT checkpoints of Google for TensorFlow 1."""
 
 from keras_attention.convert.converted import Converted
 from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Fields, bert_settings
@@ -13,7 +13,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 def load_google(folder):
     """Reads `bert_config.json`, `vocab.txt` and the checkpoint of a folder; see Converted.
 
-    The folder does not tell whether texts are lower-cased: the pieces do. The "gelu" of the authors' code is the tanh
+    Lower-casing is inferred from the vocabulary, because no file states it. "gelu" in the authors' code is the tanh
     approximation.
     """
     fields = Fields(folder / "bert_config.json")
@@ -42,7 +42,7 @@ def load_google(folder):
 
 
 def _opened(folder):
-    """TensorFlow's reader of the only checkpoint in the folder, and its path."""
+    """TensorFlow's reader for the only checkpoint in the folder, and its path."""
     import tensorflow as tf
 
     paths = sorted(folder.glob("*.index"))
@@ -57,5 +57,5 @@ def _opened(folder):
 
 
 def _of_model(name):
-    """bool, whether a tensor belongs to the model, and not to the optimizer that trained it."""
+    """Whether a tensor belongs to the model and not to the optimizer."""
     return name != "global_step" and not name.endswith(("/adam_m", "/adam_v"))

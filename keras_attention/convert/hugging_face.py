@@ -1,4 +1,4 @@
-"""BERT and DistilBERT as Hugging Face's transformers save them: settings, vocabulary, weights."""
+"""Reads BERT and DistilBERT checkpoints of Hugging Face: settings, vocabulary, weights."""
 
 import numpy as np
 
@@ -13,19 +13,19 @@ CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilB
 
 
 def read_tokenizer(folder, size):
-    """Reads `vocab.txt`, or `tokenizer.json`, which transformers 5 writes in its place; and `tokenizer_config.json`.
+    """Reads `vocab.txt`, or `tokenizer.json`, which transformers 5 writes instead, and `tokenizer_config.json`.
 
-    Where no file tells whether texts are lower-cased, the pieces do.
+    If no file states whether texts are lower-cased, this is inferred from the vocabulary.
 
     Args:
         folder: Path.
-        size: int, how many pieces the model has vectors for.
+        size: int, vocabulary size of the model.
 
     Returns:
         Pair of the list of pieces and bool, whether texts are lower-cased and lose their accents.
 
     Raises:
-        UserError: if a file is missing or damaged, or asks for another way of cutting than BERT's.
+        UserError: if a file is missing or damaged, or requires another tokenizer than BERT's.
     """
     if (folder / "vocab.txt").is_file():
         pieces, lowercase = read_vocabulary(folder / "vocab.txt", size), None
@@ -47,7 +47,7 @@ def read_tokenizer(folder, size):
 
 
 def _read_tokenizer_json(path, size):
-    """Pieces and lower-casing out of `tokenizer.json`."""
+    """The pieces and the lower-casing from `tokenizer.json`."""
     fields = Fields(path)
     model, normalizer = (fields.inside(name) for name in ("model", "normalizer"))
     model.choice("type", {"WordPiece": "WordPiece"})
@@ -143,7 +143,7 @@ def _tensor_file(folder):
 
 
 def _unified(tensors, model_type):
-    """Dict from the names that today's transformers give the tensors to those in the file, buffers and copies aside."""
+    """Dict from today's tensor names of transformers to the names in the file, without buffers and copies."""
     names = {}
     for name in tensors.shapes:
         new = f"{model_type}.{name}" if name.startswith(BARE) else name
@@ -166,7 +166,7 @@ def _unified(tensors, model_type):
 
 
 def _kind(fields, model_type, names):
-    """What kind of model it is: as the configuration says, or else as the tensors tell."""
+    """The kind of model, from the configuration, or otherwise from the tensors."""
     architectures = fields.values.get("architectures")
     if architectures is None:
         if "classifier.weight" in names:

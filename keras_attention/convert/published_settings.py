@@ -1,4 +1,4 @@
-"""Reads the configuration of a published checkpoint and turns it into settings of our models."""
+"""Translates the configuration of a published checkpoint into settings of our models."""
 
 from keras_attention.errors import UserError
 from keras_attention.strict_json import parse_json
@@ -16,7 +16,7 @@ def read_json(path):
         dict.
 
     Raises:
-        UserError: if the file is missing, too large, or holds no JSON object.
+        UserError: if the file is missing, too large, or not a JSON object.
     """
     try:
         with open(path, "rb") as file:
@@ -32,11 +32,11 @@ def read_json(path):
 
 
 class Fields:
-    """The fields of a configuration; each getter returns the value if it is what is expected.
+    """The fields of a configuration; each getter checks and returns a value.
 
     Args:
         path: Path of the JSON file.
-        values: dict, its content if it was read before.
+        values: dict, the content of the file if it was already read.
 
     Raises:
         UserError: the constructor as `read_json`; each getter with file, field, value and what was expected.
@@ -47,7 +47,7 @@ class Fields:
         self.values = read_json(path) if values is None else values
 
     def inside(self, name):
-        """The `Fields` of a field that is an object itself."""
+        """The `Fields` of a field that is an object."""
         value = self.values.get(name)
         self._check(name, isinstance(value, dict), "an object")
         return Fields(self.path, value)
@@ -66,7 +66,7 @@ class Fields:
         return float(value)
 
     def choice(self, name, allowed, default=None):
-        """What `allowed`, a dict, has for the value."""
+        """The entry of the dict `allowed` for the value."""
         value = self.values.get(name, default)
         sound = isinstance(value, str) and value in allowed
         self._check(name, sound, f"one of {', '.join(allowed)}")
@@ -79,7 +79,7 @@ class Fields:
         return value
 
     def only(self, name, *allowed):
-        """Refuses every value but these; an absent field is sound."""
+        """Raises an error for other values than these; the field may be absent."""
         if name in self.values:
             value = self.values[name]
             sound = any(type(value) is type(other) and value == other for other in allowed)
@@ -124,7 +124,7 @@ BERT_ONLY = {
 def bert_settings(fields, activations=ACTIVATIONS):
     """The arguments of `BertEncoder` for the configuration of a BERT.
 
-    Only training knows the dropout of attention weights from the other; the model gets the other.
+    Our model has one dropout rate: the hidden dropout of the configuration, not the dropout of attention weights.
 
     Args:
         fields: Fields.
@@ -165,7 +165,7 @@ def distilbert_settings(fields):
 
 
 def _settings(fields, **settings):
-    """The settings, with those that both kinds have under the same names."""
+    """The settings, including those with the same names in both kinds."""
     for name, allowed in BERT_ONLY.items():
         fields.only(name, *allowed)
     if settings["hidden_dim"] % settings["num_heads"]:

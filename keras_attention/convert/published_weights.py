@@ -1,4 +1,4 @@
-"""Names and shapes of the weights of a published BERT, and the model that is filled with them."""
+"""Names and shapes of the weights of published BERT models, and filling a model with them."""
 
 import re
 
@@ -52,13 +52,13 @@ LEAVES = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 
 
 def google_name(path):
-    """The name in a checkpoint of Google's of the weight that we have at `path`."""
+    """The name of our weight at `path` in a Google checkpoint."""
     part, leaf = _part_and_leaf(path)
     return "/".join([_looked_up(GOOGLE, part), *leaf])
 
 
 def hugging_face_name(path, model_type):
-    """The name in `model.safetensors` of the weight that we have at `path`, for "bert" or "distilbert"."""
+    """The name of our weight at `path` in `model.safetensors`, for "bert" or "distilbert"."""
     part, leaf = _part_and_leaf(path)
     leaf = [LEAVES[name] for name in leaf] or (["weight"] if part.endswith("embeddings") else [])
     if model_type == "distilbert":
@@ -85,7 +85,7 @@ MODELS = {"encoder": BertEncoder, "masked_lm": BertMaskedLM, "classifier": BertC
 
 
 def matrix_shapes(kind, settings):
-    """What tensors a model has, known before it is built.
+    """The tensors of a model, before it is built.
 
     Args:
         kind: "encoder", "masked_lm" or "classifier".
@@ -132,11 +132,11 @@ def check_shapes(where, found, expected):
 
 
 def build_filled(kind, settings, read):
-    """Builds a model and gives it its weights.
+    """Builds a model and sets its weights.
 
     Args:
         kind, settings: see `matrix_shapes`.
-        read: function from our path to the float array of that shape.
+        read: function from our path to the float array.
 
     Returns:
         The model.

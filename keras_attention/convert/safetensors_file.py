@@ -1,4 +1,4 @@
-"""Reads model.safetensors: a header in JSON, then plain numbers."""
+"""Reads model.safetensors: a JSON header, then raw numbers."""
 
 import math
 import struct
@@ -15,7 +15,7 @@ READABLE = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 class SafetensorsFile:
-    """The tensors of a file whose header was checked against its size.
+    """The tensors of a safetensors file, after checking the header against the file size.
 
     Args:
         path: Path.
@@ -24,7 +24,7 @@ class SafetensorsFile:
         shapes: dict from the name of each tensor to its shape, a tuple.
 
     Raises:
-        UserError: if the header is not sound or does not fit to the size of the file.
+        UserError: if the header is invalid or does not match the size of the file.
 
     Source: https://huggingface.co/docs/safetensors, "Format".
     """
@@ -75,7 +75,7 @@ class SafetensorsFile:
                 raise UserError(f"{self.path}: {name} has dtype {dtype}. Supported: {', '.join(READABLE)}")
 
     def _checked(self, name, facts):
-        """dtype, shape and place of a tensor, as they stand in the header."""
+        """dtype, shape and byte range of a tensor, from the header."""
         sound = isinstance(facts, dict) and set(facts) == {"dtype", "shape", "data_offsets"}
         sound = sound and isinstance(facts["dtype"], str)
         sound = sound and _naturals(facts["shape"]) and len(facts["shape"]) <= MAX_AXES
@@ -90,7 +90,7 @@ class SafetensorsFile:
         return facts["dtype"], tuple(facts["shape"]), (begin, end)
 
     def _check_no_gaps(self, size):
-        """The tensors lie side by side and fill the file."""
+        """Checks that the tensors are contiguous and fill the file."""
         position = 0
         for begin, end in sorted(place for _, _, place in self._facts.values()):
             if begin != position:

@@ -1,4 +1,4 @@
-"""The pieces of a published BERT, one a line of vocab.txt."""
+"""The vocabulary of a published BERT: vocab.txt with one piece per line."""
 
 from keras_attention.errors import UserError
 
@@ -11,7 +11,7 @@ def read_vocabulary(path, size):
 
     Args:
         path: Path of vocab.txt.
-        size: int, how many the model has vectors for.
+        size: int, vocabulary size of the model.
 
     Returns:
         List of str.
@@ -51,5 +51,5 @@ def check_pieces(path, pieces, size):
 
 
 def looks_lowercase(pieces):
-    """bool, whether no piece but special ones like [CLS] has a capital letter."""
+    """Whether no piece has a capital letter, except special ones like [CLS]."""
     return not any(piece != piece.lower() for piece in pieces if not (piece.startswith("[") and piece.endswith("]")))

@@ -1,4 +1,4 @@
-"""What counting words reaches on the same rows: the score that a network has to beat."""
+"""The bag-of-words baseline: the score that a network has to beat on the same rows."""
 
 from keras_attention.evaluation.classification_scores import Predictions, best_thresholds, scores
 
@@ -9,7 +9,7 @@ def bag_of_words_scores(train, validation, test, task):
     """Trains TF-IDF with logistic regression (ridge regression for numbers) and scores it.
 
     Args:
-        train, validation, test: Examples; those of the validation choose the thresholds of a multilabel task.
+        train, validation, test: Examples; `validation` chooses the thresholds of a multilabel task.
         task: Task.
 
     Returns:

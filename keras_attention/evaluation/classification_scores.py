@@ -1,4 +1,4 @@
-"""How good a classifier is: one score to choose by, and all that a report tells."""
+"""Scores of classifiers: the score for model selection, and the tables of the report."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ CANDIDATES = np.geomspace(0.02, 0.9, 40)  # thresholds of a label
 
 
 class Predictions(NamedTuple):
-    """What a classifier says of N rows.
+    """The predictions of a classifier for N rows.
 
     `values` are probabilities (N, K), or numbers (N,) of a regression; `chosen` int (N,), bool (N, K) or the numbers.
     """
@@ -18,7 +18,7 @@ class Predictions(NamedTuple):
 
 
 def predictions(logits, task, threshold=0.5):
-    """Predictions out of logits (N, K); a label of a multilabel task needs the threshold, or its own of a list of K."""
+    """Predictions from logits (N, K); `threshold` is one for all labels of a multilabel task, or a list of K."""
     logits = np.asarray(logits, "float64")
     if task.kind == "regression":
         return Predictions(logits[:, 0], logits[:, 0])
@@ -30,10 +30,10 @@ def predictions(logits, task, threshold=0.5):
 
 
 def scores(targets, found, task):
-    """The scores of Predictions, by name; the first is the one that a training is judged by.
+    """The scores of Predictions by name; the first one is used for model selection.
 
-    Accuracy, macro-F1 and Matthews correlation; of a multilabel task macro-F1, micro-F1 and the share of rows without
-    any mistake; of a regression Pearson and Spearman correlation and mean squared error. Shares and correlations are
+    Accuracy, macro-F1 and Matthews correlation; for a multilabel task macro-F1, micro-F1 and the share of rows without
+    any error; for a regression Pearson and Spearman correlation and mean squared error. Shares and correlations are
     in per cent.
     """
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
@@ -59,7 +59,7 @@ def _regression_scores(targets, chosen):
 
 
 def per_class(targets, found, task):
-    """Precision, recall and F1 of each label, in per cent, with the number of rows that have it.
+    """Precision, recall and F1 of each label, in per cent, and the number of rows with the label.
 
     Returns:
         List of [label, precision, recall, F1, rows]; empty for a regression.
@@ -77,10 +77,10 @@ def per_class(targets, found, task):
 
 
 def best_thresholds(targets, probabilities):
-    """The probability from which on to give each label of a multilabel task, so that its F1 is best.
+    """The threshold of each label of a multilabel task that maximizes its F1.
 
-    Few rows with a label say little: of n such rows, the label's own best threshold counts n / (n + 3), the one that is
-    best for all labels the rest (in the mean of their logarithms).
+    With few positive rows the best threshold is uncertain: with n of them, the label's own best threshold has weight
+    n / (n + 3), the best common threshold the rest, in the mean of their logarithms.
 
     Args:
         targets: array (N, K) of 0 and 1.
@@ -98,21 +98,21 @@ def best_thresholds(targets, probabilities):
 
 
 def _f1(yes, given):
-    """F1 of each column, 0 where nothing is true or given."""
+    """F1 of each column; 0 if no row has or gets the label."""
     return 2 * (given & yes).sum(axis=0) / np.maximum(given.sum(axis=0) + yes.sum(axis=0), 1)
 
 
 def _middle_of_best(values):
-    """Where along the first axis the largest values stand; of several equal ones the middle of the first and last."""
+    """Index of the largest value along the first axis; of equal values, the middle between the first and the last."""
     return (values.argmax(axis=0) + len(values) - 1 - values[::-1].argmax(axis=0)) // 2
 
 
 def worst_mistakes(targets, found, task, count=20):
-    """The rows of which the classifier was surest and wrong.
+    """The rows with the largest errors.
 
     Returns:
-        List of (row, how wrong: the probability missing at the truth, or the distance of a regression), worst first;
-        rows without a mistake are left out.
+        List of (row, error), largest first, without correct rows. The error is 1 minus the probability of the true
+        label, or the distance of a regression.
     """
     if task.kind == "regression":
         distance = np.abs(targets - found.values)

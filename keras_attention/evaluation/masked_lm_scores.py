@@ -1,4 +1,4 @@
-"""How well a masked language model guesses what is hidden from it, and what follows what."""
+"""Loss and accuracy of masked language models, with next-sentence accuracy where it applies."""
 
 import tensorflow as tf
 
@@ -10,9 +10,9 @@ SCORE_NAMES = {"loss": "masked loss", "accuracy": "masked accuracy", "next_accur
 
 
 class MaskedLMScores:
-    """Measures loss and accuracy over batches whose labels are the hidden tokens, compiled once for each shape.
+    """Loss and accuracy over batches whose labels are the masked tokens; compiled once per shape.
 
-    Several workers take the batches in turn and add up what they find; all must call.
+    Several workers share the batches and sum their results; all of them must call.
 
     Args:
         model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V); or a BertPretrainer.
@@ -41,8 +41,8 @@ class MaskedLMScores:
                 of a BertPretrainer (B, P + 1), see `MaskedLMEpoch`.
 
         Returns:
-            dict of "loss" in nats a token and "accuracy" in per cent, and of a BertPretrainer "next_accuracy", the
-            share of the rows, in per cent, where it knows whether the second text follows the first.
+            dict with "loss" in nats per token and "accuracy" in per cent, and for a BertPretrainer "next_accuracy", the
+            accuracy of the next-sentence prediction in per cent.
         """
         totals = [0.0] * 5
         index, count = workers()

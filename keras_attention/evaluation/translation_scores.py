@@ -1,5 +1,6 @@
 """BLEU in the two traditions of the literature, which must never share a column, chrF and exact match."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from keras_attention.errors import UserError
 
 
 class Score(NamedTuple):
-    """A score in [0, 100] and the signature of sacrebleu that says how it was computed."""
+    """A score in [0, 100] and the sacrebleu signature of its computation."""
 
     score: float
     signature: str
@@ -23,7 +24,7 @@ class LengthRange(NamedTuple):
     bleu: float | None
 
 
-def bleu_tradition_a(hypotheses, references, language):
+def bleu_tradition_a(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
     """BLEU-4 of lower-cased text that sacremoses has tokenised on both sides.
 
     Args:
@@ -51,7 +52,7 @@ def bleu_tradition_a(hypotheses, references, language):
     return Score(score, f"{bleu.get_signature()}|moses:{language}-{sacremoses.__version__}")
 
 
-def bleu_tradition_b(hypotheses, references):
+def bleu_tradition_b(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """BLEU-4 of cased, detokenised text with sacrebleu's 13a tokeniser.
 
     Args:
@@ -69,22 +70,24 @@ def bleu_tradition_b(hypotheses, references):
     return _corpus_score(BLEU(tokenize="13a"), hypotheses, references)
 
 
-def chrf(hypotheses, references):
+def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """chrF2, the character n-gram F-score; arguments, result and errors as in `bleu_tradition_b`."""
     from sacrebleu.metrics import CHRF
 
     return _corpus_score(CHRF(), hypotheses, references)
 
 
-def exact_match(hypotheses, references):
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Percentage of hypotheses equal to their reference, character by character, as a `Score`."""
     _check(hypotheses, references)
     equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Score(100.0 * equal / len(references), "exact match")
 
 
-def by_source(hypotheses, references, sources):
-    """Makes one sentence of those with the same source, with all their references.
+def by_source(
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Merges sentences with the same source into one sentence with several references.
 
     Args:
         hypotheses, references, sources: lists of str of equal length; equal sources have equal hypotheses.
@@ -99,7 +102,13 @@ def by_source(hypotheses, references, sources):
     return list(first.values()), list(grouped.values())
 
 
-def bleu_by_source_length(hypotheses, references, sources, edges, bleu=bleu_tradition_b):
+def bleu_by_source_length(
+    hypotheses: Sequence[str],
+    references: Sequence,
+    sources: Sequence[str],
+    edges: Sequence[int],
+    bleu: Callable = bleu_tradition_b,
+) -> list[LengthRange]:
     """One BLEU for each range of source lengths, as in figure 2 of Bahdanau et al. (2015).
 
     Args:
@@ -157,9 +166,9 @@ def scores_on(translator, sources, references, target_language, set_name, severa
     Args:
         translator: Translator.
         sources, references: lists of str of equal length.
-        target_language: str, a language code; "iso" for dates, which are compared whole.
-        set_name: str, what the card calls these sentences.
-        several_references: bool. Also BLEU B with all references of a source that stands there several times.
+        target_language: str, a language code; "iso" for dates, which are scored by exact match.
+        set_name: str, name of the test set in the card.
+        several_references: bool. Whether to add BLEU B with all references of each source.
 
     Returns:
         List of {"set", "metric", "value", "signature"}, as in `metrics.json`.
@@ -183,7 +192,7 @@ def scores_on(translator, sources, references, target_language, set_name, severa
 
 
 def quick_score(translator, sources, references, target_language):
-    """What a training watches: greedy exact match for dates ("iso"), greedy BLEU A otherwise; 0 to 100."""
+    """The validation score in training, 0 to 100: exact match for dates ("iso"), else BLEU A; greedy search."""
     outputs = translator.translate(sources, beam_size=1)
     if target_language == "iso":
         return exact_match(outputs, references).score
@@ -191,12 +200,12 @@ def quick_score(translator, sources, references, target_language):
 
 
 def low_score_threshold(translator, sources, share=0.001):
-    """The mean log probability of a token that all but a share of good inputs reach.
+    """The threshold of mean log probability per token below which only a share of good inputs fall.
 
     Args:
         translator: Translator.
-        sources: list of str, inputs of the kind the model was made for, not those it was trained on.
-        share: float in (0, 1), the good inputs that may be called doubtful.
+        sources: list of str, inputs of the intended kind that were not used in training.
+        share: float in (0, 1), share of the good inputs that may be marked.
 
     Returns:
         float <= 0; answers below it are marked as `low_score`.

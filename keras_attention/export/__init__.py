@@ -1,1 +1,1 @@
-"""Models for other programs: a SavedModel with text in and text out, and Keras's own export formats."""
+"""Exports models for other programs: SavedModel with text in and text out, and Keras's export formats."""

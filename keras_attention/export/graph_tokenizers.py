@@ -1,4 +1,4 @@
-"""Tokenizers whose work is part of a TensorFlow graph, and is saved with it."""
+"""Tokenizers as part of a TensorFlow graph, saved with the model."""
 
 import tempfile
 from pathlib import Path

@@ -13,14 +13,14 @@ from keras_attention.zoo.schema import DECODING
 
 
 def map_chunks(function, tensors, outputs):
-    """Applies a function to chunks of rows and puts its results together, in a graph.
+    """Applies a function to chunks of rows and concatenates the results, in a graph.
 
     Args:
         function: takes tensors whose leading size n is static, one of BATCH_SIZES, and returns a tuple of tensors with
-            the same leading size. Rows that fill up the last chunk are all zeros.
+            the same leading size. The last chunk is padded with zeros.
         tensors: list of tensors (B, ...), B >= 0.
-        outputs: list of tf.TensorSpec (None, ...), one for each result of `function`. Where an axis is None, chunks
-            may differ, and the smaller ones are filled up with zeros.
+        outputs: list of tf.TensorSpec (None, ...), one for each result of `function`. If an axis is None, chunks
+            may differ in size, and smaller ones are padded with zeros.
 
     Returns:
         List of tensors (B, ...).
@@ -45,14 +45,14 @@ def map_chunks(function, tensors, outputs):
 
 
 def rows_from(tensor, start, size):
-    """`size` (static) rows of a tensor from `start` on, zeros where it ends."""
+    """`size` (static) rows of a tensor from `start` on, padded with zeros."""
     rows = tensor[start : start + size]
     filled = tf.pad(rows, [[0, size - tf.shape(rows)[0]]] + [[0, 0]] * (len(tensor.shape) - 1))
     return tf.ensure_shape(filled, (size, *tensor.shape[1:]))
 
 
 def append(first, second):
-    """Puts two tensors above each other, both filled up with zeros to the same sizes behind the first axis."""
+    """Concatenates two tensors along the first axis; the other axes are padded with zeros to the same size."""
     sizes = tf.maximum(tf.shape(first), tf.shape(second))[1:]
 
     def filled(tensor):
@@ -63,31 +63,31 @@ def append(first, second):
 
 
 class GraphTranslator(tf.Module):
-    """Does what `Translator.translate` does, in a graph that TensorFlow can save and run without this package.
+    """`Translator.translate` as a graph that TensorFlow can save and run without this package.
 
     Sentences are sorted by length and searched in chunks of at most 32, so memory does not grow with their number.
-    Neither padding nor company changes an answer beyond float32 rounding.
+    Padding and the other sentences of a batch change an answer only by float32 rounding.
 
     Shapes: B sentences, T tokens of the longest answer, S tokens of the longest sentence, both with END and at least 1.
 
     Args:
         translator: Translator.
-        beam_size: int > 0 or None for the model's own.
-        length_penalty: float >= 0 or None for the model's own.
+        beam_size: int > 0 or None for the model's setting.
+        length_penalty: float >= 0 or None for the model's setting.
 
     Call arguments:
-        texts: string tensor (B,), B >= 0, UTF-8. What is not valid in it counts as U+FFFD.
+        texts: string tensor (B,), B >= 0, UTF-8. Invalid bytes become U+FFFD.
 
     Returns:
         Dict of tensors, each with one row for each text:
         text: string (B,), the best answer; "" for an empty sentence.
-        score: float32 (B,), what the search ranks by: the log probability after its penalties; 0 for an empty sentence.
+        score: float32 (B,), log probability after penalties, which the search maximizes; 0 for an empty sentence.
         log_prob: float32 (B,), summed natural log probability of the tokens.
-        tokens: string (B, T), the pieces of the answer, the last "</s>" unless it was cut; then "".
-        source_tokens: string (B, S), the pieces that were read, the last "</s>"; then "".
-        truncated: bool (B,), whether the sentence was longer than the model reads, and was cut.
-        attention: float32 (B, T, S), how much each token of the answer looked at each one of the sentence; 0 where
-            either is padding; the mean over layers and heads. Missing if the model has no attention.
+        tokens: string (B, T), tokens of the answer, ending with "</s>" unless truncated; then "".
+        source_tokens: string (B, S), tokens of the source, ending with "</s>"; then "".
+        truncated: bool (B,), whether the sentence was too long and was truncated.
+        attention: float32 (B, T, S), cross-attention weights, mean over layers and heads; 0 at padding. Missing if the
+            model has no attention.
 
     Raises:
         UserError: if a setting is out of range.
@@ -181,5 +181,5 @@ class GraphTranslator(tf.Module):
 
 
 def longest_of(lengths):
-    """The largest of some lengths, at least 1: no loop runs over nothing."""
+    """The largest of some lengths, but at least 1, so that no loop is empty."""
     return tf.maximum(tf.reduce_max(lengths), 1)

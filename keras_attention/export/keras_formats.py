@@ -1,4 +1,4 @@
-"""What Keras itself can export: the network without its texts."""
+"""Keras's own export formats: the network without tokenizers and search."""
 
 import tensorflow as tf
 
@@ -9,11 +9,11 @@ FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 
 
 def write_keras_format(folder, translator, file_format):
-    """Writes the network in a format of Keras's own export, and beside it its tokenizers.
+    """Exports the network in one of Keras's formats, with its tokenizers in files beside it.
 
-    Text and search stay outside: the file takes ids and returns logits, see `signatures.token_signature`. LiteRT wants
-    fixed sizes, so there it is one sentence, padded to the model's longest; and its own operations only, because its
-    runtimes come without TensorFlow's.
+    The exported file takes token ids and returns logits, see `signatures.token_signature`. For LiteRT the sizes are
+    fixed, one sentence padded to the maximum length, and only LiteRT's own operations are used, because its runtimes
+    lack those of TensorFlow.
 
     Args:
         folder: Path of a folder that exists.
@@ -24,7 +24,7 @@ def write_keras_format(folder, translator, file_format):
         Dict, the signature.
 
     Raises:
-        UserError: if Keras cannot carry this model; says why.
+        UserError: if Keras cannot export this model, with the reason.
     """
     sizes, options = (None, None, None), {}
     if file_format == "litert":
@@ -48,7 +48,7 @@ def write_keras_format(folder, translator, file_format):
 
 
 def first_line(error):
-    """What an error says, without its details, as a sentence."""
+    """The first line of an error message as a sentence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0][:300] if lines else type(error).__name__
     return text if text.endswith(".") else f"{text}."

@@ -1,4 +1,4 @@
-"""A translator as a SavedModel: strings in, strings, scores and attention out, without this package."""
+"""Exports a translator as a SavedModel that takes strings and returns strings, scores and attention weights."""
 
 import tensorflow as tf
 
@@ -28,9 +28,9 @@ def write_saved_model(folder, translator, *, name, example="A dog runs.", beam_s
     """Writes a SavedModel with the signature "serving_default", and a README.txt that explains it.
 
     Args:
-        folder: Path, made if missing; what stands there is replaced.
+        folder: Path, created if missing; existing content is replaced.
         translator: Translator.
-        name: str, what README.txt calls the folder.
+        name: str, name of the folder in README.txt.
         example: str, the sentence that README.txt translates.
         beam_size, length_penalty: see `GraphTranslator`.
 

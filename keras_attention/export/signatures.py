@@ -1,4 +1,4 @@
-"""What an exported model takes and returns: (dtype and shape, meaning) by name. Imports no TensorFlow.
+"""Signatures of exported models: (dtype and shape, meaning) by name. Does not import TensorFlow.
 
 B sentences, T tokens of the longest answer, S tokens of the longest sentence, V entries of the vocabulary.
 """
@@ -18,7 +18,7 @@ TEXT = {
 
 
 def token_signature(batch="B", sources="S", targets="T"):
-    """The signature of a network without its texts; the arguments are its sizes, numbers where they are fixed."""
+    """The signature of a network with token ids as input; the arguments are its sizes, numbers if they are fixed."""
     return {
         "inputs": {
             "source_ids": (f"int32 ({batch}, {sources})", "a sentence: its tokens, END (3), then padding (0)"),

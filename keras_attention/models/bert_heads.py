@@ -206,6 +206,10 @@ class BertMaskedLM(keras.Model):
         x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
+    def compute_mask(self, inputs, previous_mask=None):
+        """True at tokens, or at the places asked for: the loss and the metrics of `fit` leave the others out."""
+        return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)
+
     def guess(self, x):
         """Logits (B, P, V) for vectors x (B, P, D) of the encoder."""
         x = self.head_norm(self.head_dense(x))

@@ -182,6 +182,10 @@ class AttentionSeq2Seq(keras.Model):
         logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
         return (logits, weights) if return_attention_scores else logits
 
+    def compute_mask(self, inputs, previous_mask=None):
+        """True at tokens of the target: the loss and the metrics of `fit` leave padding out."""
+        return padding_mask(inputs["target_ids"])  # (B, T)
+
     def encode(self, source_ids, training=None):
         """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)

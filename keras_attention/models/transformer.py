@@ -212,6 +212,10 @@ class Transformer(keras.Model):
             return logits
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
 
+    def compute_mask(self, inputs, previous_mask=None):
+        """True at tokens of the target: the loss and the metrics of `fit` leave padding out."""
+        return padding_mask(inputs["target_ids"])  # (B, T)
+
     def encode(self, source_ids, training=None):
         """Reads the sources (B, S): what a decoder step needs to know of them.
 

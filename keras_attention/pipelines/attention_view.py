@@ -1,4 +1,4 @@
-"""What any model of the zoo looked at while it read one text, as a page to explore."""
+"""The attention weights of any pipeline for one text, as a page to explore."""
 
 import numpy as np
 
@@ -8,17 +8,17 @@ from keras_attention.pipelines.texts import check_texts
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, attention_page
 
-READ, WRITTEN = "read", "written"
-CUT = "; the text is longer than the model reads: its {} was left out"
+SOURCE, TRANSLATION = "source", "translation"
+CUT = "; the text exceeds the limit of the model: its {} was left out"
 
 
 def translation_view(translator, text, *, target=None, n_best=1, **search):
-    """The page of a translation: what each token that was written looked at, in every layer and head.
+    """The attention page of a translation, with every layer and head.
 
     Args:
         translator: Translator.
         text: str, the source.
-        target: str, a translation to look at instead of the model's own, or None.
+        target: str, a translation to show instead of the model's own, or None.
         n_best: int in [1, beam_size], hypotheses shown.
         search: see `Translator.hypotheses`.
 
@@ -47,27 +47,27 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
 
 
 def _translation_maps(translator, source_ids, written_ids):
-    """The maps of one hypothesis: on the source, and where the model has them those of either side on itself."""
+    """The maps of one hypothesis: cross-attention, and for a Transformer the self-attention of encoder and decoder."""
     inputs = np.concatenate([[START_ID], written_ids[:-1]]).astype("int32")
     batch = {"source_ids": source_ids[None], "target_ids": inputs[None]}
     read, written = translator.source_tokenizer.tokens(source_ids), translator.target_tokenizer.tokens(written_ids)
     before = [SPECIAL_PIECES[START_ID], *written[:-1]]
     cross = AttentionMap(
-        "writing on reading", _first(translator.model.cross_attention(batch)), written, read, WRITTEN, READ
+        "cross-attention", _first(translator.model.cross_attention(batch)), written, read, TRANSLATION, SOURCE
     )
     if not hasattr(translator.model, "encoder_layers"):
         return [cross]
     weights = translator.model(batch, training=False, return_attention_scores=True)[1]
-    own = "written so far"
+    own = "translation so far"
     return [
         cross,
-        AttentionMap("reading on itself", _first(weights["encoder"]), read, read, READ, READ),
-        AttentionMap("writing on itself", _first(weights["decoder"]), before, before, own, own),
+        AttentionMap("encoder self-attention", _first(weights["encoder"]), read, read, SOURCE, SOURCE),
+        AttentionMap("decoder self-attention", _first(weights["decoder"]), before, before, own, own),
     ]
 
 
 def bert_view(pipeline, text, text_b=None):
-    """The page of a text that a BERT reads: every layer and head, and what a classifier or a filler of gaps says.
+    """The attention page of a BERT, with every layer and head, and the answer of a classifier or mask filler.
 
     Args:
         pipeline: Classifier, MaskFiller or TextEncoder.
@@ -89,13 +89,11 @@ def bert_view(pipeline, text, text_b=None):
         inputs["segment_ids"] = row.segment_ids[None]
     weights = model(inputs, training=False, return_attention_scores=True)[1]
     tokens, segments = tokenizer.tokens(row.token_ids), row.segment_ids.tolist()
-    maps = [
-        AttentionMap("each token on all", _first(weights), tokens, tokens, "looks", "is looked at", segments, segments)
-    ]
+    maps = [AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)]
     decision, said = (), ""
     if hasattr(pipeline, "classify"):
         answer = pipeline.classify(text, text_b, return_scores=True)
-        decision, said = list(answer.probabilities.items())[:10], f", says {answer.label}"
+        decision, said = list(answer.probabilities.items())[:10], f", answer: {answer.label}"
     elif hasattr(pipeline, "fill_mask") and tokenizer.mask_id in row.token_ids:
         decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
     note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"

@@ -72,7 +72,8 @@ def load_pipeline(folder, *wanted):
     entry, model, tokenizers = load_entry(folder)
     config = entry.config
     if use is not Translator:
-        settings = {"task": config["task"]} if use is Classifier else {}
+        named = {Classifier: ("task",), TextEncoder: ("pooling", "normalize")}.get(use, ())
+        settings = {name: config[name] for name in named}
         return use(model, tokenizers["text"], max_tokens=config["max_tokens"], **settings)
     return Translator(
         model,

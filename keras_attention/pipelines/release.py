@@ -123,6 +123,35 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     return filled
 
 
+def write_distilled(folder, student, tokenizer, *, scores, settings, result, facts, overwrite=False):
+    """Writes an encoder that learnt from another as an entry, whose vectors are means over all tokens.
+
+    Args:
+        folder, tokenizer, settings, result, facts, overwrite: see `write_pretrained`; `teacher` and `layers` are in
+            the settings, too.
+        student: BertEncoder, built.
+        scores: dict with "val_cosine".
+    """
+    teacher, texts = settings["teacher"] or "a random encoder", settings["text"]
+    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": "as their owners say"}
+    told = {"set": f"{settings['validation_share']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
+    metrics = {
+        "description": f"An encoder with {student.num_layers} of the layers of {teacher}, distilled from it.",
+        "data": [data | {"link": ""}],
+        **facts,
+        "minutes": result.seconds / 60,
+        "seeds": [settings["seed"]],
+        "parameters": student.count_params(),
+        "scores": [{**told, "value": scores["val_cosine"], "signature": ""}],
+        "limits": [f"Knows no more than its teacher. Read at most {settings['max_tokens']} tokens in training."],
+        "examples": [],
+        "training": {**settings, "history": result.history},
+    }
+    about = {"language": settings["language"], "max_tokens": settings["max_tokens"], "pooling": "mean"}
+    options = {"weights_dtype": "float16", "overwrite": overwrite}
+    write_entry(folder, student, {"text": tokenizer}, about=about | {"normalize": True}, metrics=metrics, **options)
+
+
 def _continued(start, history):
     """The epochs of the training that this one went on from, and then its own."""
     before = start.metrics.get("training", {}).get("history", []) if start else []

@@ -1,1 +1,1 @@
-"""HTTP server over the pipelines: its limits, its metrics, the demo page."""
+"""HTTP server for the pipelines, with limits, metrics and a demo page."""

@@ -1,8 +1,8 @@
-"""What is answered: a request and a model in, JSON types out."""
+"""Answers of the API: request and model in, JSON types out."""
 
 
 def translate(pipeline, request):
-    """The best translations of each text, with the pieces that were read and written."""
+    """The best translations of each text, with source and target tokens."""
     shown = ("text", "score", "log_prob", "low_score", "tokens")
     return {
         "answers": [
@@ -17,7 +17,7 @@ def translate(pipeline, request):
 
 
 def classify(pipeline, request):
-    """The label of each text, and how probable the labels are."""
+    """The label of each text and the probabilities of the labels."""
     found = pipeline.classify(request.texts, request.texts_b, threshold=request.threshold, return_scores=True)
     return {
         "answers": [
@@ -32,7 +32,7 @@ def classify(pipeline, request):
 
 
 def fill_mask(pipeline, request):
-    """The best fillings of each text."""
+    """The most probable words for the masks of each text."""
     shown = ("text", "words", "score", "probabilities")
     return {
         "answers": [
@@ -46,7 +46,7 @@ def fill_mask(pipeline, request):
 
 
 def attention(pipeline, request):
-    """What the model looked at, as `AttentionView`."""
+    """The attention weights as an `AttentionView`."""
     if hasattr(pipeline, "hypotheses"):
         return pipeline.attention_view(request.text, target=request.target, n_best=request.n_best)
     second = () if request.text_b is None else (request.text_b,)

@@ -32,13 +32,13 @@ PATHS = (*API, "/", "/attention", "/v1/models", "/health", "/ready", "/metrics")
 ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
-        (400, "No JSON"),
-        (404, "No such model"),
+        (400, "Invalid JSON"),
+        (404, "Unknown model"),
         (408, "The request did not arrive in time"),
-        (413, "Too many bytes"),
-        (415, "Not plain JSON"),
-        (422, "Not what can be asked"),
-        (503, "Not ready, no place free, or no answer in time: try again"),
+        (413, "Body too large"),
+        (415, "Not uncompressed JSON"),
+        (422, "Invalid field or limit exceeded"),
+        (503, "Not ready, all workers busy, or no answer in time: try again"),
     )
 }
 DEMO = {"demo.css": "text/css", "demo.js": "text/javascript"}
@@ -76,31 +76,31 @@ def _add_api(app, server):
 
     @app.post("/v1/classify", response_model=ClassifyReply, responses=ERRORS)
     async def classify(request: ClassifyRequest):
-        """Says which label each text has."""
+        """Classifies texts."""
         name, found = await server.answer(answers.classify, request, "classify")
         return JSONResponse({"model": name, **found})
 
     @app.post("/v1/fill-mask", response_model=FillMaskReply, responses=ERRORS)
     async def fill_mask(request: FillMaskRequest):
-        """Fills gaps, written [MASK]."""
+        """Predicts masked words, written [MASK]."""
         name, found = await server.answer(answers.fill_mask, request, "fill-mask")
         return JSONResponse({"model": name, **found})
 
     @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
     async def attention(request: AttentionRequest):
-        """Tells what a model looked at, in every layer and head."""
+        """Returns the attention weights of every layer and head."""
         name, view = await server.answer(answers.attention, request)
         return JSONResponse({"model": name, **view.data})
 
     @app.get("/v1/models")
     async def models():
-        """The models that answer, and the limits of a request."""
+        """The models and the limits of a request."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "body_bytes")}
         return JSONResponse({"models": [model.about for model in server.models.values()], "limits": limits})
 
     @app.get("/health")
     async def health():
-        """200 as long as the server runs."""
+        """200 while the server runs."""
         return JSONResponse({"status": "ok"})
 
     @app.get("/ready")
@@ -112,7 +112,7 @@ def _add_api(app, server):
 
     @app.get("/metrics")
     async def metrics():
-        """Counts and times, for Prometheus."""
+        """Metrics in the Prometheus format."""
         return Response(server.metrics.text(), media_type=CONTENT_TYPE)
 
 
@@ -138,7 +138,7 @@ def _add_pages(app, server):
 
 
 def _add_errors(app):
-    """Every error is JSON, and tells nothing of the server's inside."""
+    """Every error is JSON and reveals no internals."""
 
     @app.exception_handler(Refusal)
     async def refused(_, error):
@@ -160,4 +160,4 @@ def _add_errors(app):
 
     @app.exception_handler(Exception)
     async def unexpected(_, error):
-        return Refusal(500, "Something went wrong in the server; its log knows more.").response()
+        return Refusal(500, "Internal server error; see the log of the server.").response()

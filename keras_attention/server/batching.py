@@ -1,4 +1,4 @@
-"""Rows of several requests computed together, by TensorFlow's own batching op."""
+"""Batches across requests, with TensorFlow's batching op. A row here is one token sequence."""
 
 import itertools
 from functools import partial
@@ -19,14 +19,14 @@ _numbers = itertools.count(1)
 
 
 class Batcher:
-    """Computes rows that different threads ask for at the same time as one batch.
+    """Computes the simultaneous rows of different threads as one batch.
 
-    A row that comes alone is computed at once. While a batch is computed, the rows that come wait and are the next one.
+    A single row is computed immediately. Rows that arrive while a batch is computed wait and form the next batch.
 
     Args:
         function: callable(tensors (N, ...), the rows) -> sequence of tensors with an entry for each row.
         specs: list of tf.TensorSpec of int32 tensors with any number of rows.
-        sizes: list of int, ascending: a batch is filled up to one of them, and more rows are divided.
+        sizes: list of int, ascending. Batches are padded to one of these sizes; larger batches are split.
     """
 
     def __init__(self, function, specs, sizes):
@@ -65,7 +65,7 @@ class Batcher:
 
 
 def by_size(function, sizes):
-    """A function of rows whose number is one of `sizes`, with a branch for each: its shapes are static there."""
+    """A function with one branch per batch size in `sizes`, so that the shapes in each branch are static."""
 
     def compute(*rows):
         def branch(size):
@@ -78,12 +78,12 @@ def by_size(function, sizes):
 
 
 def batch_bert(pipeline, settings, observe):
-    """Puts a queue for each length of rows before the model.
+    """Adds one queue per padded length before the model.
 
     Args:
         pipeline: Classifier, MaskFiller or TextEncoder; its `compiled` is changed.
         settings: ServerSettings.
-        observe: callable (int), told of each row how many rows were computed together.
+        observe: callable (int), called for each row with the number of rows in its batch.
 
     Returns:
         List of callables that together compute every shape once.
@@ -121,14 +121,14 @@ def _trace(sizes, observe, function, specs):
 
 
 class BatchedSearch:
-    """Stands where a translator has its `CompiledSearch`; each length of sources has one program and one queue.
+    """Replaces the `CompiledSearch` of a translator; each source length has one program and one queue.
 
-    The programs search all the model's beams; an answer that wants fewer takes the first ones.
+    The programs search with the model's beam size; requests for fewer translations take the first ones.
 
     Args:
-        translator: Translator. Its search settings are those of each search.
+        translator: Translator. Its search settings apply to every search.
         sizes: list of int, ascending: rows of a batch.
-        observe: callable (int), told of each row how many rows were computed together.
+        observe: callable (int), called for each row with the number of rows in its batch.
     """
 
     def __init__(self, translator, sizes, observe):
@@ -151,7 +151,7 @@ class BatchedSearch:
         return Hypotheses(*(_spread(field[:, :n_best], rows, len(limits)) for field in found))
 
     def steps(self):
-        """List of callables that together run every program once, so that none is compiled later."""
+        """List of callables that run every program once, so that nothing is compiled later."""
 
         def step(length, size):
             source_ids = np.zeros((size, length), "int32")
@@ -172,7 +172,7 @@ class BatchedSearch:
 
 
 def _spread(field, rows, size):
-    """The entries of `field` at their places `rows` among `size`; the others are 0."""
+    """An array of length `size` with the entries of `field` at the positions `rows`, and 0 elsewhere."""
     spread = np.zeros((size, *field.shape[1:]), field.dtype)
     spread[rows] = field
     return spread

@@ -1,4 +1,4 @@
-"""The door of the server: a request comes in whole, in time, small enough and as JSON, or not at all."""
+"""Reads request bodies before the routes do: only complete, timely JSON within the size limit is accepted."""
 
 import asyncio
 import time
@@ -8,16 +8,17 @@ from keras_attention.server.messages import Refusal
 # How long a connection stays open behind a refusal, so that a client that is still sending can read it.
 LINGER_SECONDS = 0.5
 CLIENT_GONE = 499  # what is counted where nobody waits for the answer
+CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: callable() -> bool
 
 
 class Gate:
-    """ASGI middleware that reads a request's body before anything else sees it, and measures the answer.
+    """ASGI middleware that reads and checks the body of a request, and measures the time of the answer.
 
     Args:
         app: ASGI application.
         settings: ServerSettings.
         metrics: ServerMetrics.
-        workers: Workers. While all of them are busy, what only they could answer is refused here, where it costs least.
+        workers: Workers. When all of them are busy, requests for models are refused here, where it is cheapest.
     """
 
     def __init__(self, app, settings, metrics, workers):
@@ -31,6 +32,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), CLIENT_GONE
+        is_gone = scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
 
         async def watched(message):
             nonlocal status
@@ -43,8 +45,11 @@ class Gate:
                 await self._answer(scope, receive, watched)
         except Exception:
             status = 500
-            raise
+            if not is_gone():
+                raise
         finally:
+            if is_gone():
+                status = CLIENT_GONE
             self.metrics.answered(scope["path"], status, time.perf_counter() - began)
 
     async def _answer(self, scope, receive, send):
@@ -67,7 +72,7 @@ class Gate:
         await self.app(scope, replay, send)
 
     async def _read(self, headers, receive):
-        """The body; raises Refusal if it is too long or too late, ConnectionError if it never comes."""
+        """The body; raises Refusal if it is too long or too late, ConnectionError if the client disconnects."""
         most, seconds = self.settings.body_bytes, self.settings.seconds
         too_long = Refusal(413, f"A request has at most {most:,} bytes.", close=True)
         length = headers.get(b"content-length", b"0")
@@ -91,7 +96,7 @@ class Gate:
 
 
 def _lingering(send):
-    """`send` that ends a response some time after its content."""
+    """A `send` that ends a response some time after its content."""
 
     async def sending(message):
         if message["type"] == "http.response.body":

@@ -1,4 +1,4 @@
-"""Runs the HTTP server until it is stopped; slow or oversized request lines are refused."""
+"""Runs the HTTP server until it is stopped, with limits on time and size of the request headers."""
 
 import json
 import signal
@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keras_attention.errors import UserError
 from keras_attention.server.app import PATHS, make_app
+from keras_attention.server.gate import CLIENT_IS_GONE
 from keras_attention.server.served_models import load_models
 from keras_attention.server.server import Server
 from keras_attention.server.server_metrics import ServerMetrics
@@ -18,65 +19,95 @@ from keras_attention.server.server_metrics import ServerMetrics
 MAX_HEAD_BYTES = 65_536
 
 
-def guarded_protocol(seconds):
-    """uvicorn's protocol with a limit on the time and the size of request line and headers; its errors are JSON.
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
 
-    Args:
-        seconds: float, for the headers.
-
-    Returns:
-        A class for uvicorn's option `http`.
+    Its errors are JSON. A client that leaves, with whatever is unanswered, is no error: `scope["extensions"]` tells the
+    application by `CLIENT_IS_GONE`.
     """
 
-    class GuardedProtocol(HttpToolsProtocol):
-        _timer, _head_bytes = None, 0
+    seconds = 10.0
+    _timer, _head_bytes = None, 0
+    _write_timer, _unread_bytes = None, 0
+    _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
 
-        def connection_made(self, transport):
-            super().connection_made(transport)
-            self._expect_head()
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        self._expect_head()
+        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
 
-        def connection_lost(self, exc):
-            self._head_is_here()
-            super().connection_lost(exc)
+    def connection_lost(self, exc):
+        self._head_is_here()
+        self._write_timer.cancel()
+        if self._answering and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
 
-        def data_received(self, data):
-            super().data_received(data)
-            self._head_bytes += len(data)
-            if self._timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-                self._refuse(431, f"The headers have more than {MAX_HEAD_BYTES:,} bytes.")
+    def _start_asgi_task(self, cycle, app):
+        self._answering = cycle
+        cycle.scope["extensions"] = {CLIENT_IS_GONE: lambda: cycle.disconnected}
+        super()._start_asgi_task(cycle, app)
 
-        def on_message_begin(self):
-            super().on_message_begin()
-            self._expect_head()
+    def resume_writing(self):
+        self._unread_bytes = 0  # the client has read
+        super().resume_writing()
 
-        def on_headers_complete(self):
-            self._head_is_here()
-            super().on_headers_complete()
+    def _look_at_writing(self):
+        """Gives up a client that has read nothing of what waits for it since the last look."""
+        unread = self.transport.get_write_buffer_size()
+        if 0 < self._unread_bytes <= unread:
+            self.transport.abort()
+            return
+        self._unread_bytes = unread
+        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
 
-        def send_400_response(self, msg):
-            self._refuse(400, msg)
+    def data_received(self, data):
+        super().data_received(data)
+        self._head_bytes += len(data)
+        if self._timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(431, f"The headers have more than {MAX_HEAD_BYTES:,} bytes.")
 
-        def _expect_head(self):
-            self._head_is_here()
-            self._head_bytes = 0
-            self._timer = self.loop.call_later(seconds, self._too_late)
+    def on_message_begin(self):
+        super().on_message_begin()
+        self._expect_head()
 
-        def _head_is_here(self):
-            if self._timer:
-                self._timer.cancel()
-                self._timer = None
+    def on_headers_complete(self):
+        self._head_is_here()
+        super().on_headers_complete()
 
-        def _too_late(self):
-            if not self.transport.is_closing():
-                self._refuse(408, f"The headers did not arrive within {seconds:g} seconds.")
+    def send_400_response(self, msg):
+        self._refuse(400, msg)
 
-        def _refuse(self, status, message):
-            body = json.dumps({"error": message}).encode()
-            head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            self.transport.write(STATUS_LINE[status] + head + body)
-            self.transport.close()
+    def _expect_head(self):
+        self._head_is_here()
+        self._head_bytes = 0
+        self._timer = self.loop.call_later(self.seconds, self._too_late)
 
-    return GuardedProtocol
+    def _head_is_here(self):
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_late(self):
+        if not self.transport.is_closing():
+            self._refuse(408, f"The headers did not arrive within {self.seconds:g} seconds.")
+
+    def _refuse(self, status, message):
+        body = json.dumps({"error": message}).encode()
+        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+
+
+def guarded_protocol(seconds):
+    """The GuardedProtocol, for uvicorn's option `http`.
+
+    Args:
+        seconds: float, for the headers, and for a client to read something of an answer.
+    """
+    return type("GuardedProtocol", (GuardedProtocol,), {"seconds": seconds})
 
 
 BACKLOG = 2048
@@ -87,14 +118,14 @@ SWITCH_SECONDS = 0.0005
 
 
 def bind(host, port):
-    """A socket at that address, not listening yet.
+    """A socket bound to the address, not yet listening.
 
     Args:
         host: str, a name or an address of this machine.
-        port: int; 0 takes any that is free.
+        port: int; 0 chooses a free port.
 
     Raises:
-        UserError: if the address cannot be had.
+        UserError: if the address is not available.
     """
     if not 0 <= port <= 65535:
         raise UserError(f"A port is a number from 0 to 65535. Received: {port}")
@@ -109,13 +140,13 @@ def bind(host, port):
 
 
 def serve(names, settings, bound, say):
-    """Loads models and answers requests until SIGTERM or SIGINT; what was accepted by then is finished.
+    """Loads models and answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
 
     Args:
         names: list of str, models by name or folder.
         settings: ServerSettings.
         bound: socket, see `bind`.
-        say: callable (list of str, str), told the names of the models and the URL as soon as one can connect.
+        say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
 
     Returns:
         Dict from path to int, the requests that were answered.

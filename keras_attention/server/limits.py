@@ -1,4 +1,4 @@
-"""What a server allows its clients."""
+"""The limits of the server."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,16 @@ from keras_attention.errors import UserError
 
 
 class ServerSettings(NamedTuple):
-    """The limits of a server. Whatever goes beyond them is refused, and nothing is cut silently.
+    """The limits of the server. Requests beyond a limit are refused; nothing is truncated silently.
 
     Attributes:
-        concurrency: int > 0, requests answered at a time; who comes then is sent away with 503.
-        max_batch: int, a power of two: rows of different requests that are computed together.
-        items: int > 0, texts in a request.
-        characters: int > 0, in a text.
-        body_bytes: int > 0, of a request; no more than that is ever read.
-        seconds: float > 0, until a request must have arrived, and again until its answer is there.
-        beam: int > 0 or None, beam size of the translators; None for each model's own.
+        concurrency: int > 0, requests in progress; further requests get status 503.
+        max_batch: int, a power of two: maximum number of rows in a batch across requests.
+        items: int > 0, texts per request.
+        characters: int > 0, characters per text.
+        body_bytes: int > 0, maximum size of a request body.
+        seconds: float > 0, time limit for receiving a request, and again for answering it.
+        beam: int > 0 or None, beam size of the translators; None takes it from each model.
     """
 
     concurrency: int = 64
@@ -30,12 +30,12 @@ class ServerSettings(NamedTuple):
         """The settings; raises UserError if one is out of range."""
         for name, value in self._asdict().items():
             if value is not None and not 0 < value <= 1_000_000:
-                raise UserError(f"`{name}` must lie above 0, and at 1,000,000 at most. Received: {name}={value}")
+                raise UserError(f"`{name}` must be greater than 0 and at most 1,000,000. Received: {name}={value}")
         if self.max_batch & (self.max_batch - 1):
             raise UserError(f"`max_batch` must be a power of two. Received: max_batch={self.max_batch}")
         return self
 
     @property
     def batch_sizes(self):
-        """list of int, the powers of two up to `max_batch`: batches of other sizes are filled up."""
+        """list of int, the powers of two up to `max_batch`; batches of other sizes are padded."""
         return [1 << power for power in range(self.max_batch.bit_length())]

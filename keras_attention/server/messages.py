@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, their limits, and the refusal of a request."""
+"""Bodies of requests and responses, their limits, and the error response."""
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
@@ -9,17 +9,17 @@ RETRY_SECONDS = 1
 
 
 class Refusal(Exception):
-    """Args: status, int of HTTP; message, str for the client; close, bool, whether to end the connection."""
+    """An error response. Args: status, int, HTTP status; message, str; close, bool, whether to close the connection."""
 
     def __init__(self, status, message, close=False):
         super().__init__(message)
         self.status, self.message, self.close = status, message, close
 
     def response(self):
-        """The answer as JSON; with 503 it says when to come again."""
+        """The response as JSON; with status 503 it has the header Retry-After."""
         headers = {"retry-after": str(RETRY_SECONDS)} if self.status == 503 else {}
         headers |= {"connection": "close"} if self.close else {}
-        message = self.message.encode("utf-8", "replace").decode()  # it may quote half a surrogate pair
+        message = self.message.encode("utf-8", "replace").decode()  # the message may quote half a surrogate pair
         return JSONResponse({"error": message}, self.status, headers)
 
 
@@ -27,47 +27,49 @@ MAX_SHOWN = 100
 
 
 class _Strict(BaseModel):
-    """Unknown fields are refused, and a number is no text."""
+    """Refuses unknown fields and values of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    model: str | None = Field(None, description="A name out of `GET /v1/models`; without it the first that can do it.")
+    model: str | None = Field(
+        None, description="Model name from `GET /v1/models`; default: the first model with this task."
+    )
 
 
 class TranslateRequest(_Strict):
     """Sentences to translate."""
 
     texts: list[str] = Field(min_length=1, examples=[["A dog runs."]])
-    n_best: int = Field(1, ge=1, le=64, description="Answers to each, up to the beam size of the model.")
+    n_best: int = Field(1, ge=1, le=64, description="Translations per text, up to the beam size of the model.")
 
 
 class ClassifyRequest(_Strict):
     """Texts, or pairs of texts, to classify."""
 
     texts: list[str] = Field(min_length=1, examples=[["What a joy."]])
-    texts_b: list[str] | None = Field(None, description="The second texts, for a model of pairs.")
-    threshold: float | None = Field(None, ge=0, le=1, description="The probability that a label needs.")
-    top: int | None = Field(None, ge=1, description="Probabilities told of each text; without it all.")
+    texts_b: list[str] | None = Field(None, description="The second texts, for a model of text pairs.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Minimum probability of a label.")
+    top: int | None = Field(None, ge=1, description="Number of probabilities per text; default: all.")
 
 
 class FillMaskRequest(_Strict):
-    """Texts with gaps to fill."""
+    """Texts with [MASK] in place of missing words."""
 
     texts: list[str] = Field(min_length=1, examples=[["A dog [MASK] over the grass."]])
-    top: int = Field(5, ge=1, le=MAX_SHOWN, description="Answers to each text.")
+    top: int = Field(5, ge=1, le=MAX_SHOWN, description="Answers per text.")
 
 
 class AttentionRequest(_Strict):
-    """A text, of which is told what the model looks at while it reads it."""
+    """A text whose attention weights are wanted."""
 
     text: str = Field(examples=["A dog runs."])
-    text_b: str | None = Field(None, description="The second text of a pair.")
-    target: str | None = Field(None, description="A translation to look at instead of the model's own.")
-    n_best: int = Field(1, ge=1, le=64, description="Translations shown, up to the beam size of the model.")
+    text_b: str | None = Field(None, description="The second text of a text pair.")
+    target: str | None = Field(None, description="A translation to use instead of the model's own.")
+    n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
 
 
 def check_limits(request, settings):
-    """Raises UserError if a request has more texts, or longer ones, than a server allows."""
+    """Raises UserError if a request has too many or too long texts."""
     texts = [text for name in ("texts", "texts_b") for text in getattr(request, name, None) or ()]
     texts += [text for name in ("text", "text_b", "target") if (text := getattr(request, name, None))]
     most = settings.items * (2 if getattr(request, "texts_b", None) else 1)
@@ -79,7 +81,7 @@ def check_limits(request, settings):
 
 
 class Error(BaseModel):
-    """Why there is no answer."""
+    """The reason for an error."""
 
     error: str
 
@@ -88,9 +90,11 @@ class Hypothesis(BaseModel):
     """One translation."""
 
     text: str
-    score: float = Field(description="What the search ranks by.")
+    score: float = Field(
+        description="Score that the search maximizes: length-normalized log probability with penalties."
+    )
     log_prob: float = Field(description="Summed natural log probability of the tokens.")
-    low_score: bool = Field(description="Whether the model is not sure.")
+    low_score: bool = Field(description="True if the score is so low that the translation is unreliable.")
     tokens: list[str]
 
 
@@ -98,8 +102,8 @@ class Translated(BaseModel):
     """The best translations of a text, best first."""
 
     translations: list[Hypothesis]
-    source_tokens: list[str] = Field(description="What the model read.")
-    truncated: bool = Field(description="Whether only the beginning of the text was read.")
+    source_tokens: list[str] = Field(description="Tokens of the source text.")
+    truncated: bool = Field(description="True if the text was too long and its end was ignored.")
 
 
 class TranslateReply(BaseModel):
@@ -110,11 +114,11 @@ class TranslateReply(BaseModel):
 
 
 class Classified(BaseModel):
-    """The label of a text: one, a list where a text may have several, or a number."""
+    """The label of a text: a string, a list for a multilabel task, or a number for a regression."""
 
     label: str | list[str] | float | None
-    probabilities: dict[str, float] = Field(description="The most probable first.")
-    truncated: bool = Field(description="Whether only a part of the text was read.")
+    probabilities: dict[str, float] = Field(description="Probability of each label, most probable first.")
+    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
 
 
 class ClassifyReply(BaseModel):
@@ -125,11 +129,11 @@ class ClassifyReply(BaseModel):
 
 
 class Filled(BaseModel):
-    """A text with its gaps filled."""
+    """A text with its masks filled."""
 
     text: str
     words: list[str]
-    score: float = Field(description="How probable the words are together.")
+    score: float = Field(description="Joint probability of the words.")
     probabilities: list[float]
 
 
@@ -137,7 +141,7 @@ class Fillings(BaseModel):
     """The best fillings of a text, best first."""
 
     fillings: list[Filled]
-    truncated: bool = Field(description="Whether only the beginning of the text was read.")
+    truncated: bool = Field(description="True if the text was too long and its end was ignored.")
 
 
 class FillMaskReply(BaseModel):
@@ -148,18 +152,18 @@ class FillMaskReply(BaseModel):
 
 
 class Map(BaseModel):
-    """What one part of the model looked at."""
+    """The attention weights of one part of the model."""
 
     name: str
-    rows: list[str] = Field(description="The tokens that look.")
-    columns: list[str] = Field(description="The tokens that are looked at.")
+    rows: list[str] = Field(description="Tokens of the queries.")
+    columns: list[str] = Field(description="Tokens of the keys.")
     row_title: str
     column_title: str
-    row_segments: list[int] | None = Field(description="1 for tokens of a second text.")
+    row_segments: list[int] | None = Field(description="1 for tokens of the second text.")
     column_segments: list[int] | None
     layers: int
     heads: int
-    weights: str = Field(description="Base64 of bytes, 255 times each weight; axes: layers, heads, rows, columns.")
+    weights: str = Field(description="Base64 of bytes: each weight times 255; axes: layers, heads, rows, columns.")
 
 
 class Looked(BaseModel):
@@ -170,11 +174,11 @@ class Looked(BaseModel):
 
 
 class AttentionReply(BaseModel):
-    """What the model looked at, for each answer that was asked for."""
+    """The attention weights for each answer."""
 
     model: str
     title: str
-    note: str = Field(description="The model, what it says, and whether the text was cut.")
-    decision: list[tuple[str, float]] = Field(description="What the model says, with probabilities.")
-    kept: tuple[str, int] | None = Field(description="What the page marks at first.")
+    note: str = Field(description="Model, answer, and whether the text was truncated.")
+    decision: list[tuple[str, float]] = Field(description="The answers with their probabilities.")
+    kept: tuple[str, int] | None = Field(description="The token that the page highlights at first.")
     answers: list[Looked]

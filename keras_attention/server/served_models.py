@@ -1,4 +1,4 @@
-"""The models of a server: loaded, readied to share their batches, found by name."""
+"""The models of the server: loading, and preparing them for batches across requests."""
 
 from functools import partial
 from typing import NamedTuple
@@ -14,14 +14,14 @@ EXAMPLES = 3
 
 
 class ServedModel(NamedTuple):
-    """A model that answers.
+    """A loaded model with its task and description.
 
     Attributes:
         name: str.
         task: str, one of `TASKS`.
-        pipeline: Translator, Classifier, MaskFiller or TextEncoder, whose rows are computed with those of others.
-        about: dict of JSON types, what `GET /v1/models` tells of it.
-        steps: list of callables that together compute each shape once.
+        pipeline: Translator, Classifier, MaskFiller or TextEncoder that batches across requests.
+        about: dict of JSON types, the entry of the model in `GET /v1/models`.
+        steps: list of callables that compute each shape once.
     """
 
     name: str
@@ -32,24 +32,24 @@ class ServedModel(NamedTuple):
 
 
 def load_models(names, settings, observe):
-    """Loads models and readies them.
+    """Loads models and prepares them for batches across requests.
 
     Args:
         names: list of str, by name or folder.
         settings: ServerSettings.
-        observe: callable (name of the model, int), told of each computed row how many were computed together.
+        observe: callable (model name, int), called for each row with the number of rows in its batch.
 
     Returns:
         Dict from name to ServedModel, in the order of `names`.
 
     Raises:
-        UserError: if a model is not there or damaged, or two have the same name.
+        UserError: if a model is missing or damaged, or two models have the same name.
     """
     models = {}
     for given in names:
         entry = read_entry(find_entry(given))
         if entry.name in models:
-            raise UserError(f"Two models have the name {entry.name!r}. Expected: different names of folders.")
+            raise UserError(f"Two models have the name {entry.name!r}. Rename one of the folders.")
         pipeline = load_pipeline(entry.folder)
         task = TASKS[type(pipeline).__name__]
         tell = partial(observe, entry.name)
@@ -60,7 +60,7 @@ def load_models(names, settings, observe):
 
 
 def about_model(entry, pipeline, task):
-    """What is told of a model: dict of JSON types."""
+    """The entry of a model in `GET /v1/models`: dict of JSON types."""
     config, metrics = entry.config, entry.metrics
     facts = {"name": entry.name, "task": task, "architecture": config["architecture"]}
     facts |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}

@@ -1,4 +1,4 @@
-"""The models behind the routes, and the threads that answer requests within a time limit."""
+"""The state of the server: models, and worker threads that answer requests within a time limit."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ NICER = 5  # how much more willingly threads that compute let others go first
 
 
 class Workers:
-    """Answers requests in threads, which mostly wait for a batch to be computed.
+    """Threads that answer requests; they mostly wait for a batch to be computed.
 
-    Who comes while all threads are busy is sent away at once, so that nobody waits in vain. An answer that takes too
-    long is given up; its thread stays busy until it is done.
+    When all threads are busy, further requests are refused immediately. A request that takes too long gets an error;
+    its thread stays busy until the computation ends.
 
     Args:
-        most: int > 0, requests answered at a time.
-        seconds: float > 0, for an answer.
+        most: int > 0, number of threads.
+        seconds: float > 0, time limit for an answer.
     """
 
     def __init__(self, most, seconds):
@@ -34,23 +34,26 @@ class Workers:
         self._threads = ThreadPoolExecutor(most, "answer")
 
     async def run(self, function, *arguments):
-        """What the function returns; raises Refusal with 503 if there is no thread or no time for it."""
+        """The result of the function; raises Refusal with 503 if all threads are busy or time runs out."""
         self.check_room()
         self.busy += 1
         work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
         work.add_done_callback(self._release)
         done, _ = await asyncio.wait([work], timeout=self.seconds)
         if not done:
-            raise Refusal(503, f"There was no answer within {self.seconds:g} seconds: ask for less, or later.")
+            raise Refusal(
+                503,
+                f"There was no answer within {self.seconds:g} seconds. Send less text, or try again later.",
+            )
         return work.result()
 
     def check_room(self):
         """Raises Refusal with 503 if all threads are busy."""
         if self.busy >= self.most:
-            raise Refusal(503, f"All {self.most} places are taken: try again later.")
+            raise Refusal(503, f"All {self.most} workers are busy. Try again later.")
 
     def close(self):
-        """Waits for the threads; none begins anew."""
+        """Waits for the threads and accepts no further work."""
         self._threads.shutdown()
 
     def _release(self, work):
@@ -60,10 +63,10 @@ class Workers:
 
 
 def let_python_go_first():
-    """Lets all threads that run Python go before those that compute, which exist by the time all shapes are warm.
+    """Gives threads that run Python priority over compute threads, which exist once all shapes are compiled.
 
-    A thread that receives, refuses or answers a request must not wait, holding Python's lock, for one that computes:
-    all others would wait with it, and /health too.
+    A thread that receives or answers a request must not wait for a compute thread while it holds Python's lock, because
+    all other requests, including /health, would wait as well.
     """
     if sys.platform != "linux":  # elsewhere a priority is of the whole process
         return
@@ -74,7 +77,7 @@ def let_python_go_first():
 
 
 class Server:
-    """What the routes share.
+    """The state that the routes share.
 
     Args:
         models: dict from name to ServedModel.
@@ -90,7 +93,7 @@ class Server:
         self.state = "warming"
 
     def warm(self):
-        """Computes every shape of every model once, on all cores; ends early if the server stops."""
+        """Compiles every shape of every model on all cores; ends early if the server stops."""
         steps = [step for model in self.models.values() for step in (*model.steps, partial(_look, model))]
         try:
             with ThreadPoolExecutor(available_cores()) as threads:
@@ -106,7 +109,7 @@ class Server:
             raise
 
     async def answer(self, function, request, task=None):
-        """What a function of `answers` says to a request, computed in a thread, and the model's name."""
+        """The model's name and the result of a function of `answers`, computed in a worker thread."""
         if self.state != "ready":
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
@@ -118,14 +121,14 @@ class Server:
         if name is None and able:
             return able[0]
         if name not in self.models:
-            raise Refusal(404, f"There is no model {name!r:.80} for this: see /v1/models.")
+            raise Refusal(404, f"No model {name!r:.80} for this route. /v1/models lists the models.")
         if self.models[name] not in able:
-            raise Refusal(422, f"{name} does not {task}: see /v1/models.")
+            raise Refusal(422, f"{name} does not {task}. /v1/models lists the models.")
         return self.models[name]
 
 
 def _look(model):
-    """Has a model look at its first example, if it has one."""
+    """Computes the attention view of the first example, if there is one."""
     if model.about["examples"] and model.about["attention"]:
         example = model.about["examples"][0]
         answers.attention(model.pipeline, AttentionRequest(text=example["source"], text_b=example.get("source_b")))

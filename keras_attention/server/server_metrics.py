@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""Metrics of the server for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -12,7 +12,7 @@ class ServerMetrics:
     """Counts requests and rows.
 
     Args:
-        paths: collection of str, the routes that are told apart; others count as "other".
+        paths: collection of str, routes with their own label; all others count as "other".
     """
 
     def __init__(self, paths):
@@ -21,15 +21,15 @@ class ServerMetrics:
         ProcessCollector(registry=self._registry)
         self._requests = Counter("requests", "Requests answered", ["path", "status"], registry=self._registry)
         self._seconds = Histogram(
-            "request_seconds", "From headers to answer", ["path"], buckets=SECONDS, registry=self._registry
+            "request_seconds", "Time from headers to answer", ["path"], buckets=SECONDS, registry=self._registry
         )
         self._open = Gauge("requests_in_progress", "Requests being answered", registry=self._registry)
         self._rows = Histogram(
-            "rows_together", "Of each row: rows in its batch", ["model"], buckets=ROWS, registry=self._registry
+            "rows_together", "Batch size of each row", ["model"], buckets=ROWS, registry=self._registry
         )
 
     def accepted(self):
-        """A context in which a request counts as being answered."""
+        """A context in which a request counts as in progress."""
         return self._open.track_inprogress()
 
     def answered(self, path, status, seconds):
@@ -39,11 +39,11 @@ class ServerMetrics:
         self._seconds.labels(path).observe(seconds)
 
     def computed(self, model, rows_together):
-        """Counts a row of a model that was computed in a batch of so many."""
+        """Counts a row of a model with the size of its batch."""
         self._rows.labels(model).observe(rows_together)
 
     def answers_by_path(self):
-        """Dict from path to int, the requests that were answered."""
+        """Dict from path to the number of answered requests."""
         counts = {}
         for sample in next(iter(self._requests.collect())).samples:
             if sample.name == "requests_total":
@@ -52,5 +52,5 @@ class ServerMetrics:
         return counts
 
     def text(self):
-        """Everything, as bytes in the format of Prometheus."""
+        """All metrics in the Prometheus format, bytes."""
         return generate_latest(self._registry)

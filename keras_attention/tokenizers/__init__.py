@@ -1,4 +1,4 @@
-"""Text <-> ids. Importing this needs no TensorFlow; `tokenize_in_graph` does, and WordPieceTokenizer's work."""
+"""Text <-> ids. Only `tokenize_in_graph` and the encoding of `WordPieceTokenizer` import TensorFlow."""
 
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.load_tokenizer import load_tokenizer

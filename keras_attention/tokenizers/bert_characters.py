@@ -1,4 +1,4 @@
-"""What BERT makes of each character before words are cut into pieces, as tables for NumPy and for a graph."""
+"""BERT's normalization of characters before words are split into pieces, as tables for NumPy and for a graph."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,12 +87,12 @@ FIRST_RULES = ((SELF,), (), (BLANK,), (BLANK, SELF, BLANK))  # KEEP is itself, D
 
 @dataclass(frozen=True)
 class CharacterRules:
-    """Each character becomes a few others: c of rule r becomes `outputs[starts[r] : starts[r] + widths[r]]`.
+    """Replacement of characters: a character with rule r becomes `outputs[starts[r] : starts[r] + widths[r]]`.
 
     Attributes:
         rule: int16 (0x110000,), r of each code point.
         starts, widths: int32 (number of rules,).
-        outputs: int32, code points; SELF stands for c.
+        outputs: int32, code points; SELF stands for the character itself.
     """
 
     rule: np.ndarray
@@ -103,16 +103,16 @@ class CharacterRules:
 
 @lru_cache(maxsize=2)
 def character_rules(lowercase):
-    """The rules after which blanks alone part words: ideographs and punctuation are words of their own.
+    """The rules after which only blanks separate words: ideographs and punctuation become words of their own.
 
     Args:
-        lowercase: bool. Small letters, without accents.
+        lowercase: bool. Lower-case letters without accents.
 
     Returns:
         CharacterRules.
 
     Source: Devlin et al. (2019), the `BasicTokenizer` of the code published with it, in the form that it has in the
-    library `tokenizers` 0.23: private-use characters are removed, and no letter looks at its neighbours. One
+    library `tokenizers` 0.23: private-use characters are removed, and letters are mapped without context. One
     difference: marks that are not in their canonical order keep the order they are in, which shows in the few that
     are no accents (spacing marks, and all those newer than Unicode 8).
     """

@@ -1,9 +1,11 @@
-"""Each character is a token: for short texts such as dates."""
+"""A tokenizer with one token per character, for short texts such as dates."""
 
 import json
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +28,7 @@ class CharacterTokenizer:
 
     Args:
         characters: str, the characters that have an id, each once, in the order of their ids (which begin at 4).
-        lowercase: bool. A capital takes the id of its small letter where that has one, so decoded text is lower case.
+        lowercase: bool. A capital letter gets the id of its lower-case form, so decoded text is lower case.
 
     Raises:
         UserError: if `characters` is empty, has one twice, or a control character.
@@ -49,8 +51,8 @@ class CharacterTokenizer:
             self._ids |= {upper: self._ids[low] for upper, low in _upper_to_lower() if low in self._ids}
 
     @classmethod
-    def train(cls, texts, vocabulary_size=None, lowercase=False):
-        """Gives an id to the characters of `texts`, but for control characters.
+    def train(cls, texts: Iterable[str], vocabulary_size: int | None = None, lowercase: bool = False) -> Self:
+        """Gives an id to each character of `texts`, except control characters.
 
         Args:
             texts: iterable of str.
@@ -81,21 +83,21 @@ class CharacterTokenizer:
         return cls("".join(sorted(kept)), lowercase)
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, the number of ids, special ones included."""
         return len(SPECIAL_PIECES) + len(self.characters)
 
-    def encode(self, texts):
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns a list of int32 arrays, one for each str of `texts`, without START and END."""
         composed = (unicodedata.normalize("NFC", text) for text in texts)
         get = self._ids.get
         return [np.array([get(character, UNKNOWN_ID) for character in text], dtype=np.int32) for text in composed]
 
-    def decode(self, sequences):
+    def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         return ["".join(self._shown(token_id) for token_id in _integers(ids)) for ids in sequences]
 
-    def tokens(self, ids):
+    def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id."""
         first_id = len(SPECIAL_PIECES)
         return [SPECIAL_PIECES[i] if 0 <= i < first_id else self._character(i) for i in _integers(ids)]
@@ -116,7 +118,7 @@ class CharacterTokenizer:
 
         return tf.ragged.map_flat_values(lookup, points)
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> None:
         """Writes tokenizer.json into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +127,7 @@ class CharacterTokenizer:
         (folder / "tokenizer.json").write_text(text, encoding="utf-8")
 
     @classmethod
-    def load(cls, folder):
+    def load(cls, folder: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The one door to saved tokenizers: tokenizer.json says which kind it is."""
+"""Loads saved tokenizers; tokenizer.json names their kind."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer)}
 
 
-def load_tokenizer(folder):
+def load_tokenizer(folder: str | Path) -> CharacterTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
     """Reads a tokenizer from the folder that its `save` wrote.
 
     Args:

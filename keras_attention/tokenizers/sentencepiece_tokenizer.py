@@ -1,11 +1,13 @@
-"""Words cut into pieces that are learnt from text (byte-pair encoding)."""
+"""A tokenizer that splits words into learned pieces (byte-pair encoding with SentencePiece)."""
 
 import io
 import itertools
 import json
 import re
 import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -29,7 +31,7 @@ class SentencePieceTokenizer:
     """Text <-> ids through a SentencePiece model.
 
     Text is normalised by the model (NFKC, control characters removed, runs of blanks joined), so decoding gives the
-    normalised text back. "</s>" or "<pad>" in a text is mere text: special ids other than UNKNOWN never come out.
+    normalised text back. "</s>" or "<pad>" in a text is ordinary text: encoding never yields special ids but UNKNOWN.
 
     Args:
         model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
@@ -68,10 +70,12 @@ class SentencePieceTokenizer:
         self._graph_tokenizer = None
 
     @classmethod
-    def train(cls, texts, vocabulary_size, character_coverage=1.0, lowercase=False):
+    def train(
+        cls, texts: Iterable[str], vocabulary_size: int, character_coverage: float = 1.0, lowercase: bool = False
+    ) -> Self:
         """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
 
-        Control characters in the texts count as blanks.
+        Control characters in the texts are treated as blanks.
 
         Args:
             texts: iterable of str, one sentence each.
@@ -115,11 +119,11 @@ class SentencePieceTokenizer:
         return cls(model.getvalue())
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, the number of ids, special ones included."""
         return self._processor.vocab_size()
 
-    def encode(self, texts, dropout=0.0, seed=0):
+    def encode(self, texts: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[np.ndarray]:
         """Encodes texts, without START and END.
 
         Args:
@@ -157,13 +161,13 @@ class SentencePieceTokenizer:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1)
 
-    def decode(self, sequences):
+    def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         dropped = (PAD_ID, START_ID, END_ID)
         texts = [self._processor.decode([i for i in _integers(ids) if i not in dropped]) for ids in sequences]
         return [without_control_characters(text).strip() for text in texts]  # a model may have rules of its own
 
-    def tokens(self, ids):
+    def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "▁" marks the start of a word."""
         return [self._processor.id_to_piece(i) for i in _integers(ids)]
 
@@ -177,7 +181,7 @@ class SentencePieceTokenizer:
                 self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._model, out_type=tf.int32)
         return self._graph_tokenizer.tokenize(texts)
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> None:
         """Writes tokenizer.json and tokenizer.model into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +189,7 @@ class SentencePieceTokenizer:
         (folder / "tokenizer.json").write_text(json.dumps({"kind": self.kind}) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder):
+    def load(cls, folder: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:
@@ -208,7 +212,7 @@ def _integers(ids):
 
 
 def _check_text(text):
-    """Refuses lone surrogates, which Python puts where input was no UTF-8."""
+    """Raises an error for lone surrogates, by which Python marks input that was not UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

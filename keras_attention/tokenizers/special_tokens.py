@@ -1,4 +1,4 @@
-"""What all tokenizers share: the ids that mean the same everywhere, and the characters that no vocabulary has."""
+"""Shared by all tokenizers: the special ids, and the characters that no vocabulary may contain."""
 
 import re
 
@@ -20,5 +20,5 @@ def control_character(text):
 
 
 def without_control_characters(text):
-    """The text with a blank for each control character."""
+    """The text with each control character replaced by a blank."""
     return _CONTROL.sub(" ", text)

@@ -1,8 +1,10 @@
-"""Words cut into the longest pieces of a vocabulary, as BERT does."""
+"""BERT's tokenizer: words are split into the longest pieces of a vocabulary."""
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -28,9 +30,9 @@ RULES = tuple(
 
 
 def english_spacing(text):
-    """Removes the blanks that stand around punctuation where English has none.
+    """Removes blanks around punctuation where English has none.
 
-    It guesses: "3 . 5" becomes "3.5" even where a sentence ended with 3 and the next began with 5.
+    This is a heuristic: "3 . 5" becomes "3.5" even if one sentence ended with 3 and the next began with 5.
 
     Args:
         text: str, words and punctuation with one blank between any two.
@@ -50,7 +52,7 @@ MAX_KNOWN_WORDS = 1 << 14
 
 
 class PieceCutter:
-    """Cuts the words of texts, which blanks part, and remembers those of short texts.
+    """Splits the words of texts, separated by blanks, into pieces, and caches the words of short texts.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids; "##" marks those that continue a word.
@@ -69,7 +71,7 @@ class PieceCutter:
         if sum(map(len, texts)) > SHORT_CHARACTERS:
             return self._cut_all(texts)
         words = [text.split() for text in texts]
-        known = {word: self._known.get(word) for of_text in words for word in of_text}
+        known: dict = {word: self._known.get(word) for of_text in words for word in of_text}
         if new := [word for word, ids in known.items() if ids is None]:
             found = {word: ids.tolist() for word, ids in zip(new, self._cut_all(new), strict=True)}
             known |= found
@@ -96,7 +98,7 @@ class PieceCutter:
         return np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1])
 
     def _remember(self, found):
-        """Keeps the ids of words; several threads may do so at a time."""
+        """Caches the ids of words; safe with several threads."""
         if len(self._known) + len(found) > MAX_KNOWN_WORDS:
             self._known = {}
         self._known.update((word, ids) for word, ids in found.items() if len(word) <= MAX_WORD_CHARACTERS)
@@ -129,13 +131,13 @@ class WordPieceTokenizer:
     """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
 
     The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary, for every text
-    whose combining marks stand in their canonical order, as in NFC and NFD. "[SEP]" in a text is mere text; "[MASK]" is
-    the mask where `encode` is asked for it.
+    whose combining marks are in canonical order, as in NFC and NFD. "[SEP]" in a text is ordinary text; "[MASK]" is the
+    mask if `encode` is called with `masks=True`.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and
             [MASK] stand anywhere, as in the vocabularies of published models.
-        lowercase: bool. Small letters, without accents ("uncased").
+        lowercase: bool. Lower-case letters without accents ("uncased").
 
     Attributes:
         vocabulary: list of str.
@@ -166,7 +168,7 @@ class WordPieceTokenizer:
         self._cutter = PieceCutter(self.vocabulary)
 
     @classmethod
-    def train(cls, texts, vocabulary_size, lowercase=True):
+    def train(cls, texts: Iterable[str], vocabulary_size: int, lowercase: bool = True) -> Self:
         """Learns the pieces of a vocabulary; the same texts give the same pieces.
 
         Args:
@@ -181,16 +183,16 @@ class WordPieceTokenizer:
         return cls(learn_pieces(texts, vocabulary_size, lowercase), lowercase)
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, the number of ids, special ones included."""
         return len(self.vocabulary)
 
-    def encode(self, texts, masks=False):
+    def encode(self, texts: Sequence[str], masks: bool = False) -> list[np.ndarray]:
         """Encodes texts, without START and END.
 
         Args:
             texts: list of str.
-            masks: bool. "[MASK]" in a text is `mask_id`, as to fill in a blank; no other special piece ever is.
+            masks: bool. Whether "[MASK]" in a text becomes `mask_id`. Other special pieces are ordinary text.
 
         Returns:
             List of int32 arrays, one for each text.
@@ -214,10 +216,10 @@ class WordPieceTokenizer:
             encoded += self._cutter.cut(part_words([texts[i] for i in batch], self.lowercase))
         return encoded
 
-    def decode(self, sequences):
-        """Returns a list of str that read as English does; this is no inverse of `encode`.
+    def decode(self, sequences: Iterable) -> list[str]:
+        """Returns a list of readable English str; this is not the inverse of `encode`.
 
-        Pieces are joined and blanks around punctuation are guessed; case and accents that went away stay away. PAD,
+        Pieces are joined, and blanks around punctuation are guessed. Lost case and accents are not restored. PAD,
         START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
         """
         dropped = (self.pad_id, self.start_id, self.end_id)
@@ -231,7 +233,7 @@ class WordPieceTokenizer:
             texts.append(english_spacing(joined.strip()))
         return texts
 
-    def tokens(self, ids):
+    def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "##" marks what continues a word."""
         ids = _integers(ids)
         for token_id in ids:
@@ -243,7 +245,7 @@ class WordPieceTokenizer:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> None:
         """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -253,7 +255,7 @@ class WordPieceTokenizer:
         (folder / "tokenizer.json").write_text(settings + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder):
+    def load(cls, folder: str | Path) -> Self:
         """Reads what `save` wrote.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Learns the pieces of words from the counts of words."""
+"""Learns a WordPiece vocabulary from word counts."""
 
 from collections import Counter
 
@@ -18,8 +18,8 @@ ENOUGH_CHARACTERS = 20_000_000  # of more text every second, third, ... is looke
 def learn_pieces(texts, vocabulary_size, lowercase):
     """Learns a vocabulary of WordPiece.
 
-    Of more than 20 million characters an even share of the texts is looked at. The most frequent characters are kept:
-    1,000 of them, or as many as fill half of a small vocabulary.
+    If there are more than 20 million characters, an even sample of the texts is used. The most frequent characters are
+    kept: 1,000 of them, or as many as fill half of a small vocabulary.
 
     Args:
         texts: iterable of str.

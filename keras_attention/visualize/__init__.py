@@ -1,1 +1,1 @@
-"""Pictures: attention as heat maps, quality against length. Imports nothing of ours but the errors."""
+"""Pictures and pages: attention heat maps, plots of scores, the attention page."""

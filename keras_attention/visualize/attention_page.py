@@ -1,8 +1,9 @@
-"""The attention of a model as one HTML file that needs no network: lines, heat map, every layer and head."""
+"""Attention weights as one HTML file that needs no network: lines and heat maps for every layer and head."""
 
 import base64
 import html
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -16,12 +17,12 @@ PLACE = "/*DATA*/"
 
 
 class AttentionMap(NamedTuple):
-    """What one part of a model looked at.
+    """The attention weights of one part of a model.
 
     Attributes:
-        name: str, such as "decoder on source".
-        weights: float array (L, H, R, C) in [0, 1], of L layers and H heads; row r is what token r looked at.
-        rows, columns: lists of R and C str, the tokens that look and those that are looked at.
+        name: str, such as "cross-attention".
+        weights: float array (L, H, R, C) in [0, 1], of L layers and H heads; row r has the weights of query r.
+        rows, columns: lists of R and C str, the tokens of the queries and of the keys.
         row_title, column_title: str.
         row_segments, column_segments: lists of int or None; tokens of segment 1 are marked as the second text.
     """
@@ -30,16 +31,16 @@ class AttentionMap(NamedTuple):
     weights: np.ndarray
     rows: list
     columns: list
-    row_title: str = "looks"
-    column_title: str = "is looked at"
+    row_title: str = "query"
+    column_title: str = "key"
     row_segments: list | None = None
     column_segments: list | None = None
 
-    def as_json(self):
+    def as_json(self) -> dict:
         """A dict of JSON types; weights are rounded to 1/255 and written as base64, layer by layer.
 
         Raises:
-            ValueError: if the shape does not fit to the tokens, or a weight is not in [0, 1].
+            ValueError: if the shape does not match the tokens, or a weight is not in [0, 1].
         """
         shape = np.shape(self.weights)
         if len(shape) != 4 or shape[2:] != (len(self.rows), len(self.columns)):
@@ -57,15 +58,17 @@ class AttentionMap(NamedTuple):
         }
 
 
-def attention_page(answers, title, note="", decision=(), kept=None):
-    """Makes the page.
+def attention_page(
+    answers: list, title: str, note: str = "", decision: Sequence = (), kept: tuple[str, int] | None = None
+) -> "AttentionView":
+    """Builds an attention page.
 
     Args:
         answers: list of (name, list of AttentionMap), such as the hypotheses of a translation.
-        title: str, the text that was read.
+        title: str, the input text.
         note: str, shown below.
         decision: list of (label, probability), shown as bars.
-        kept: what is marked at first, ("row" or "column", number of a token), or None.
+        kept: the token highlighted at first, ("row" or "column", index), or None.
 
     Returns:
         AttentionView.
@@ -74,10 +77,10 @@ def attention_page(answers, title, note="", decision=(), kept=None):
         ValueError: see `AttentionMap.as_json`.
         UserError: if there is nothing to show.
 
-    Source: the lines are those of BertViz (Vig 2019), https://arxiv.org/abs/1906.05714, drawn anew.
+    Source: the lines follow BertViz (Vig 2019), https://arxiv.org/abs/1906.05714; the code is our own.
     """
     if not answers or not all(maps for _, maps in answers):
-        raise UserError("There is nothing to show: the model has no attention, or the text no token.")
+        raise UserError("There is nothing to show: the model has no attention, or the text has no tokens.")
     data = {
         "title": title,
         "note": note,
@@ -89,16 +92,16 @@ def attention_page(answers, title, note="", decision=(), kept=None):
 
 
 class AttentionView(NamedTuple):
-    """A page; the last value of a notebook's cell is shown in the notebook.
+    """A page. A notebook displays it when it is the last value of a cell.
 
     Attributes:
-        data: dict of JSON types, all that the page shows.
+        data: dict of JSON types, the content of the page.
     """
 
     data: dict
 
     @property
-    def html(self):
+    def html(self) -> str:
         """str, a whole HTML document."""
         # Within a script element only "<" could end it; a lone surrogate could not be written.
         text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
@@ -109,7 +112,7 @@ class AttentionView(NamedTuple):
     def _repr_html_(self):
         return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 50rem; border: 0"></iframe>'
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Writes the page as a file, whole or not at all.
 
         Raises:
@@ -119,8 +122,8 @@ class AttentionView(NamedTuple):
             file.write(self.html)
 
 
-def check_page_path(path):
-    """Returns the Path of a page that could be written; raises UserError for one that could not."""
+def check_page_path(path: str | Path) -> Path:
+    """Returns the path of a page as a Path; raises UserError if it cannot be written."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"The name of a page must end with .html. Received: {str(path)!r}")

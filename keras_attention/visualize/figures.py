@@ -1,4 +1,4 @@
-"""Fonts that can write any script, and saving a figure whole or not at all."""
+"""Fonts for any script, and saving of figures, whole or not at all."""
 
 import importlib.util
 import unicodedata
@@ -20,14 +20,14 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def families_for(texts):
-    """Font families that cover the texts, best first: matplotlib's own, then font packages, then the machine's fonts.
+    """Font families that cover the texts, best first: matplotlib's own font, then font packages, then system fonts.
 
     Args:
         texts: iterable of str.
 
     Returns:
         Pair of a list of family names, to be given as the `family` of matplotlib texts, and the set of characters
-        that none of the fonts can draw. The fonts of `FONT_PACKAGES` are made known to matplotlib on the way.
+        that none of the fonts can draw. Registers the fonts of `FONT_PACKAGES` with matplotlib.
     """
     missing = {character for text in texts for character in text if _is_drawn(character)}
     families = []
@@ -46,9 +46,9 @@ def families_for(texts):
 
 
 def drawable(texts):
-    """The texts with each character that no font can draw replaced by U+FFFD, and the families to draw them with.
+    """Replaces each character that no font can draw by U+FFFD, and returns the font families for the texts.
 
-    Warns once, in one line, when something had to be replaced.
+    Warns once, in one line, if a character was replaced.
 
     Args:
         texts: list of str.
@@ -70,14 +70,14 @@ def drawable(texts):
 
 
 def _is_drawn(character):
-    """False for what leaves no ink: joiners, direction marks, variation selectors, spaces."""
+    """False for invisible characters: joiners, direction marks, variation selectors, spaces."""
     return (
         unicodedata.category(character) not in ("Cf", "Cc", "Zs", "Zl", "Zp") and not "\ufe00" <= character <= "\ufe0f"
     )
 
 
 def _candidates():
-    """Pairs (family, file) in the order of preference."""
+    """Yields pairs (family, file) in order of preference."""
     manager = font_manager.fontManager
     regular = [font for font in manager.ttflist if font.style == "normal" and font.weight in (400, "normal", "regular")]
     yield from ((font.name, font.fname) for font in regular if font.name == BASE_FAMILY)
@@ -104,7 +104,7 @@ DOTS_PER_INCH = 150
 
 
 def check_figure_path(path):
-    """Refuses a path that `save_figure` could not write.
+    """Raises an error for a path that `save_figure` cannot write.
 
     Args:
         path: str or Path, ending with .png, .svg or .pdf, in a folder that exists.
@@ -113,7 +113,7 @@ def check_figure_path(path):
         Path.
 
     Raises:
-        UserError: if the suffix is unknown, the folder is missing or nothing can be written there.
+        UserError: if the suffix is unknown, or the folder is missing or not writable.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -123,14 +123,14 @@ def check_figure_path(path):
 
 
 def save_figure(figure, path):
-    """Draws the figure into a file beside `path`, then renames it: a failure leaves no half-written picture.
+    """Draws the figure into a temporary file and renames it, so that a failure leaves no partial picture.
 
     Args:
         figure: matplotlib.figure.Figure.
         path: str or Path, ending with .png, .svg or .pdf.
 
     Raises:
-        UserError: see `check_figure_path`, and if the disk refuses the file.
+        UserError: see `check_figure_path`, and if the file cannot be written.
     """
     path = check_figure_path(path)
     FigureCanvasAgg(figure)

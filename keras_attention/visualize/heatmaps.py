@@ -1,7 +1,11 @@
-"""Attention as heat maps: one alignment of two sentences, or a grid of every layer and head."""
+"""Attention heat maps: one alignment of two sentences, or a grid of layers and heads."""
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from keras_attention.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
@@ -12,12 +16,18 @@ LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
 POINTS = 72.0  # per inch
 
 
-def attention_heatmap(weights, source_tokens, target_tokens, path, title=None):
-    """Draws attention weights as grey cells: 0 is black, 1 is white, a row is one target token.
+def attention_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    title: str | None = None,
+) -> None:
+    """Draws attention weights as grey cells, from 0 (black) to 1 (white).
 
-    The source stands along the top and the target down the side. Labels of more than two characters are turned by
-    90 degrees, shorter ones stay upright. Spaces and line breaks inside tokens are made visible. Characters that no
-    font on the machine can draw become U+FFFD, with one warning.
+    Source tokens label the columns, target tokens the rows. Labels of more than two characters are rotated by 90
+    degrees. Spaces and line breaks inside tokens are shown as visible signs. Characters that no installed font can draw
+    become U+FFFD, with one warning.
 
     Shapes: T target tokens, S source tokens.
 
@@ -25,14 +35,14 @@ def attention_heatmap(weights, source_tokens, target_tokens, path, title=None):
         weights: array (T, S), floats in [0, 1].
         source_tokens: list of S str.
         target_tokens: list of T str.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
+        path: str or Path ending with .png, .svg or .pdf.
         title: str or None.
 
     Raises:
         ValueError: if the shapes disagree or a weight is not a finite number.
-        UserError: if there is nothing to draw or the picture cannot be written.
+        UserError: if there is nothing to draw, or the picture cannot be written.
 
-    Source: Bahdanau, Cho & Bengio (2015), figure 3. Different: short labels stay upright, and sentences are pieces.
+    Source: Bahdanau, Cho & Bengio (2015), figure 3. Differences: short labels stay upright; tokens are subwords.
 
     Example:
         attention_heatmap([[0.9, 0.1], [0.2, 0.8]], ["A", "dog"], ["Ein", "Hund"], "alignment.png")
@@ -53,8 +63,8 @@ def attention_heatmap(weights, source_tokens, target_tokens, path, title=None):
     save_figure(_draw(weights, labels[: len(source_tokens)], labels[len(source_tokens) :], title, families), path)
 
 
-def visible(token):
-    """The token with a sign in place of each character that leaves no ink, cut to `LONGEST_LABEL` characters."""
+def visible(token: str) -> str:
+    """The token with visible signs for invisible characters, shortened to `LONGEST_LABEL` characters."""
     if len(token) > LONGEST_LABEL:
         token = token[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return "".join(_SIGNS.get(character, character) for character in token) or "\N{EMPTY SET}"
@@ -72,7 +82,7 @@ _SIGNS = {
 
 
 def _draw(weights, source_labels, target_labels, title, families):
-    """A figure as large as its cells; what stands outside of them is added when the file is written."""
+    """A figure of the size of its cells; the labels outside are added when the file is written."""
     rows, columns = weights.shape
     cell = min(CELL, LONGEST_SIDE / max(rows, columns))
     font = {"family": families, "size": min(11.0, 0.62 * cell * POINTS)}
@@ -96,10 +106,17 @@ LONGEST_GRID_SIDE = 40.0  # inches; more cells than fit at full size are drawn s
 GAP = 0.3  # inches between two maps, room for a heading
 
 
-def heads_heatmap(weights, source_tokens, target_tokens, path, layers=None, heads=None):
-    """Draws one grey map for each chosen layer (down) and head (across): 0 is black, 1 is white.
+def heads_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> None:
+    """Draws a grid of heat maps, one per layer (rows of the grid) and head (columns), from 0 (black) to 1 (white).
 
-    In every map a row is one target token and a column one source token; the tokens stand at the left and upper edge.
+    In each map, target tokens are rows and source tokens are columns; the labels are at the left and top edge.
 
     Shapes: L layers, H heads, T target tokens, S source tokens.
 
@@ -107,12 +124,12 @@ def heads_heatmap(weights, source_tokens, target_tokens, path, layers=None, head
         weights: array (L, H, T, S), floats in [0, 1].
         source_tokens: list of S str.
         target_tokens: list of T str.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
-        layers, heads: lists of int from 1 on, or None for all.
+        path: str or Path ending with .png, .svg or .pdf.
+        layers, heads: lists of int, counted from 1, or None for all.
 
     Raises:
         ValueError: if the shapes disagree or a weight is not a finite number.
-        UserError: if there is no such layer or head, nothing to draw, or the picture cannot be written.
+        UserError: if a layer or head does not exist, there is nothing to draw, or the picture cannot be written.
 
     Source: Vaswani et al. (2017), figures 3 to 5, which draw single heads as lines.
 
@@ -138,7 +155,7 @@ def heads_heatmap(weights, source_tokens, target_tokens, path, layers=None, head
 
 
 def _chosen(numbers, count, what):
-    """The numbers from 1 on, all of them if None, checked."""
+    """The checked numbers, counted from 1; None means all."""
     numbers = list(range(1, count + 1)) if numbers is None else list(numbers)
     for number in numbers:
         if not 1 <= number <= count:
@@ -147,7 +164,7 @@ def _chosen(numbers, count, what):
 
 
 def _draw_grid(weights, layers, heads, labels, families):
-    """A figure as large as its maps; the tokens outside of them are added when the file is written."""
+    """A figure of the size of its maps; the labels outside are added when the file is written."""
     rows, columns = weights.shape[2:]
     longest = max(len(layers) * rows, len(heads) * columns)
     cell = min(GRID_CELL, LONGEST_GRID_SIDE / longest)

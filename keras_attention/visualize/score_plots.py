@@ -1,7 +1,11 @@
 """Plots of scores: BLEU by length, confusion matrix, learning curve, score by number of labels."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from keras_attention.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
@@ -9,20 +13,20 @@ from keras_attention.visualize.figures import check_figure_path, drawable, save_
 LINES = ("-", "--", "-.", ":")
 
 
-def bleu_by_length_plot(series, path, title=None):
+def bleu_by_length_plot(series: dict, path: str | Path, title: str | None = None) -> None:
     """Draws one line per system: BLEU (0 to 100) of the sentences in each range of source lengths, in words.
 
     Args:
         series: dict from a system's name to a list of pairs (bucket label, BLEU); every system has the same labels
             in the same order.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
+        path: str or Path ending with .png, .svg or .pdf.
         title: str or None.
 
     Raises:
         ValueError: if the systems' labels differ.
         UserError: if there is nothing to draw or the picture cannot be written.
 
-    Source: Bahdanau, Cho & Bengio (2015), figure 2. Buckets of lengths in place of a moving average.
+    Source: Bahdanau, Cho & Bengio (2015), figure 2. Difference: length buckets instead of a moving average.
     """
     check_figure_path(path)
     labels = [[str(label) for label, _ in points] for points in series.values()]
@@ -54,19 +58,19 @@ LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
 MOST_NUMBERED = 40  # labels; with more the cells are too small for numbers
 
 
-def confusion_matrix_plot(counts, labels, path, title=None):
-    """Draws a table of counts: a row for each true label, a column for each label that was given.
+def confusion_matrix_plot(counts: ArrayLike, labels: Sequence[str], path: str | Path, title: str | None = None) -> None:
+    """Draws a confusion matrix: true labels in rows, predicted labels in columns.
 
-    A cell is the darker, the larger its share of the row. Counts stand in the cells of up to 40 labels.
+    The larger a cell's share of its row, the darker the cell. With up to 40 labels, the cells show their counts.
 
     Args:
         counts: int array (K, K).
         labels: list of K str.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
+        path: str or Path ending with .png, .svg or .pdf.
         title: str or None.
 
     Raises:
-        ValueError: if counts and labels differ in number.
+        ValueError: if the numbers of counts and labels differ.
         UserError: if there is nothing to draw or the picture cannot be written.
 
     Example:
@@ -111,16 +115,16 @@ LOSS_LINES = {"loss": "-", "val_loss": "o--"}
 LABELS = {"loss": "training, mean of an epoch", "val_loss": "validation, at its end"}
 
 
-def learning_curve_plot(history, path):
-    """Draws the losses of the epochs against the updates made at their end.
+def learning_curve_plot(history: Sequence[dict], path: str | Path) -> None:
+    """Draws training and validation loss over the number of updates.
 
     Args:
-        history: list of dict, one for each epoch, with "steps" (int, updates so far), "loss" and, where there was a
-            validation, "val_loss" (float, nats a token); see `training.trainer.TrainResult`.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
+        history: list of dict, one per epoch, with "steps" (int, updates so far), "loss" and, if there was a
+            validation, "val_loss" (float, nats per token); see `training.trainer.TrainResult`.
+        path: str or Path ending with .png, .svg or .pdf.
 
     Raises:
-        UserError: if there is no epoch, or the picture cannot be written.
+        UserError: if there are no epochs, or the picture cannot be written.
     """
     check_figure_path(path)
     if not history:
@@ -138,14 +142,14 @@ def learning_curve_plot(history, path):
     save_figure(figure, path)
 
 
-def score_by_labels_plot(series, path, measure, title=None):
-    """Draws one line per system: its score (0 to 100) over the number of labels, which is drawn by its logarithm.
+def score_by_labels_plot(series: dict, path: str | Path, measure: str, title: str | None = None) -> None:
+    """Draws one line per system: its score (0 to 100) over the number of labels, on a logarithmic axis.
 
     Args:
         series: dict from a system's name to a list of pairs (labels, list of scores, one for each seed); the line goes
             through the means, and bars reach from the lowest to the highest.
-        path: str or Path ending with .png, .svg or .pdf; written beside and renamed.
-        measure: str, what the score is.
+        path: str or Path ending with .png, .svg or .pdf.
+        measure: str, name of the score.
         title: str or None.
 
     Raises:

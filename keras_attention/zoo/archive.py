@@ -45,7 +45,7 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
         about: dict, what config.json says beside the network: for a translator its languages and "decoding", for a
             BERT its "language", "max_tokens" and "task"; see `schema`.
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
-        weights_dtype: "float32" or "float16".
+        weights_dtype: "float32", "float16" or "int8", see `save_weights`.
         extra_files: paths of files to be stored as well, such as pictures of the card, or callables(folder) that write
             them into the folder of the entry.
         overwrite: bool. Whether an entry that stands at `folder` is replaced; see `place.check_free`.

@@ -15,6 +15,7 @@ JSON_FILES = ("config.json", "metrics.json")
 REQUIRED = (*JSON_FILES, WEIGHTS, "CARD.md")
 PICTURE = re.compile(r"[^/]+\.png")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt")
+BYTES_OF = {"float32": 4, "float16": 2, "int8": 1}
 MEGABYTE = 1 << 20
 MAX_CARD_BYTES, MAX_PICTURE_BYTES = MEGABYTE, 4 * MEGABYTE
 MAX_BYTES_PER_ID = 64  # of a vocabulary, beside one megabyte
@@ -88,7 +89,7 @@ def _check_budget(folder, config, sizes):
 
     A small file may not ask for a large model: the memory asked for must fit to the weights that are there.
     """
-    width = 2 if config["weights_dtype"] == "float16" else 4
+    width = BYTES_OF[config["weights_dtype"]]
     asked, stored = estimated_parameters(config["architecture"], config["model"]) * width, sizes[WEIGHTS]
     if asked > 2 * stored + 65536 or stored > asked + MAX_EXTRA_BYTES:
         raise EntryError(

@@ -237,13 +237,18 @@ TRANSLATOR_NEEDS = ("decoding", "source_language", "target_language")
 TRANSLATOR_MAY = {"low_score_threshold": None, "weights_dtype": "float32"}
 BERT_NEEDS = ("language", "max_tokens")
 BERT_MAY = {"weights_dtype": "float32"}
+# `pooling`: the vector of a text is the mean over all its tokens, [CLS] and [SEP] included, or that of [CLS].
+# `normalize`: it is scaled to length 1.
+ENCODER_MAY = {**BERT_MAY, "pooling": "mean", "normalize": False}
 VALUES = {
     "source_language": _LANGUAGE,
     "target_language": _LANGUAGE,
     "language": _LANGUAGE,
     "max_tokens": whole(3, 65536),
     "low_score_threshold": optional(number(-100, 0)),
-    "weights_dtype": choice("float32", "float16"),
+    "weights_dtype": choice("float32", "float16", "int8"),
+    "pooling": choice("mean", "cls"),
+    "normalize": TRUTH,
 }
 
 
@@ -262,7 +267,8 @@ def check_config(config, where="config.json"):
     """
     architecture = config.get("architecture") if isinstance(config, dict) else None
     if isinstance(architecture, str) and architecture.startswith("Bert"):
-        needs, may = (*BERT_NEEDS, *(("task",) if architecture == "BertClassifier" else ())), BERT_MAY
+        classifies = architecture == "BertClassifier"
+        needs, may = (*BERT_NEEDS, "task") if classifies else BERT_NEEDS, BERT_MAY if classifies else ENCODER_MAY
         roles = ("text",)
     else:
         needs, may, roles = TRANSLATOR_NEEDS, TRANSLATOR_MAY, ("source", "target")

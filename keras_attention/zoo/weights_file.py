@@ -6,6 +6,9 @@ import numpy as np
 from keras_attention.errors import EntryError
 
 WEIGHTS = "model.weights.h5"
+SCALE = ":scale"  # behind the name of a weight in 8 bits
+MOST = 127
+LARGEST_SCALE = 1e30  # so that no product is infinite
 
 
 def weight_names(model):
@@ -29,23 +32,30 @@ def weight_names(model):
 
 
 def save_weights(model, path, dtype="float32"):
-    """Writes each weight as one dataset.
+    """Writes each weight as one dataset; with "int8" a matrix as two.
+
+    With "int8" the numbers of each row of a matrix (all that share an index of the first axis) are whole multiples,
+    from -127 to 127, of the row's scale, its largest number / 127: `name` holds the multiples, and `name:scale` the
+    scales in float32. Vectors are stored in float32.
 
     Args:
         model: built keras.Model.
         path: Path.
-        dtype: "float32" or "float16", how the numbers are stored.
+        dtype: "float32", "float16" or "int8", how the numbers are stored.
 
     Raises:
         EntryError: if a weight is not finite, or not after rounding to `dtype`.
     """
     with h5py.File(path, "w") as file:
         for name, weight in sorted(weight_names(model).items()):
-            with np.errstate(over="ignore"):
-                values = np.asarray(weight).astype(dtype)
-            if not np.isfinite(values).all():
-                raise EntryError(f"Weight {name!r} holds a value that is not a finite {dtype}.")
-            file.create_dataset(name, data=values)
+            values = np.asarray(weight)
+            stored = _in_8_bits(name, values) if _has_scales(values.shape, dtype) else {name: values}
+            for dataset, numbers in stored.items():
+                with np.errstate(over="ignore", invalid="ignore"):
+                    numbers = numbers.astype(_stored_dtypes(name, values.shape, dtype)[dataset])
+                if not np.isfinite(values).all() or not np.isfinite(numbers).all():
+                    raise EntryError(f"Weight {name!r} holds a value that is not a finite {numbers.dtype}.")
+                file.create_dataset(dataset, data=numbers)
 
 
 def load_weights(model, path, dtype="float32"):
@@ -54,25 +64,58 @@ def load_weights(model, path, dtype="float32"):
     Args:
         model: built keras.Model.
         path: Path of a file by `save_weights`.
-        dtype: "float32" or "float16", how the numbers must be stored.
+        dtype: "float32", "float16" or "int8", how the numbers must be stored.
 
     Raises:
         EntryError: names the first weight that is missing, extra, different or not finite. The model is then unchanged.
     """
     expected = weight_names(model)
+    stored = {name: _stored_dtypes(name, tuple(weight.shape), dtype) for name, weight in expected.items()}
+    datasets = {dataset for of_weight in stored.values() for dataset in of_weight}
     try:
         with h5py.File(path, "r") as file:
-            for name in sorted(set(file) - set(expected)):
+            for name in sorted(set(file) - datasets):
                 raise EntryError(f"{path} holds the weight {name!r}, which the model of config.json does not have.")
-            for name in sorted(set(expected) - set(file)):
+            for name in sorted(datasets - set(file)):
                 raise EntryError(f"{path} lacks the weight {name!r} of the model of config.json.")
-            values = {name: _read(file, name, weight.shape, dtype) for name, weight in expected.items()}
+            values = {name: _read_weight(file, name, weight.shape, dtype) for name, weight in expected.items()}
     except EntryError:
         raise
     except Exception as error:  # whatever the library finds wrong with the bytes
         raise EntryError(f"{path} is not a sound file of weights: {error}") from error
     for name, weight in expected.items():
         weight.assign(values[name].astype("float32"))
+
+
+def _has_scales(shape, dtype):
+    return dtype == "int8" and len(shape) > 1
+
+
+def _stored_dtypes(name, shape, dtype):
+    """The datasets of a weight, with their dtypes."""
+    if _has_scales(shape, dtype):
+        return {name: "int8", f"{name}{SCALE}": "float32"}
+    return {name: "float32" if dtype == "int8" else dtype}
+
+
+def _in_8_bits(name, values):
+    """The two datasets of a matrix, not rounded to their dtypes yet."""
+    values = np.nan_to_num(values.astype("float64"))  # what is not finite is refused afterwards
+    largest = np.abs(values).max(axis=tuple(range(1, values.ndim)))
+    scales = (largest / MOST).astype("float32")
+    steps = np.where(scales > 0, scales, 1).reshape(-1, *[1] * (values.ndim - 1))
+    return {name: np.clip(np.rint(values / steps), -MOST, MOST), f"{name}{SCALE}": scales}
+
+
+def _read_weight(file, name, shape, dtype):
+    """The numbers of one weight."""
+    if not _has_scales(shape, dtype):
+        return _read(file, name, shape, "float32" if dtype == "int8" else dtype)
+    multiples = _read(file, name, shape, "int8")
+    scales = _read(file, f"{name}{SCALE}", shape[:1], "float32")
+    if (scales < 0).any() or (scales > LARGEST_SCALE).any():
+        raise EntryError(f"{file.filename}: {name + SCALE!r} must be numbers from 0 to {LARGEST_SCALE:g}.")
+    return multiples * scales.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def _read(file, name, shape, dtype):

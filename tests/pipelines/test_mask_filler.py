@@ -130,11 +130,22 @@ def test_vectors(tmp_path, pooling):
         ids = row_of(text)
         expected = ops.convert_to_numpy(model({"token_ids": np.array([ids], "int32")}))[0]
         np.testing.assert_allclose(vectors, expected, atol=1e-4)
-        np.testing.assert_allclose(pooled, expected[1:-1].mean(0) if pooling == "mean" else expected[0], atol=1e-4)
+        np.testing.assert_allclose(pooled, expected.mean(0) if pooling == "mean" else expected[0], atol=1e-4)
         assert tokens == tokenizer().tokens(ids)
     assert loaded.encode([]).pooled.shape == (0, 14)
     with pytest.raises(UserError, match="pooling='max'"):
         loaded.encode("a", pooling="max")
+
+
+def test_an_entry_says_how_its_vectors_are_made(tmp_path):
+    model = tiny_encoder()
+    write_tiny(tmp_path / "tiny", model, pooling="cls", normalize=True)
+    write_tiny(tmp_path / "plain", model)
+    of_cls = keras_attention.load(tmp_path / "plain").encode(TEXTS, pooling="cls").pooled
+    found = keras_attention.load(tmp_path / "tiny").encode(TEXTS).pooled
+    np.testing.assert_allclose(found, of_cls / np.linalg.norm(of_cls, axis=-1, keepdims=True), atol=1e-5)
+    mean = keras_attention.load(tmp_path / "tiny").encode(TEXTS, pooling="mean").pooled
+    np.testing.assert_allclose(np.linalg.norm(mean, axis=-1), 1.0, atol=1e-5)
 
 
 def test_what_is_used_otherwise_is_refused(tmp_path):

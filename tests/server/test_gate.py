@@ -91,7 +91,7 @@ def test_workers_send_away_whom_they_cannot_serve():
         workers = Workers(1, seconds=0.2)
         with pytest.raises(Refusal, match="no answer within 0.2 seconds") as late:
             await workers.run(go_on.wait)
-        with pytest.raises(Refusal, match="All 1 places are taken") as full:
+        with pytest.raises(Refusal, match="All 1 workers are busy") as full:
             await workers.run(str)
         assert (late.value.status, full.value.status) == (503, 503)
         assert full.value.response().headers["retry-after"] == "1"

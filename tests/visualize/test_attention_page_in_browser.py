@@ -23,8 +23,8 @@ def weights():
 def page(weights, tmp_path_factory):
     """A browser on a page of two layers, three heads and two answers."""
     path = tmp_path_factory.mktemp("page") / "view.html"
-    first = AttentionMap("writing on reading", weights, WRITTEN, READ, "written", "read")
-    second = AttentionMap("writing on reading", weights[:, :, :2], WRITTEN[:2], READ, "written", "read")
+    first = AttentionMap("cross-attention", weights, WRITTEN, READ, "translation", "source")
+    second = AttentionMap("cross-attention", weights[:, :, :2], WRITTEN[:2], READ, "translation", "source")
     decision = [("good", 0.75), ("bad", 0.25)]
     attention_page([("one", [first]), ("two", [second])], "A dog runs.", "a note", decision).save(path)
     with chromium() as driver:
@@ -54,7 +54,7 @@ def test_a_click_tells_what_a_token_looked_at(page, weights):
     token(page, "row 1").click()
     mean = weights.mean(axis=(0, 1))[1]
     told = named(page, "told").text
-    assert told.startswith(f"“Hund” looks most at “{READ[mean.argmax()]}” {100 * mean.max():.0f} %")
+    assert told.startswith(f"“Hund” attends most to “{READ[mean.argmax()]}” {100 * mean.max():.0f} %")
     assert token(page, "row 1").get_attribute("aria-pressed") == "true"
     token(page, "row 1").send_keys("\ue00c")  # Escape
     assert named(page, "told").text == ""
@@ -65,7 +65,7 @@ def test_the_keyboard_moves_through_the_heat_map_and_chooses_a_head(page, weight
     cell.send_keys("\ue014")  # right
     page.switch_to.active_element.send_keys("\ue015")  # down
     assert page.switch_to.active_element.get_attribute("data-at") == "1 1"
-    assert named(page, "told").text.startswith("“Hund” looks at “dog”")
+    assert named(page, "told").text.startswith("“Hund” attends to “dog”")
     head = page.find_elements("css selector", "#heads button")[4]
     head.send_keys("\ue007")  # Enter
     page.find_element("css selector", 'td[data-at="1 1"]').click()

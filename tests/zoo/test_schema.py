@@ -147,3 +147,17 @@ def test_a_classifier_of_before_there_was_a_choice_of_pooling():
     assert check_config(config)["model"]["pooling"] == "cls"
     with pytest.raises(EntryError, match="pooling must be one of cls, mean, both"):
         check_config({**config, "model": {**config["model"], "pooling": "max"}})
+
+
+def test_how_an_encoder_makes_the_vector_of_a_text():
+    path = Path(__file__).parents[2] / "saved_models" / "bert_mini_en" / "config.json"
+    config = json.loads(path.read_text())
+    checked = check_config(config)
+    assert (checked["pooling"], checked["normalize"]) == ("mean", False)
+    assert check_config({**config, "pooling": "cls", "normalize": True})["pooling"] == "cls"
+    for name, value in (("pooling", "both"), ("pooling", 1), ("normalize", 1)):
+        with pytest.raises(EntryError, match=f"{name} must be .* Received: {name}={value!r}"):
+            check_config({**config, name: value})
+    classifier = json.loads((path.parents[1] / "bert_mini_sst2" / "config.json").read_text())
+    with pytest.raises(EntryError, match="unknown key 'pooling'"):
+        check_config({**classifier, "pooling": "mean"})

@@ -55,6 +55,59 @@ def test_half_precision(stored, tmp_path):
         save_weights(model, tmp_path / "half.h5", dtype="float16")
 
 
+def test_8_bits(stored, tmp_path):
+    model, path = stored
+    model.weights[0].assign(model.weights[0] * 0)  # a matrix of zeros
+    save_weights(model, tmp_path / "small.h5", dtype="int8")
+    other = tiny_model()
+    load_weights(other, tmp_path / "small.h5", dtype="int8")
+    for name, weight in weight_names(model).items():
+        values, found = np.asarray(weight), np.asarray(weight_names(other)[name])
+        if values.ndim == 1:
+            np.testing.assert_array_equal(found, values)
+            continue
+        for row, found_row in zip(values, found, strict=True):
+            step = np.abs(row).max() / 127
+            np.testing.assert_allclose(found_row, np.rint(row / step) * step if step else row, rtol=1e-5)
+    save_weights(other, tmp_path / "again.h5", dtype="int8")
+    assert (tmp_path / "again.h5").read_bytes() == (tmp_path / "small.h5").read_bytes()
+    with pytest.raises(EntryError, match=":scale', which the model of config.json does not have"):
+        load_weights(other, tmp_path / "small.h5")
+    with pytest.raises(EntryError, match="lacks the weight 'attention.key_projection.kernel:scale'"):
+        load_weights(other, path, dtype="int8")
+    model.weights[0].assign(np.full(model.weights[0].shape, np.inf, "float32"))
+    with pytest.raises(EntryError, match="not a finite"):
+        save_weights(model, tmp_path / "small.h5", dtype="int8")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("combine.kernel:scale", None, "lacks the weight 'combine.kernel:scale'"),
+        ("combine.kernel", np.zeros((20, 7), "float32"), "combine.kernel.*float32.*Expected: .*int8"),
+        ("combine.kernel:scale", np.ones(7, "float32"), r"\(7,\).*Expected: \(\(20,\)"),
+        ("combine.kernel:scale", np.full(20, np.nan, "float32"), "combine.kernel:scale' holds NaN"),
+        ("combine.kernel:scale", np.full(20, -1, "float32"), "combine.kernel:scale' must be numbers from 0 to 1e.30"),
+        ("combine.kernel:scale", np.full(20, 3e38, "float32"), "combine.kernel:scale' must be numbers from 0"),
+        ("combine.bias:scale", np.ones(7, "float32"), "'combine.bias:scale', which .* does not have"),
+    ],
+)
+def test_refuses_in_8_bits(tmp_path, name, value, message):
+    path = tmp_path / "model.weights.h5"
+    save_weights(tiny_model(), path, "int8")
+    with h5py.File(path, "r+") as file:
+        if name in file:
+            del file[name]
+        if value is not None:
+            file[name] = value
+    model = tiny_model()
+    before = model.get_weights()
+    with pytest.raises(EntryError, match=message):
+        load_weights(model, path, "int8")
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 NAME = "combine.kernel"  # (20, 7)
 
 

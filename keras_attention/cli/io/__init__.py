@@ -1,1 +1,1 @@
-"""What several commands share: files in, files out, progress, resume."""
+"""Shared code of the commands: input and output files, progress, resuming."""

@@ -1,4 +1,4 @@
-"""Where the answers of a long job go: kept beside the output until all are there, so that a later run can go on."""
+"""The answers of a long job, stored beside the output until the job is done, so that a later run can resume it."""
 
 import hashlib
 import json

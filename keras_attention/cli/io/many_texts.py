@@ -1,4 +1,4 @@
-"""Answers many texts, a window at a time: memory stays flat and the order is kept."""
+"""Answers many texts in windows: flat memory, same order."""
 
 import hashlib
 import sys
@@ -18,11 +18,11 @@ from keras_attention.zoo.manifest import MANIFEST
 
 
 class ProgressLine:
-    """Shows how many sentences are done; silent when stderr is no terminal and for one sentence.
+    """Shows how many sentences are done; silent if stderr is not a terminal, and for a single sentence.
 
     Args:
         stream: text file, stderr by default.
-        before: int, how many were done before this run.
+        before: int, sentences done by earlier runs.
     """
 
     def __init__(self, stream=None, before=0):
@@ -56,12 +56,12 @@ NO_OPTIONS = ("texts", "input", "output", "resume", "model", "module", "function
 
 
 class Answered(NamedTuple):
-    """What became of a window of texts.
+    """The answers to a window of texts.
 
     Attributes:
-        lines: list of str, for the output.
-        truncated: list of bool, for each text whether it was cut.
-        notes: list of str, for the person.
+        lines: list of str, output lines.
+        truncated: list of bool, whether each text was truncated.
+        notes: list of str, messages for the user.
     """
 
     lines: list
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
 
 
 def check_source(arguments):
-    """Raises UserError if texts are given twice, or if there is nothing that could be resumed."""
+    """Raises UserError if texts come from two sources, or if --resume lacks --input or --output."""
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.resume and not (arguments.input and arguments.output):

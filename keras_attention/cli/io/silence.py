@@ -1,4 +1,4 @@
-"""Keeping what C++ libraries print while they are loaded off the user's screen."""
+"""Hides the messages that C++ libraries print while they are loaded."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from keras_attention.training.interrupts import deferred_interrupts
 
 @contextmanager
 def silent_libraries():
-    """Sends what is written to the process's stderr, by C++ too, to nowhere; for imports only.
+    """Discards everything written to the process's stderr, also by C++ code; for imports only.
 
     TensorFlow logs some lines before its log level has any effect. Ctrl-C waits for the end of the imports, some of
     which would swallow it.

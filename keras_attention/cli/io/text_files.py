@@ -1,4 +1,4 @@
-"""Sentences in, answers out: one a line, UTF-8; output is written whole or not at all."""
+"""Text files with one sentence per line in UTF-8; output is written whole or not at all."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ def input_lines(path):
 
 @contextmanager
 def text_output(path=None):
-    """A text file for writing: standard output, or a file that appears at `path` when all went well.
+    """A text file for writing: standard output, or a file that appears at `path` after success.
 
     Args:
         path: str or None for standard output.
@@ -73,7 +73,7 @@ def text_output(path=None):
         A text file.
 
     Raises:
-        UserError: if nothing can be written there; raised at once, before the work.
+        UserError: if the path cannot be written; raised immediately, before the work.
     """
     if not path:
         yield sys.stdout

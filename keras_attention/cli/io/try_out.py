@@ -1,21 +1,21 @@
-"""Shows the stored model at work at the end of a recipe."""
+"""Shows example answers of the trained model at the end of a recipe, and answers typed input."""
 
 import select
 import sys
 
 
 def typed_lines(prompt):
-    """Yields each line from the keyboard, or from what is piped in by now, until an empty one or the end.
+    """Yields lines from the keyboard, or those already in the pipe, until an empty line or the end.
 
     Args:
-        prompt: str, shown where a person types.
+        prompt: str, shown on a terminal.
     """
     while True:
         if sys.stdin is None or sys.stdin.closed:
             return
         if sys.stdin.isatty():
             print(prompt, end="", flush=True)
-        elif not select.select([sys.stdin], [], [], 0.5)[0]:  # a pipe that nobody writes to: do not wait for ever
+        elif not select.select([sys.stdin], [], [], 0.5)[0]:  # a pipe without a writer: do not wait forever
             return
         line = sys.stdin.readline().strip()
         if not line:
@@ -27,7 +27,7 @@ SHOWN = 5
 
 
 def try_out(folder, data, ask):
-    """Loads an entry back, shows what it does, draws where it looked, and answers what is typed.
+    """Loads an entry, shows translations, draws an attention map, and translates typed input.
 
     Args:
         folder: Path of the entry. The picture gets its name with "_attention.png".
@@ -45,7 +45,7 @@ def try_out(folder, data, ask):
     if translator.has_attention:
         picture = folder.with_name(folder.name + "_attention.png")
         attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
-        print(f"Where it looked while writing the first: {picture}")
+        print(f"Attention weights of the first translation: {picture}")
     dates = data.target_language == "iso"
     prompt = f"A {'date in any of these languages' if dates else 'sentence'} (empty line to end): "
     for text in typed_lines(prompt) if ask else ():

@@ -2,7 +2,7 @@
 const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
-const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with gaps, written ${GAP}`, attention: "Text to read" };
+const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, attention: "Text" };
 let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
@@ -62,7 +62,7 @@ async function ask() {
   const empty = !text.trim() || (model.pair && !second.trim());
   if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
-    return tell(empty ? "Type something." : `Put ${GAP} where a word is missing.`);
+    return tell(empty ? "Type something." : `Write ${GAP} where a word is missing.`);
   }
   document.querySelector(".answer").classList.add("waiting");
   try {
@@ -95,12 +95,12 @@ async function answerTo(text, second, signal) {
   if (model.task === "fill-mask") {
     const [answer] = (await call("/v1/fill-mask", { ...body, top: 5 }, signal)).answers;
     const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
-    return { rows, notes: ["choose a word to put it in", ...notes(answer)] };
+    return { rows, notes: ["click a word to insert it", ...notes(answer)] };
   }
   return { rows: [], notes: [] };
 }
 function notes(answer, unsure = false) {
-  return [answer.truncated && "too long for the model: only the beginning was read", unsure && "the model is not sure"].filter(Boolean);
+  return [answer.truncated && "the text is too long: a part of it was ignored", unsure && "low score: the answer may be wrong"].filter(Boolean);
 }
 function showRow(row, number) {
   const item = make("li", undefined, $("answers"));
@@ -173,7 +173,7 @@ async function classifyTable() {
       });
       $("table-status").textContent = `${written.length - 1} of ${rows.length} rows`;
     }
-  } catch (error) { $("table-status").textContent = `Stopped behind row ${written.length}: ${error.message}`; return; }
+  } catch (error) { $("table-status").textContent = `Stopped after row ${written.length}: ${error.message}`; return; }
   const quote = (value) => /["\r\n]/.test(value) || String(value).includes(delimiter) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const content = written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
   const numeric = chosen.kind === "regression";

@@ -1,0 +1,127 @@
+"""Texts as a teacher and its student read them, with other vocabularies."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.data.batches import random_order
+from keras_attention.errors import UserError
+from keras_attention.tokenizers.pruning import align_pieces
+from keras_attention.tokenizers.special_tokens import PAD_ID
+
+LENGTHS = (20, 32, 56, 128, 256, 512)  # few, for each is compiled
+UNALIGNED = -1
+CHUNK_TEXTS = 20_000
+
+
+class DistillationRows(NamedTuple):
+    """Rows with [CLS] and [SEP], one behind the other.
+
+    Attributes:
+        token_ids: int32 (tokens,), of the student.
+        aligned: int16 (tokens,), the position in the teacher's row of the same token, or -1.
+        teacher_ids: int32 (tokens of the teacher,).
+        starts, teacher_starts: int64 (rows + 1,), where each row begins.
+    """
+
+    token_ids: np.ndarray
+    aligned: np.ndarray
+    teacher_ids: np.ndarray
+    starts: np.ndarray
+    teacher_starts: np.ndarray
+
+    def __len__(self):
+        return len(self.starts) - 1
+
+
+def distillation_rows(texts, tokenizer, pruned, kept, max_tokens):
+    """Encodes texts twice; those of more than `max_tokens` tokens are left out.
+
+    Args:
+        texts: list of str.
+        tokenizer, pruned, kept: of the teacher and the student, see `pruning.prune`.
+        max_tokens: int > 2, of a row.
+
+    Raises:
+        UserError: if no text is left.
+    """
+    columns = [], [], []
+    for start in range(0, len(texts), CHUNK_TEXTS):
+        some = texts[start : start + CHUNK_TEXTS]
+        encoded, few = tokenizer.encode(some), pruned.encode(some)
+        places = align_pieces(tokenizer, pruned, kept, encoded, few)
+        for ids, few_ids, place in zip(encoded, few, places, strict=True):
+            if max(len(ids), len(few_ids)) + 2 <= max_tokens and len(ids):
+                columns[0].append(np.concatenate([[pruned.start_id], few_ids, [pruned.end_id]]).astype("int32"))
+                inner = np.where(place < 0, UNALIGNED, place + 1)
+                columns[1].append(np.concatenate([[0], inner, [len(ids) + 1]]).astype("int16"))
+                columns[2].append(np.concatenate([[tokenizer.start_id], ids, [tokenizer.end_id]]).astype("int32"))
+    if not columns[0]:
+        raise UserError(f"None of the {len(texts):,} texts has at most {max_tokens} tokens. Expected: sentences.")
+    starts, teacher_starts = (np.cumsum([0, *map(len, columns[i])]) for i in (0, 2))
+    return DistillationRows(*map(np.concatenate, columns), starts, teacher_starts)
+
+
+class DistillationBatches:
+    """Batches of rows of like length, each with about the same number of tokens; a pure function of (seed, epoch).
+
+    Shapes: B rows, T tokens.
+
+    Args:
+        rows: DistillationRows.
+        tokens_per_batch: int, B T at most.
+        seed: int >= 0.
+    """
+
+    def __init__(self, rows, tokens_per_batch=2048, seed=0):
+        self.rows = rows
+        self.tokens_per_batch = tokens_per_batch
+        self.seed = seed
+        longer = np.maximum(np.diff(rows.starts), np.diff(rows.teacher_starts))
+        self._length = np.minimum(np.array(LENGTHS)[np.searchsorted(LENGTHS, longer)], longer.max())
+
+    def epoch(self, epoch):
+        """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T).
+
+        `token_ids`, `teacher_ids` and, as `labels`, the position in the teacher's row of each of the student's tokens,
+        or -1. A length's last rows, too few for a batch, go with the next longer ones; at most one batch is left out.
+        """
+        generator = np.random.PCG64([self.seed, epoch])
+        order = random_order(generator, len(self.rows))
+        batches, waiting = [], order[:0]
+        for length in np.unique(self._length):
+            numbers = np.concatenate([waiting, order[self._length[order] == length]])
+            size = max(1, self.tokens_per_batch // length)
+            whole = len(numbers) // size * size
+            waiting = numbers[whole:]
+            batches += [(int(length), batch) for batch in numbers[:whole].reshape(-1, size)]
+        batches = batches or [(int(length), waiting)]
+        return EpochBatches(self.rows, [batches[i] for i in random_order(generator, len(batches))])
+
+
+class EpochBatches:
+    """See `DistillationBatches.epoch`; `batches` is a list of (T, row numbers (B,))."""
+
+    def __init__(self, rows, batches):
+        self.rows = rows
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        length, numbers = self.batches[index]
+        rows, shape = self.rows, (len(numbers), length)
+        return {
+            "token_ids": _padded(rows.token_ids, rows.starts, numbers, shape, PAD_ID),
+            "teacher_ids": _padded(rows.teacher_ids, rows.teacher_starts, numbers, shape, PAD_ID),
+            "labels": _padded(rows.aligned, rows.starts, numbers, shape, UNALIGNED),
+        }
+
+
+def _padded(values, starts, numbers, shape, filler):
+    padded = np.full(shape, filler, "int32")
+    for i, number in enumerate(numbers):
+        row = values[starts[number] : starts[number + 1]]
+        padded[i, : len(row)] = row
+    return padded

@@ -1,0 +1,81 @@
+"""How far a student is from its teacher. Shapes: B texts, T tokens of the student, S of the teacher, H heads."""
+
+from keras import ops
+
+
+def vector_loss(vector, teacher_vector):
+    """1 - cosine of the two vectors of each text: (B,), from float tensors (B, D).
+
+    Source: Reimers & Gurevych (2020), section 2, https://arxiv.org/abs/2004.09813, with the squared error instead.
+    """
+    return 1.0 - ops.sum(ops.normalize(vector, axis=-1) * ops.normalize(teacher_vector, axis=-1), axis=-1)
+
+
+def hidden_loss(hidden, teacher_hidden, aligned):
+    """The squared error of the hidden states, as a share of the teacher's squares.
+
+        loss = sum |s - t|^2 / sum |t|^2        over the tokens that both have
+
+    Args:
+        hidden: float tensor (B, T, D), s.
+        teacher_hidden: float tensor (B, S, D), t.
+        aligned: int tensor (B, T), the teacher's position of each token, or -1 where it has no such token.
+
+    Returns:
+        float32 scalar.
+
+    Source: Jiao et al. (2020), TinyBERT, equation 8, https://arxiv.org/abs/1909.10351. There the error is not divided.
+    """
+    wanted = ops.take_along_axis(teacher_hidden, ops.maximum(aligned, 0)[:, :, None], axis=1)  # (B, T, D)
+    shared = ops.cast(aligned >= 0, "float32")[:, :, None]  # (B, T, 1)
+    error = ops.sum(ops.square(hidden - wanted) * shared)
+    return error / ops.maximum(ops.sum(ops.square(wanted) * shared), 1e-6)
+
+
+def attention_loss(weights, teacher_weights, aligned):
+    """The divergence of the attention weights, in nats, mean over heads and queries.
+
+        loss = mean of KL(t || s),  s and t the weights of a query among the tokens that both have, scaled to sum to 1
+
+    Args:
+        weights: float tensor (B, H, T, T), s.
+        teacher_weights: float tensor (B, H, S, S), t.
+        aligned: int tensor (B, T), see `hidden_loss`.
+
+    Returns:
+        float32 scalar.
+
+    Source: Wang et al. (2020), MiniLM, equation 5, https://arxiv.org/abs/2002.10957. The relation of the values, their
+    equation 7, is left out.
+    """
+    places = ops.maximum(aligned, 0)
+    wanted = ops.take_along_axis(teacher_weights, places[:, None, :, None], axis=2)  # (B, H, T, S)
+    wanted = ops.take_along_axis(wanted, places[:, None, None, :], axis=3)  # (B, H, T, T)
+    shared = ops.cast(aligned >= 0, "float32")
+    keys, queries = shared[:, None, None, :], shared[:, None, :]  # (B, 1, 1, T), (B, 1, T)
+    student, teacher = (_scaled(x * keys) for x in (weights, wanted))
+    apart = ops.sum(keys * teacher * (ops.log(teacher) - ops.log(student)), axis=-1)  # (B, H, T)
+    return ops.sum(apart * queries) / ops.maximum(ops.sum(queries) * ops.shape(weights)[1], 1.0)
+
+
+def soft_label_loss(logits, teacher_logits, temperature=2.0):
+    """The divergence of softened predictions, times the squared temperature: (B,), from float tensors (B, K).
+
+        loss = temperature^2 KL(softmax(t / temperature) || softmax(s / temperature))
+
+    Source: Hinton et al. (2015), section 2, https://arxiv.org/abs/1503.02531. Less the entropy of the teacher, which
+    does not depend on the student.
+
+    Raises:
+        ValueError: if `temperature` is not positive.
+    """
+    if temperature <= 0:
+        raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
+    student, teacher = (ops.log_softmax(x / temperature, axis=-1) for x in (logits, teacher_logits))
+    return temperature**2 * ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+
+
+def _scaled(weights):
+    """Sums to 1 over the last axis; a little is added, so that the logarithm is finite."""
+    weights = weights + 1e-7
+    return weights / ops.sum(weights, axis=-1, keepdims=True)

@@ -1,0 +1,59 @@
+"""Texts as a teacher and its student read them."""
+
+import numpy as np
+import pytest
+
+from keras_attention.data.prose.distillation import DistillationBatches, distillation_rows
+from keras_attention.errors import UserError
+from keras_attention.tokenizers import WordPieceTokenizer
+from keras_attention.tokenizers.pruning import piece_counts, prune
+
+TEXTS = [f"the {who} {does} over {'the old ' * i}bridges" for i in range(13) for who in ("dog", "gnu") for does in
+         ("runs", "jumped")]  # fmt: skip
+FULL = WordPieceTokenizer.train(TEXTS, 97)
+
+
+def make_rows(max_tokens=29):
+    pruned, kept = prune(FULL, piece_counts(FULL, FULL.encode(TEXTS)), 46)
+    return distillation_rows(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
+
+
+def test_rows():
+    rows, pruned, kept = make_rows()
+    fit = [t for t in TEXTS if max(len(tok.encode([t])[0]) for tok in (FULL, pruned)) <= 27]
+    assert 0 < len(fit) < len(TEXTS)
+    assert len(rows) == len(fit)
+    for i in (0, 5, len(rows) - 1):
+        ids = rows.token_ids[rows.starts[i] : rows.starts[i + 1]]
+        teacher_ids = rows.teacher_ids[rows.teacher_starts[i] : rows.teacher_starts[i + 1]]
+        np.testing.assert_array_equal(ids, [pruned.start_id, *pruned.encode(fit[i : i + 1])[0], pruned.end_id])
+        np.testing.assert_array_equal(teacher_ids, [FULL.start_id, *FULL.encode(fit[i : i + 1])[0], FULL.end_id])
+        aligned = rows.aligned[rows.starts[i] : rows.starts[i + 1]]
+        assert (aligned[0], aligned[-1]) == (0, len(teacher_ids) - 1)
+        there = aligned >= 0
+        np.testing.assert_array_equal(kept[ids[there]], teacher_ids[aligned[there]])
+
+
+def test_batches_are_a_function_of_seed_and_epoch():
+    rows, *_ = make_rows()
+    batches = DistillationBatches(rows, tokens_per_batch=96, seed=3)
+    first, again, other = (
+        [DistillationBatches(rows, 96, 3).epoch(epoch)[i]["token_ids"].tolist() for i in range(4)]
+        for epoch in (0, 0, 1)
+    )
+    assert first == again != other
+    epoch = batches.epoch(0)
+    lengths = {epoch[i]["token_ids"].shape for i in range(len(epoch))}
+    longest = max(np.diff(rows.starts).max(), np.diff(rows.teacher_starts).max())
+    assert 20 < longest < 32
+    assert lengths == {(4, 20), (96 // longest, longest)}
+    for batch in map(epoch.__getitem__, range(len(epoch))):
+        assert {value.dtype.name for value in batch.values()} == {"int32"}
+        assert ((batch["labels"] >= 0) <= (batch["token_ids"] > 0)).all()
+    seen = sum((batch["token_ids"][:, 0] > 0).sum() for batch in map(epoch.__getitem__, range(len(epoch))))
+    assert len(rows) - 4 < seen <= len(rows)
+
+
+def test_no_text_is_short_enough():
+    with pytest.raises(UserError, match="None of the 52 texts has at most 5 tokens"):
+        make_rows(max_tokens=5)
