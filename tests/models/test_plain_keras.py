@@ -1,4 +1,4 @@
-"""Every model is a plain `keras.Model`: compile, fit, predict, save, clone, in any precision, on any kind of batches."""
+"""Every model is a plain `keras.Model`: compile, fit, predict, save, clone, in any precision, on any batches."""
 
 import keras
 import numpy as np
