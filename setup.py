@@ -82,6 +82,7 @@ setup(
         "babel>=2.18",
         "filelock>=4.2",
         "matplotlib>=3.11",
+        "pyyaml>=6.0.3",
         "sacrebleu>=2.6",
         "sacremoses>=0.2",
         "scikit-learn>=1.9",

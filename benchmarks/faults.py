@@ -70,16 +70,27 @@ def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
     import keras
 
     from keras_attention.models import Transformer
-    from keras_attention.training.trainer import train
+    from keras_attention.training.objective import token_cross_entropy
+    from keras_attention.training.run_settings import RunSettings
+    from keras_attention.training.session import Session
 
     keras.utils.set_random_seed(3)
     sizes = {"hidden_dim": 24, "intermediate_dim": 41, "num_heads": 3, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model = Transformer(VOCABULARY, VOCABULARY, **sizes, dropout=0.3)
     model.build()
     optimizer = keras.optimizers.Adam(1e-3)
-    kept = {"checkpoint_dir": folder, "checkpoint_every": 1, "resume": True, "average_last": 2}
+
+    def loss(model, inputs, labels):
+        return token_cross_entropy(labels, model(inputs, training=True))
+
+    run = RunSettings(resume=True, jit_compile=False)
+    session = Session(run, checkpoint_dir=folder, checkpoint_every=1, verbose=0)
+    update = session.compile(model, optimizer, loss, average_last=2)
     try:
-        train(model, optimizer, CopyBatches(pause), epochs=EPOCHS, **kept, jit_compile=False, verbose=0)
+        with session:
+            for epoch in session.epochs(CopyBatches(pause), EPOCHS):
+                for batch in epoch:
+                    epoch.record(update(batch))
     except UserError as error:
         answer.send(str(error))
         sys.exit(2)
@@ -167,7 +178,7 @@ def main():
     parser.add_argument("--workers", type=int, default=5, help="deaths of a worker")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    FORKSERVER.set_forkserver_preload(["keras_attention.models", "keras_attention.training.trainer", "tensorflow"])
+    FORKSERVER.set_forkserver_preload(["keras_attention.models", "keras_attention.training.session", "tensorflow"])
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as root:
         folders = (Path(root) / str(number) for number in itertools.count())

@@ -36,8 +36,12 @@ def worker(index, ports, shape, pipe):
     import tensorflow as tf
 
     from keras_attention.models import Transformer
-    from keras_attention.training.distribution import use_strategy
-    from keras_attention.training.train_step import make_train_step
+    from keras_attention.training.backends import compile_update
+    from keras_attention.training.devices import use_strategy
+    from keras_attention.training.objective import token_cross_entropy
+
+    def loss(model, inputs, labels):
+        return token_cross_entropy(labels, model(inputs, training=True))
 
     use_strategy("auto", lambda _: None)
     strategy = tf.distribute.get_strategy()
@@ -46,7 +50,7 @@ def worker(index, ports, shape, pipe):
     layers = {"num_encoder_layers": shape.layers, "num_decoder_layers": shape.layers}
     model = Transformer(shape.vocabulary, shape.vocabulary, **sizes, **layers, dropout=0.1)
     model.build()
-    step = make_train_step(model, keras.optimizers.Adam(1e-4))
+    update = compile_update(model, keras.optimizers.Adam(1e-4), loss)
     ids = np.random.default_rng(0).integers(4, shape.vocabulary, (3, shape.batch, shape.length)).astype("int32")
     batch = dict(zip(("source_ids", "target_ids", "labels"), ids, strict=True))
     vector = tf.zeros(model.count_params())
@@ -58,7 +62,7 @@ def worker(index, ports, shape, pipe):
 
         return strategy.run(sum_up)
 
-    steps = [seconds_of(lambda: float(step(batch).loss_sum)) for _ in range(shape.rounds + 2)]
+    steps = [seconds_of(lambda: float(update(batch).total)) for _ in range(shape.rounds + 2)]
     exchanges = [seconds_of(exchange) for _ in range(shape.rounds + 2)]
     if not index:
         pipe.send((steps[2:], exchanges[2:], 4 * model.count_params()))

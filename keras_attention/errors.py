@@ -1,5 +1,7 @@
 """The errors that are reported in one line."""
 
+BAD_USAGE = 2  # the exit code after an error that the user can fix
+
 
 class UserError(ValueError):
     """What was found, what was expected, and how to mend it. The command line prints it alone and exits with 2."""
@@ -9,5 +11,14 @@ class WorkerLostError(RuntimeError):
     """Another process of the same training is gone. The command line prints it alone and exits with 75: try again."""
 
 
+class TrainingDivergedError(UserError):
+    """A training became NaN or infinite; the message names the epoch, the step and what was not finite."""
+
+
 class EntryError(UserError):
     """A folder that is no sound zoo entry: says which file, what was found and what was expected."""
+
+
+def one_line(text):
+    """The text without line breaks and other control characters, at most 1,000 characters."""
+    return "".join(character if character.isprintable() else " " for character in str(text))[:1000]

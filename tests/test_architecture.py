@@ -2,13 +2,14 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "keras_attention"
 RECIPES = PACKAGE.parent / "recipes"
-FOR_EVERY_ROOM = {"errors", "whole_file", "locks", "strict_json", "cores", "compile_cache"}
+FOR_EVERY_ROOM = {"errors", "whole_file", "locks", "strict_json", "cores", "compile_cache", "flags"}
 # Room -> the rooms that it may import from, beside those files.
 MAY_IMPORT = {
     **{name: set() for name in FOR_EVERY_ROOM},
@@ -45,9 +46,18 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "__init__": {"pipelines", "zoo", "finetuning"},
 }
-WITHOUT_TENSORFLOW = ("layers", "models", "decoding", "training/losses.py", "training/schedules.py")
-MAX_LINES, MAX_FUNCTION_LINES, MAX_RECIPE_LINES = 400, 60, 200
+WITHOUT_TENSORFLOW = (
+    "layers",
+    "models",
+    "decoding",
+    *(f"training/{name}.py" for name in ("objective", "optim", "update")),
+)
+MAX_LINES, MAX_FUNCTION_LINES, MAX_RECIPE_LINES = 400, 60, 130
 MAX_FILES_IN_A_ROOM, MIN_LINES_FOR_ONE_IMPORTER = 15, 40
+# What does not keep to these rules yet. To be emptied.
+ROOMS_TO_BE_SPLIT = {"keras_attention/layers"}
+SMALL_FILES_TO_BE_JOINED = {"keras_attention.convert.checkpoint"}
+CIRCLES_TO_BE_OPENED = set()
 
 
 def files():
@@ -120,3 +130,67 @@ def test_the_readme_shows_this_picture():
 
 def test_every_room_is_in_the_picture():
     assert {room_of(path) for path in files()} <= set(MAY_IMPORT)
+
+
+def test_no_file_has_the_name_of_another():
+    names = Counter(path.name for path in files() if path.name != "__init__.py")
+    assert not [name for name, count in names.items() if count > 1]
+
+
+def test_a_room_has_few_files():
+    sizes = Counter(path.parent for path in files() if path.name != "__init__.py")
+    large = {name_of(folder): size for folder, size in sizes.items() if size > MAX_FILES_IN_A_ROOM}
+    assert large.keys() <= ROOMS_TO_BE_SPLIT, large
+
+
+def module_name(path):
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_between_modules():
+    """Which modules of the package each one imports, also inside functions; names out of an `__init__` count as it."""
+    modules = {module_name(path): path for path in files()}
+    graph = {}
+    for name, path in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                inside = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= inside & modules.keys() or {node.module}
+        graph[name] = found & modules.keys() - {name}
+    return graph
+
+
+def test_no_small_file_serves_one_other_alone():
+    graph = imports_between_modules()
+    small = [
+        name
+        for name in graph
+        if name.count(".") > 1 and not name.endswith("__main__")
+        for path in [PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")]
+        if path.is_file() and len(path.read_text(encoding="utf-8").splitlines()) < MIN_LINES_FOR_ONE_IMPORTER
+        if sum(name in imports for imports in graph.values()) == 1
+    ]
+    assert set(small) <= SMALL_FILES_TO_BE_JOINED, small
+
+
+def test_no_import_leads_back():
+    """Also inside functions. The package itself offers what lies deep inside, when asked for; that is no circle."""
+    graph = {name: imports - {"keras_attention"} for name, imports in imports_between_modules().items()}
+    while leaves := [name for name, imports in graph.items() if not imports & graph.keys()]:
+        for name in leaves:
+            del graph[name]
+    circles = {name for name in graph if reaches(graph, name, name)}
+    assert circles <= CIRCLES_TO_BE_OPENED, circles
+
+
+def reaches(graph, start, end):
+    """Whether imports lead from one module to another, by one step at least."""
+    seen, waiting = set(), [start]
+    while waiting:
+        for name in graph[waiting.pop()] & graph.keys() - seen:
+            seen.add(name)
+            waiting.append(name)
+    return end in seen

@@ -8,16 +8,19 @@ import os
 import runpy
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-import tensorflow  # noqa: F401  # before the tests look at what is written to stderr
+import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
+from recipe_modules import load_recipe
 
 import keras_attention as ka
 from keras_attention.data.translation.parallel_corpus import load_encoded
+from keras_attention.locks import release_claims
 from keras_attention.zoo.entry import read_entry
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
@@ -84,6 +87,36 @@ def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
     check_entry(folder, "3 March 2021")
 
 
+class Reached(Exception):
+    """Where the gradient is computed; `frames` lead there from the recipe."""
+
+    def __init__(self, frames):
+        super().__init__()
+        self.frames = frames
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [TRANSLATION, *(pytest.param(p, marks=pytest.mark.thorough) for p in RECIPES[:-1])])
+def test_the_gradient_is_near_the_recipe(path, monkeypatch, tmp_path):
+    """At most four frames of ours in two files, the recipe among them."""
+    root = path.parents[1]
+
+    def gradient(*_, **__):
+        stack = [frame for frame in traceback.extract_stack() if Path(frame.filename).is_relative_to(root)]
+        ours = [frame for frame in stack if not Path(frame.filename).is_relative_to(root / "tests")]
+        raise Reached([(Path(frame.filename).name, frame.name) for frame in ours])
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tensorflow.GradientTape, "gradient", gradient)
+    with pytest.raises(Reached) as reached:
+        load_recipe(path.stem).main(["--smoke", "--strategy=none"])
+    release_claims()
+    frames = reached.value.frames
+    assert frames[0] == (path.name, "main")
+    assert len(frames) <= 4, frames
+    assert len({name for name, _ in frames}) <= 2, frames
+
+
 @pytest.mark.thorough
 def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     code, out, _ = run(BERT["bert_pretrain"], "--smoke")
@@ -136,6 +169,9 @@ def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     assert ", then " in told["commit"]
     code, _, err = run(TRANSLATION, *files, "--start_from=first", "--hidden_dim=20", "--out=third")
     assert (code, "only --intermediate_dim may be larger" in err) == (2, True)
+    code, *_ = run(TRANSLATION, "--config=first/config.json", "--epochs=1", "--out=fourth")
+    assert code == 0
+    assert ka.load(tmp_path / "fourth").model.hidden_dim == 18
 
 
 def test_a_compressed_table(run, tmp_path):
@@ -197,6 +233,8 @@ def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_unknown_flag(complains, path):
+    Path("wrong.yaml").write_text("epoch: 3")
+    assert "'epoch'. Did you mean epochs?" in complains(path, "--config=wrong.yaml")
     assert "--epoch" in complains(path, "--smoke", "--epoch=3")
     assert "'many'" in complains(path, "--smoke", "--epochs=many")
 
@@ -240,6 +278,7 @@ def test_files_that_are_wrong(complains):
 def test_settings_that_are_wrong(complains):
     assert "`hidden_dim`" in complains(TRANSLATION, "--smoke", "--hidden_dim=-13")
     assert "'dotted'" in complains(TRANSLATION, "--smoke", "--attention=dotted")
+    assert "Received: r_drop=-1.0" in complains(TRANSLATION, "--smoke", "--r-drop=-1")
 
 
 @pytest.mark.slow

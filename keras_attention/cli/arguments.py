@@ -3,8 +3,8 @@
 import argparse
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
-from keras_attention.training.flags import add_settings
 
 MODEL = "model name from `zoo list`, or a model folder"
 
@@ -168,7 +168,7 @@ def add_finetune(commands):
         default="auto",
         help="none: one device; mirrored: all devices; multiworker: several processes; auto (default): what fits",
     )
-    add_settings(command, FinetuneSettings, "-")
+    add_settings(command, FinetuneSettings)
 
 
 def add_convert(commands):

@@ -24,8 +24,7 @@ def finetune(arguments):
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.workflow import finetune_classifier
-        from keras_attention.training.acceleration import description
-        from keras_attention.training.distribution import chief_goes_on, use_strategy
+        from keras_attention.training.devices import chief_goes_on, description, use_strategy
 
     facts = run_facts()
     say = _silent if arguments.json else print

@@ -1,51 +1,21 @@
 """The command `keras-attention`: the parser of its arguments, and how errors are reported."""
 
-import argparse
-import difflib
 import importlib
 import os
-import re
 import sys
 import warnings
 
 from keras_attention import __version__
 from keras_attention.cli import arguments
 from keras_attention.compile_cache import use_compile_cache
-from keras_attention.errors import UserError, WorkerLostError
+from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
+from keras_attention.flags import OneLineParser
 from keras_attention.locks import release_claims
 
 PROGRAM = "keras-attention"
-BAD_USAGE = 2
 TRY_AGAIN = 75
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line and suggest the nearest option; `--n_best` means `--n-best`."""
-
-    def parse_known_args(self, args=None, namespace=None):
-        words = list(sys.argv[1:] if args is None else args)
-        end = words.index("--") if "--" in words else len(words)
-        words[:end] = [self._with_hyphens(word) for word in words[:end]]
-        namespace, unknown = super().parse_known_args(words, namespace)
-        for word in unknown:
-            option = word.split("=")[0]
-            near = difflib.get_close_matches(option, self._option_string_actions, 1) if option.startswith("--") else ()
-            if near:
-                self.error(f"unrecognized arguments: {option}. Did you mean {near[0]}?")
-        return namespace, unknown
-
-    def error(self, message):
-        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)$", message)
-        if wrong and (near := difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)):
-            message += f". Did you mean {near[0]}?"
-        self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
-
-    def _with_hyphens(self, word):
-        option, *value = word.split("=", 1)
-        hyphens = option[:2] + option[2:].replace("_", "-")
-        return "=".join([hyphens, *value]) if hyphens in self._option_string_actions else word
 
 
 def main(argv=None):
@@ -115,16 +85,16 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
         release_claims()
 
 
+def run_recipe(main, path):
+    """Runs the `main` of the recipe at `path` and ends the process; what the user can mend is told in one line."""
+    sys.exit(guarded(main, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
+
+
 def describe(error):
     """The text of an error, for an OSError with its file and without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
-
-
-def one_line(text):
-    """The text without line breaks and other control characters, at most 1,000 characters."""
-    return "".join(character if character.isprintable() else " " for character in str(text))[:1000]
 
 
 def _show_warning(program, message, category):

@@ -2,11 +2,15 @@
 
 import tensorflow as tf
 
-from keras_attention.training.class_losses import class_loss
-from keras_attention.training.distribution import add_up, workers
-from keras_attention.training.losses import count_correct, masked_cross_entropy
+from keras_attention.training.devices import add_up, workers
+from keras_attention.training.objective import class_cross_entropy, token_cross_entropy
 
 SCORE_NAMES = {"loss": "masked loss", "accuracy": "masked accuracy", "next_accuracy": "next-sentence accuracy"}
+
+
+def scores_text(scores):
+    """The scores as a line."""
+    return "validation: " + ", ".join(f"{SCORE_NAMES[name]} {value:.3f}" for name, value in scores.items())
 
 
 class MaskedLMScores:
@@ -28,8 +32,9 @@ class MaskedLMScores:
             if isinstance(logits, tuple):
                 logits, next_logits = logits
                 labels, is_next = labels[:, :-1], labels[:, -1]
-                _, rows, right = class_loss()(is_next, next_logits)
-            return *masked_cross_entropy(labels, logits), count_correct(labels, logits), rows, right
+                _, rows, right, _ = class_cross_entropy(is_next, next_logits)
+            loss, tokens, correct, _ = token_cross_entropy(labels, logits)
+            return loss, tokens, correct, rows, right
 
         self._sums = sums
 

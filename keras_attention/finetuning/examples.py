@@ -11,7 +11,7 @@ from keras_attention.data.tables.label_task import encode_labels
 from keras_attention.data.tables.table import read_table
 from keras_attention.errors import UserError
 from keras_attention.models import BertClassifier
-from keras_attention.training.acceleration import dtype_policy
+from keras_attention.training.devices import dtype_policy
 from keras_attention.whole_file import whole_file
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from keras_attention.training.acceleration_settings import AccelerationSettings
-from keras_attention.training.flags import setting
+from keras_attention.flags import setting
+from keras_attention.training.run_settings import AccelerationSettings
 
 DEFAULT_START = "bert_mini_en"
 

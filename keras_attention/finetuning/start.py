@@ -5,7 +5,7 @@ from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.training.acceleration import choose_acceleration, dtype_policy
+from keras_attention.training.devices import choose_acceleration, dtype_policy
 from keras_attention.zoo.archive import load_entry
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
@@ -29,16 +29,29 @@ def accelerated(start, settings):
 
 
 def starting_classifier(start, num_labels, settings, texts):
-    """Builds the classifier.
+    """Builds the classifier; arguments and errors as in `starting_encoder`.
+
+    Returns:
+        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer.
+    """
+    described, tokenizer, encoder = starting_encoder(start, settings, texts)
+    model = BertClassifier(**described, num_labels=num_labels, dtype=dtype_policy(settings))
+    model.build()
+    if encoder is not None:
+        model.encoder.set_weights(encoder.get_weights())
+    return model, tokenizer
+
+
+def starting_encoder(start, settings, texts):
+    """Finds what a classifier begins with.
 
     Args:
         start: str or Path, an entry with a BERT; or "none" for random weights and a vocabulary out of the texts.
-        num_labels: int > 0.
         settings: FinetuneSettings.
         texts: list of str, the training texts.
 
     Returns:
-        BertClassifier, built, and its WordPieceTokenizer.
+        The settings of a BertEncoder (dict), its WordPieceTokenizer, and the trained BertEncoder or None.
 
     Raises:
         UserError: if there is no such entry, it is no BERT, or it reads fewer tokens than asked for.
@@ -61,8 +74,4 @@ def starting_classifier(start, num_labels, settings, texts):
                 f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
             )
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
-    model = BertClassifier(**described, num_labels=num_labels, dtype=dtype_policy(settings))
-    model.build()
-    if encoder is not None:
-        model.encoder.set_weights(encoder.get_weights())
-    return model, tokenizer
+    return described, tokenizer, encoder

@@ -18,9 +18,9 @@ from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_rows import LOST
-from keras_attention.training.acceleration import in_float32
+from keras_attention.training.devices import in_float32
+from keras_attention.training.result import TrainResult
 from keras_attention.training.run_facts import run_facts
-from keras_attention.training.trainer import TrainResult
 from keras_attention.zoo.place import entry_reserved
 
 
@@ -74,7 +74,7 @@ def finetune_classifier(examples, validation, start, settings, *, say=print, **o
     Args:
         examples, validation, start, settings, say: see `prepare`.
         options: test, task, separator and validation_share of `prepare`; checkpoint_dir, resume, restart, log_dir and
-            verbose of `training.train`.
+            verbose of `fitting.fit_classifier`.
 
     Returns:
         Finetuned.
@@ -90,7 +90,17 @@ def finetune_classifier(examples, validation, start, settings, *, say=print, **o
 
 
 def prepare(
-    examples, validation, start, settings, *, test=None, task=None, separator=None, validation_share=0.1, say=print
+    examples,
+    validation,
+    start,
+    settings,
+    *,
+    test=None,
+    task=None,
+    separator=None,
+    validation_share=0.1,
+    make_model=starting_classifier,
+    say=print,
 ):
     """Finds the task, sets rows for validation aside, builds the classifier and encodes the texts.
 
@@ -104,6 +114,7 @@ def prepare(
         task: str or None, see `label_task.find_task`; None finds it.
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used where `validation` is None.
+        make_model: callable with the arguments and results of `start.starting_classifier`.
         say: callable(str), told what was found and decided.
 
     Returns:
@@ -132,7 +143,7 @@ def prepare(
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
-    model, tokenizer = starting_classifier(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
+    model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
     check_saveable(classifier)
@@ -152,7 +163,7 @@ def fit(prepared, settings, **running):
     """Trains, and validates after each epoch; see `fitting.fit_classifier`."""
     model, task = prepared.classifier.model, prepared.task
     return fit_classifier(
-        model, prepared.rows, prepared.targets, task.kind, settings, validate=_validator(prepared), **running
+        model, prepared.rows, prepared.targets, task.kind, settings, validate=validator(prepared), **running
     )
 
 
@@ -216,8 +227,8 @@ def _check_same_columns(examples, *others):
             raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
 
 
-def _validator(prepared):
-    """A callable for `train`: the main score on the rows, of a multilabel task at its best thresholds."""
+def validator(prepared):
+    """A callable for `fit_classifier`: the main score on the rows, of a multilabel task at its best thresholds."""
     rows, targets, task = prepared.validation_rows, prepared.validation_targets, prepared.task
 
     def validate(_):

@@ -9,6 +9,23 @@ MOST_PIECES = 16_000  # counts are a square of so many numbers
 MORE, ROUNDS = 40, 6  # directions beyond the width, and products, until the largest ones are found
 
 
+def start_with_structure(model, rows, special_ids, *, neighbour_heads=True, counts=True, seed=0):
+    """Lets a new model begin with what `start_with_neighbour_heads` and `start_with_counts` give, as asked for.
+
+    Counts need a square of the vocabulary's size, so a vocabulary of more than 16,000 pieces begins without them.
+
+    Args:
+        model: BertMaskedLM, built; changed in place.
+        rows, special_ids, seed: see there.
+        neighbour_heads, counts: bool.
+    """
+    if neighbour_heads:
+        start_with_neighbour_heads(model.encoder, seed)
+    if counts and model.encoder.vocabulary_size <= MOST_PIECES:
+        print("Counting which pieces stand together")
+        start_with_counts(model, rows, special_ids, seed)
+
+
 def start_with_counts(model, rows, special_ids, seed=0):
     """Sets token embeddings and output bias of a new BertMaskedLM to what counting its texts tells.
 

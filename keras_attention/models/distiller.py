@@ -40,6 +40,14 @@ def student_of(teacher, layers, kept=None, **changes):
     return student
 
 
+def with_policy(encoder):
+    """A copy of a BertEncoder without dropout that computes as Keras's dtype policy says."""
+    copy = BertEncoder(**encoder.settings | {"dropout": 0.0})
+    copy.build()
+    copy.set_weights(encoder.get_weights())
+    return copy
+
+
 class Distiller(keras.Model):
     """Student and teacher read the same texts; only the student learns.
 

@@ -1,5 +1,6 @@
-"""Checkpoint folders that are whole or not there: written aside, hashed, renamed; the last two are kept."""
+"""Checkpoints: what a training needs to go on as if it had never stopped, in folders that are whole or not there."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -8,26 +9,33 @@ import shutil
 import warnings
 from pathlib import Path
 
+import keras
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import TrainingDivergedError, UserError
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")
 _UNFINISHED = "unfinished-"
 
 
-def check_folder(folder, resume):
-    """Makes the folder, and finds out before any training whether checkpoints can be written there.
+@contextlib.contextmanager
+def open_folder(folder, resume, restart):
+    """Makes the folder ready for one training: inside the `with`, its checkpoints are this training's.
+
+    Finds out before any training whether checkpoints can be written there.
 
     Args:
-        folder: path.
+        folder: path; made if missing.
         resume: bool, whether the training goes on from what is there.
+        restart: bool, whether to remove checkpoints that are there, unless `resume` is True.
 
     Raises:
-        UserError: if nothing can be written there, or it holds checkpoints and `resume` is False.
+        UserError: if nothing can be written there, or it holds checkpoints and neither flag is True.
     """
     folder = Path(folder)
+    if restart and not resume:
+        remove(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f"{_UNFINISHED}probe-{os.getpid()}"
@@ -42,6 +50,7 @@ def check_folder(folder, resume):
             f"{folder} already holds checkpoints of another training. "
             "Resume that training, or choose an empty folder for this one."
         )
+    yield folder
 
 
 def remove(folder):
@@ -144,6 +153,116 @@ def read(path):
     with np.load(Path(path) / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return arrays, json.loads((Path(path) / STATE).read_text())
+
+
+def settings_of(model, optimizer, sequence, settings):
+    """The settings that a resumed training must share with the one it resumes, as a flat dict of JSON values.
+
+    The data are represented by the length of the first epoch and the sha256 of its first batch.
+
+    Args:
+        model, optimizer: built.
+        sequence: the batches of the first epoch, see `Session.epochs`.
+        settings: nested dict of further settings.
+    """
+    digest = hashlib.sha256()
+    for name, array in sorted(sequence[0].items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    config = {
+        "backend": keras.backend.backend(),
+        "model": {"class": type(model).__name__, **_without_names(_config_of(model))},
+        "optimizer": {"class": type(optimizer).__name__, **_without_names(optimizer.get_config())},
+        "variables": {str(i): f"{v.name} {v.dtype} {tuple(v.shape)}" for i, v in enumerate(_unique(model.variables))},
+        "data": {"steps_in_first_epoch": len(sequence), "sha256_of_first_batch": digest.hexdigest()},
+        **settings,
+    }
+    return json.loads(json.dumps(_flatten(config), default=str))
+
+
+def check_same_settings(path, saved, now):
+    """Raises `UserError` naming the first setting in which the checkpoint at `path` differs from this training."""
+    for name in [*saved, *(name for name in now if name not in saved)]:
+        if saved.get(name) != now.get(name):
+            raise UserError(
+                f"The checkpoint {path} was made with another setting: `{name}` was {saved.get(name)!r} and is now "
+                f"{now.get(name)!r}. Resume with the old value, or choose an empty folder for a new training."
+            )
+
+
+def capture(model, optimizer, **lists):
+    """Copies all variables, with the states of the random generators, and further lists of arrays.
+
+    Args:
+        model, optimizer: built.
+        lists: lists of NumPy arrays by name.
+
+    Returns:
+        dict from str to NumPy array.
+
+    Raises:
+        TrainingDivergedError: if a weight is not finite, or any other variable is NaN.
+    """
+    arrays = {}
+    for group, variables in (("model", _unique(model.variables)), ("optimizer", optimizer.variables)):
+        for index, variable in enumerate(variables):
+            array = variable.numpy()
+            arrays[f"{group}.{index}"] = _storable(array)
+            sound = np.isfinite(array) if variable.trainable else ~np.isnan(array)
+            if array.dtype.kind not in "iub" and not np.all(sound):
+                raise TrainingDivergedError(
+                    f"Training diverged: the variable {variable.path} holds numbers that are not finite. "
+                    "The checkpoint was not written; earlier ones are untouched."
+                )
+    for name, values in lists.items():
+        arrays.update({f"{name}.{index}": _storable(value) for index, value in enumerate(values)})
+    return arrays
+
+
+def restore(model, optimizer, arrays):
+    """Puts what `capture` copied back into the variables of `model` and `optimizer`."""
+    for group, variables in (("model", _unique(model.variables)), ("optimizer", optimizer.variables)):
+        for index, variable in enumerate(variables):
+            array = arrays[f"{group}.{index}"]
+            variable.assign(array.view("bfloat16") if variable.dtype == "bfloat16" else array)
+
+
+def restore_list(arrays, name):
+    """The list of arrays that `capture` was given under `name`."""
+    values = []
+    while f"{name}.{len(values)}" in arrays:
+        values.append(arrays[f"{name}.{len(values)}"])
+    return values
+
+
+def _unique(variables):
+    """Without repetitions, which occur where layers share a random generator."""
+    return list({id(variable): variable for variable in variables}.values())
+
+
+def _storable(array):
+    """bfloat16, which .npz does not know, as the same bits in uint16."""
+    return array.view("uint16") if array.dtype.name == "bfloat16" else array
+
+
+def _config_of(model):
+    """What the model says of itself; nothing where its class does not know how."""
+    try:
+        return model.get_config()
+    except NotImplementedError:
+        return {}
+
+
+def _without_names(value):
+    """Keras numbers its automatic names, so that they differ between two objects with the same settings."""
+    if isinstance(value, dict):
+        return {key: _without_names(entry) for key, entry in value.items() if key != "name"}
+    return value
+
+
+def _flatten(value, prefix=""):
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {k: v for key, entry in value.items() for k, v in _flatten(entry, f"{prefix}.{key}".lstrip(".")).items()}
 
 
 def _checkpoints(folder):

@@ -1,11 +1,143 @@
-"""What a training shows while it runs: a progress bar for each epoch, and TensorBoard on request."""
+"""What a training has reached, whether it still gets better, and how it shows that: a bar, TensorBoard."""
 
+import dataclasses
+import math
 import sys
 import time
 
 import keras
 
 from keras_attention.errors import UserError
+
+
+@dataclasses.dataclass
+class Progress:
+    """Where a training is, and what it has measured.
+
+    `epoch` and `epoch_step` count what is done; the sums are those of the running epoch.
+    """
+
+    epoch: int = 0
+    epoch_step: int = 0
+    total_steps: int = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0
+    tokens: float = 0.0
+    correct: float = 0.0
+    history: list = dataclasses.field(default_factory=list)
+
+    def start_epoch(self):
+        """Clears what belongs to one epoch."""
+        self.epoch, self.epoch_step = self.epoch + 1, 0
+        self.loss_sum = self.tokens = self.correct = 0.0
+
+
+class EarlyStopping:
+    """Remembers the best score and counts the validations since.
+
+    Args:
+        monitor: str, the name of the score among the validation's results, such as "val_bleu" or "val_loss".
+        mode: "max" or "min", which scores are better; `None` takes "min" where the name ends with "loss".
+        patience: int > 0, validations without a better score after which to stop; `None` never stops.
+
+    Raises:
+        ValueError: if an argument is out of range, or `update` does not find the score.
+    """
+
+    def __init__(self, monitor, mode=None, patience=None):
+        mode = mode or ("min" if monitor.endswith("loss") else "max")
+        if mode not in ("min", "max"):
+            raise ValueError(f'`mode` must be "min", "max" or None. Received: mode={mode!r}')
+        if patience is not None and patience < 1:
+            raise ValueError(f"`patience` must be a positive integer or None. Received: patience={patience}")
+        self.monitor = monitor
+        self.mode = mode
+        self.patience = patience
+        self.best = None
+        self.best_epoch = None
+        self.waited = 0  # validations since the best
+
+    def update(self, metrics, epoch):
+        """Takes the results of one validation; returns whether it is the best so far. A NaN is never the best."""
+        if self.monitor not in metrics:
+            raise ValueError(f"`monitor` must be one of {sorted(metrics)}. Received: monitor={self.monitor!r}")
+        score = float(metrics[self.monitor])
+        better = self.best is None or (score > self.best if self.mode == "max" else score < self.best)
+        if better and not math.isnan(score):
+            self.best, self.best_epoch, self.waited = score, epoch, 0
+            return True
+        self.waited += 1
+        return False
+
+    @property
+    def should_stop(self):
+        """Whether `patience` validations have passed without a better score."""
+        return self.patience is not None and self.waited >= self.patience
+
+    def reason(self):
+        """Why the training stops, for people."""
+        return (
+            f"{self.monitor} has not improved for {self.waited} validations "
+            f"(best {self.best if self.best is None else round(self.best, 4)} in epoch {self.best_epoch})"
+        )
+
+    def state(self):
+        """What a checkpoint keeps, a dict that fits into JSON."""
+        return {"best": self.best, "best_epoch": self.best_epoch, "waited": self.waited}
+
+    def restore(self, state):
+        """Puts back what `state` gave."""
+        self.best, self.best_epoch, self.waited = state["best"], state["best_epoch"], state["waited"]
+
+
+class Epoch:
+    """The batches of one epoch that are still to be trained on, in order; made by `Session.epochs`.
+
+    Attributes:
+        number: int, counted from 1.
+    """
+
+    def __init__(self, session, sequence):
+        if not len(sequence):
+            raise ValueError(f"`batches` must not be empty. Received: epoch {session.progress.epoch} with no batches")
+        self.session = session
+        self.sequence = sequence
+        self.number = session.progress.epoch + 1
+
+    def __iter__(self):
+        session, progress, steps = self.session, self.session.progress, len(self.sequence)
+        bar = EpochBar(session.num_epochs, steps, progress, session.rate, session.verbose, session.unit)
+        reason = None
+        while progress.epoch_step < steps and reason is None:
+            session.stop_if_interrupted()
+            step = progress.epoch_step
+            yield self.sequence[step]
+            if progress.epoch_step != step + 1:
+                raise ValueError("Each batch of an epoch needs one `epoch.record(update(batch))`.")
+            bar.update()
+            reason = session.reason_to_end()
+            if progress.epoch_step < steps and reason is None and session.checkpoint_is_due():
+                session.save()
+        session.end_steps(finished=progress.epoch_step == steps)
+        bar.update(last=True)
+
+    def record(self, update):
+        """Adds what an update tells to the numbers of the epoch.
+
+        Args:
+            update: Update.
+
+        Raises:
+            TrainingDivergedError: if loss, gradient or weights are not finite.
+        """
+        session, progress = self.session, self.session.progress
+        step = progress.epoch_step + 1
+        update.check_finite(session.optimizer, session.update.sync, epoch=self.number, step=step)
+        progress.epoch_step = step
+        progress.total_steps += 1
+        progress.loss_sum += float(update.total)
+        progress.tokens += float(update.count)
+        progress.correct += float(update.correct)
 
 
 class EpochBar:

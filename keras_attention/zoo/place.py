@@ -54,7 +54,7 @@ def entry_reserved(folder, overwrite=False):
 
 def claim_entry(folder, overwrite=False):
     """`entry_reserved` until the command ends; see there. Of several workers, the chief alone holds the lock."""
-    from keras_attention.training.distribution import workers
+    from keras_attention.training.devices import workers
 
     check_free(folder, overwrite)
     if not workers().index:

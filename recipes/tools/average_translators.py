@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.errors import UserError
-from keras_attention.training.averaging import LastWeights, assign_weights, averaged_weights
+from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.card import table_text
 

@@ -19,7 +19,7 @@ from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import accelerated
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
-from keras_attention.training import acceleration
+from keras_attention.training import devices
 from keras_attention.zoo.entry import read_entry
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
@@ -149,7 +149,7 @@ def test_half_precision_while_training_only():
 
 
 def test_wide_models_are_accelerated(monkeypatch):
-    monkeypatch.setattr(acceleration, "find_device", lambda: acceleration.GPU)
+    monkeypatch.setattr(devices, "find_device", lambda: devices.GPU)
     for size, gains in (("tiny", False), ("mini", True)):
         chosen = accelerated("none", FinetuneSettings(size=size))
         assert (chosen.mixed_precision, chosen.jit_compile) == (gains, True)

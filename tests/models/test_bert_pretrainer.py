@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 from layer_checks import assert_all_close, random_array
 from models.tiny_bert import TINY, V, make_masked_lm, make_texts, with_weights
+from recipe_modules import load_recipe
 
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 from keras_attention.models import BertMaskedLM, BertPretrainer
-from keras_attention.training.acceleration import in_float32
-from keras_attention.training.pretraining_loss import pretraining_loss
-from keras_attention.training.train_step import make_train_step
+from keras_attention.training.backends import compile_update
+from keras_attention.training.devices import in_float32
 
+loss = load_recipe("bert_pretrain").loss
 POSITIONS = np.array([[1, 2], [1, 0], [0, 0]], "int32")
 
 
@@ -43,7 +44,7 @@ def test_equation():
 def test_loss_of_both():
     labels = make_batch()["labels"]
     masked, following = random_array(3, 2, V, seed=1), random_array(3, 2, seed=2)
-    summed, tokens, correct = pretraining_loss()(labels, (masked, following))
+    summed, tokens, correct, _ = loss(lambda inputs, training: (masked, following), {}, labels)
 
     def log_probability(logits, label):
         return logits[label] - np.log(np.exp(logits).sum())
@@ -61,8 +62,8 @@ def test_both_are_learned(accumulate):
     keras.utils.set_random_seed(3)
     model = BertPretrainer(BertMaskedLM(**TINY))
     model.build()
-    options = {"loss": pretraining_loss(), "accumulate": accumulate, "jit_compile": False}
-    step = make_train_step(model, keras.optimizers.Adam(0.01), **options)
+    options = {"accumulate": accumulate, "jit_compile": False}
+    step = compile_update(model, keras.optimizers.Adam(0.01), loss, **options)
     for _ in range(40):
         step(make_batch())
     scores = MaskedLMScores(model, jit_compile=False)([make_batch()])
@@ -74,9 +75,9 @@ def test_parts_of_a_batch_make_the_same_update():
     after = []
     for accumulate in (1, 3):
         model = make_pretrainer()
-        options = {"loss": pretraining_loss(), "accumulate": accumulate, "jit_compile": False}
-        result = make_train_step(model, keras.optimizers.SGD(0.1), **options)(make_batch())
-        after.append([*model.get_weights(), float(result.loss_sum)])
+        options = {"accumulate": accumulate, "jit_compile": False}
+        result = compile_update(model, keras.optimizers.SGD(0.1), loss, **options)(make_batch())
+        after.append([*model.get_weights(), float(result.total)])
     assert_all_close(*after, 1e-5)
 
 

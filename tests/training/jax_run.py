@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from tiny_run import Steep, TinyBatches, TinyModel, arrays_of, make_optimizer, run, untimed
 
-from keras_attention.training.averaging import assign_weights
-from keras_attention.training.divergence import TrainingDivergedError
+from keras_attention.errors import TrainingDivergedError
+from keras_attention.training.optim import assign_weights
 
 
 def main(initial, results, folder):

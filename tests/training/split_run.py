@@ -10,11 +10,10 @@ from pathlib import Path
 import keras
 import numpy as np
 from plain_graphs import run_graphs_as_traced
-from training.tiny_run import TinyModel
+from training.tiny_run import TinyModel, train
 
 from keras_attention.models import AttentionSeq2Seq, BertMaskedLM, Transformer
-from keras_attention.training import distribution
-from keras_attention.training.trainer import train
+from keras_attention.training import devices
 
 STEPS, V, B, S, T, P = 50, 29, 8, 5, 3, 2
 LAYERS = {"hidden_dim": 24, "intermediate_dim": 41, "num_heads": 3, "dropout": 0.0}
@@ -73,7 +72,7 @@ def make_model(name):
 
 
 def validation_loss(name):
-    """A callable for `train`: the loss over batches of which each worker takes its share."""
+    """A validation: the loss over batches of which each worker takes its share."""
     batches = [OneBatchEpochs(name).epoch(number)[0] for number in range(1000, 1005)]
     if keras.backend.backend() != "tensorflow":
         return None
@@ -105,8 +104,8 @@ def main(folder, models, *ways):
 
             two = [tf.config.LogicalDeviceConfiguration()] * 2
             tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
-        distribution.use_strategy(strategy)
-        worker = distribution.workers().index
+        devices.use_strategy(strategy)
+        worker = devices.workers().index
         for name in models.split(","):
             found, weights = run(name, int(turns))
             np.savez(Path(folder) / f"{strategy}-{turns}-{name}-{worker}.npz", *weights, **found)

@@ -1,6 +1,7 @@
 """A training of a second or two: imported by the tests, and run as a program by those that kill it."""
 
 import argparse
+import functools
 import hashlib
 import json
 import resource
@@ -11,8 +12,10 @@ import keras
 import numpy as np
 from plain_graphs import run_graphs_as_traced
 
-from keras_attention.training.schedules import InverseSquareRoot
-from keras_attention.training.trainer import train
+from keras_attention.training.objective import token_cross_entropy
+from keras_attention.training.optim import InverseSquareRoot
+from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.session import Session
 
 VOCABULARY, WIDTH = 29, 11
 SHAPES = [(3, 5), (2, 7)]  # two batch shapes, so that more than one function is compiled
@@ -31,6 +34,9 @@ class TinyModel(keras.Model):
 
     def call(self, inputs, training=None):
         return self.projection(self.dropout(self.embedding(inputs["source_ids"]), training=training))
+
+    def get_config(self):
+        return {**super().get_config(), "dropout": self.dropout.rate}
 
 
 class Steep(TinyModel):
@@ -78,6 +84,39 @@ class TinyEpoch:
 
 def make_optimizer():
     return keras.optimizers.Adam(InverseSquareRoot(0.05, 13))
+
+
+def token_loss(model, inputs, labels, label_smoothing=0.0):
+    return token_cross_entropy(labels, model(inputs, training=True), label_smoothing)
+
+
+RUN = ("accumulate", "resume", "restart", "log_dir", "jit_compile")
+SESSION = ("checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "verbose", "unit")
+COMPILE = ("clip_norm", "average_last", "ema_decay")
+
+
+def train(model, optimizer, batches, *, loss=None, label_smoothing=0.0, validate=None, validate_every=1, **options):
+    """The loop of a recipe; `options` are settings of the run and arguments of the session and its methods.
+
+    Returns:
+        TrainResult.
+    """
+    of_run, of_session, of_compile = (
+        {name: options.pop(name) for name in names if name in options} for names in (RUN, SESSION, COMPILE)
+    )
+    if not model.built:
+        model({name: value[:1] for name, value in batches.epoch(0)[0].items() if name != "labels"})
+    session = Session(RunSettings(**of_run), **of_session)
+    loss = loss or functools.partial(token_loss, label_smoothing=label_smoothing)
+    update = session.compile(model, optimizer, loss, **of_compile)
+    with session:
+        for epoch in session.epochs(batches, **options):
+            for batch in epoch:
+                epoch.record(update(batch))
+            if validate and epoch.number % validate_every == 0:
+                with session.averaged_weights():
+                    session.report(**validate(model))
+    return session.result
 
 
 def run(model=None, optimizer=None, batches=None, **arguments):

@@ -1,15 +1,20 @@
 """Trains a small Transformer on whichever backend Keras has, and writes the loss of every step: `... FILE`."""
 
+import functools
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1]))
+from recipe_modules import load_recipe
+
 from keras_attention.data import BucketedBatches
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences
 from keras_attention.models import Transformer
-from keras_attention.training.schedules import InverseSquareRoot
-from keras_attention.training.train_step import make_train_step
+from keras_attention.training.backends import compile_update
+from keras_attention.training.optim import InverseSquareRoot
 
 STEPS, VOCABULARY = 50, 31
 
@@ -37,12 +42,13 @@ def main(path):
             weight.assign(random.normal(size=weight.shape, scale=0.2))
     batches = BucketedBatches(make_corpus(random), 300, 1, 3)
     optimizer = keras.optimizers.Adam(InverseSquareRoot(3e-3, 20), beta_2=0.98, epsilon=1e-9)
-    step = make_train_step(model, optimizer, label_smoothing=0.1, r_drop=1.0, clip_norm=1.0)
+    loss = functools.partial(load_recipe("transformer").loss, label_smoothing=0.1, r_drop=1.0)
+    update = compile_update(model, optimizer, loss, clip_norm=1.0)
     losses = []
     for epoch in range(STEPS):
         for batch in batches.epoch(epoch):
-            result = step(batch)
-            losses.append(float(result.loss_sum) / float(result.tokens))
+            result = update(batch)
+            losses.append(float(result.total) / float(result.count))
         if len(losses) >= STEPS:
             break
     np.savez(path, losses=losses[:STEPS])

@@ -12,7 +12,7 @@ import numpy as np
 from training.tiny_run import TinyBatches, arrays_of, run, untimed
 
 from keras_attention.cli.main import guarded
-from keras_attention.training import distribution
+from keras_attention.training import devices
 
 
 class FatalBatches(TinyBatches):
@@ -43,8 +43,8 @@ def main():
     parser.add_argument("--fatal-step", type=int, default=18, help="of the 28")
     parser.add_argument("--resume", action="store_true")
     flags = parser.parse_args()
-    distribution.use_strategy("auto")
-    worker = distribution.workers().index
+    devices.use_strategy("auto")
+    worker = devices.workers().index
     fatal = FatalBatches(flags.fatal_step, flags.folder / "killed")
     batches = fatal if worker == flags.victim else TinyBatches()
     given = {"epochs": 4, "checkpoint_dir": flags.folder / "checkpoints", "checkpoint_every": 3, "resume": flags.resume}
@@ -52,7 +52,7 @@ def main():
     weights = b"".join(np.ascontiguousarray(v.numpy()).tobytes() for v in model.trainable_variables)
     end = {"sha256": hashlib.sha256(weights).hexdigest(), "history": untimed(result.history)}
     (flags.folder / f"end-{worker}.json").write_text(json.dumps(end))
-    if distribution.chief_goes_on():
+    if devices.chief_goes_on():
         (flags.folder / "alone.json").write_text(json.dumps([array.shape for array in arrays_of(model, optimizer)]))
 
 

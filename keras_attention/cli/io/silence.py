@@ -15,6 +15,7 @@ def silent_libraries():
     TensorFlow logs some lines before its log level has any effect. Ctrl-C waits for the end of the imports, some of
     which would swallow it.
     """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -26,17 +26,20 @@ def typed_lines(prompt):
 SHOWN = 5
 
 
-def try_out(folder, data, ask):
-    """Loads an entry, shows translations, draws an attention map, and translates typed input.
+def try_out(folder, data, scores, ask):
+    """Prints scores, loads an entry, shows translations, draws an attention map, and translates typed input.
 
     Args:
         folder: Path of the entry. The picture gets its name with "_attention.png".
         data: TranslationData; the first test sentences are translated.
+        scores: list of dict, see `write_trained`.
         ask: bool, whether to translate what is typed.
     """
     from keras_attention.pipelines.base import load_translator
     from keras_attention.visualize.heatmaps import attention_heatmap
 
+    for score in scores:
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
     translator = load_translator(folder)
     texts = data.test[0][:SHOWN]
     answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]

@@ -1,17 +1,35 @@
 """Texts as a teacher and its student read them, with other vocabularies."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_attention.data.batches import random_order
 from keras_attention.errors import UserError
+from keras_attention.flags import setting
 from keras_attention.tokenizers.pruning import align_pieces
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 LENGTHS = (20, 32, 56, 128, 256, 512)  # few, for each is compiled
 UNALIGNED = -1
 CHUNK_TEXTS = 20_000
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """A base for the `Config` of a recipe: what to read."""
+
+    text: tuple[str, ...] = setting((), "files with a text on each line; none: docstrings of the standard library")
+    validation_share: float = setting(0.01, "share of the texts held out")
+    language: str = setting("en", "code of the language, for the card")
+    max_tokens: int = setting(128, "longest text, in tokens with [CLS] and [SEP]; longer ones are left out")
+
+    @property
+    def file_names(self):
+        """The names of the files without their folders, a dict."""
+        return {"text": [Path(path).name for path in self.text]}
 
 
 class DistillationRows(NamedTuple):

@@ -1,16 +1,101 @@
-"""Encoded prose in a folder: rows for a masked language model with their vocabulary, made once and read anywhere."""
+"""Prose for a masked language model: its settings, and rows with their vocabulary, made once and read anywhere."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
+from keras_attention.data.prose.masked_lm import MaskedLMBatches
 from keras_attention.data.prose.packed_text import PackedRows
+from keras_attention.data.prose.sentence_pairs import prose_rows
 from keras_attention.errors import UserError
+from keras_attention.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.whole_file import whole_file
 
 ROWS = "rows.npz"
 PAIRS = ("segment_ids", "is_next")  # which rows of two texts have
+SMOKE_FILES, SMOKE_DOCUMENTS = 20, 100
+
+
+@dataclass(frozen=True)
+class ProseSettings:
+    """A base for the `Config` of a recipe: what to read, what to hide of it, and how to store the model."""
+
+    text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
+    validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")
+    validation_share: float = setting(0.02, "share of the documents held out where no files are given")
+    language: str = setting("en", "code of the language, for the card")
+    vocabulary_size: int = setting(8000, "pieces of the vocabulary, special ones included")
+    lowercase: bool = setting(True, "small letters without accents")
+    max_tokens: int = setting(128, "tokens of a row; several texts are packed into one")
+    mask_rate: float = setting(0.15, "share of the tokens to guess")
+    whole_words: bool = setting(False, "hide all pieces of a word together")
+    next_sentence: bool = setting(False, "learn to tell whether a text follows another, too; rows of two texts")
+    rows_per_batch: int = setting(64, "rows of one update")
+    parts: int = setting(1, "parts of a pass, with a validation at the end of each")
+    half_precision: bool = setting(True, "store the weights in float16")
+    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
+    start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
+
+    @property
+    def file_names(self):
+        """The names of the files without their folders, a dict."""
+        return {name: [Path(path).name for path in getattr(self, name)] for name in ("text", "validation")}
+
+
+class Prose(NamedTuple):
+    """A WordPieceTokenizer, and PackedRows to train and to validate with."""
+
+    tokenizer: WordPieceTokenizer
+    rows: PackedRows
+    validation_rows: PackedRows
+
+    def __str__(self):
+        return f"{len(self.rows):,} rows"
+
+    def batches(self, config):
+        """The MaskedLMBatches to train on, by ProseSettings."""
+        return self._batches(self.rows, config, seed=config.seed, parts=config.parts)
+
+    def validation_batches(self, config):
+        """The batches to validate with: the same masks each time."""
+        return self._batches(self.validation_rows, config, seed=0).epoch(0)
+
+    def _batches(self, rows, config, **options):
+        masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
+        return MaskedLMBatches(rows, self.tokenizer, **masking, **options)
+
+    def save(self, folder):
+        """See `save_encoded_prose`."""
+        save_encoded_prose(folder, *self)
+
+
+def load_prose(config, tokenizer=None):
+    """Reads and encodes texts, or takes what `Prose.save` wrote.
+
+    Args:
+        config: ProseSettings and RunSettings; with `smoke` a few texts are taken.
+        tokenizer: WordPieceTokenizer, or None to learn one from the texts.
+
+    Returns:
+        Prose.
+
+    Raises:
+        UserError: if a file is missing or holds something else.
+    """
+    if config.encoded:
+        return Prose(*load_encoded_prose(config.encoded))
+    few, most = (SMOKE_FILES, SMOKE_DOCUMENTS) if config.smoke else (None, None)
+    documents = (read_documents(config.text) if config.text else docstrings(most_files=few))[:most]
+    given = (documents, read_documents(config.validation)) if config.validation else None
+    documents, held_out = given or hold_out(documents, config.validation_share)
+    tokenizer = tokenizer or WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
+    options = tokenizer, config.max_tokens, config.next_sentence, config.seed
+    return Prose(tokenizer, *(prose_rows(texts, *options) for texts in (documents, held_out)))
 
 
 def save_encoded_prose(folder, tokenizer, rows, validation_rows):

@@ -103,8 +103,11 @@ def load_translation_data(
     if data == "tatoeba":
         return _tatoeba(data_dir, source, target)
     if data == "files":
-        pairs, languages = read_parallel(source, target), (_suffix(source, "source"), _suffix(target, "target"))
-        name = _suffix(source, "files", part=0)
+        pairs, languages = (
+            read_parallel(source, target),
+            (file_name_piece(source, "source"), file_name_piece(target, "target")),
+        )
+        name = file_name_piece(source, "files", part=0)
     elif Path(data).suffix:
         pairs, languages, name = read_tsv(data), (source, target), Path(data).name.split(".")[0]
     else:
@@ -173,7 +176,7 @@ def _hold_out(pairs, share, seed):
     return (tuple([side[i] for i in sorted(part)] for side in pairs) for part in parts)
 
 
-def _suffix(path, default, part=-1):
+def file_name_piece(path, default, part=-1):
     """A piece of a file's name between dots: "train.en.gz" has the language "en" and the name "train"."""
     pieces = Path(path).name.removesuffix(".gz").removesuffix(".xz").split(".")
     return pieces[part] if len(pieces) > 1 else default

@@ -1,27 +1,25 @@
-"""The training step on JAX: a pure function from variables to variables."""
-
-import functools
+"""The update on JAX: a pure function from variables to variables."""
 
 import jax
 import keras
 
 from keras_attention.errors import UserError
-from keras_attention.training.distribution import split_rows
-from keras_attention.training.train_step import StepResult, clip_by_norm, global_norm
+from keras_attention.training.devices import split_rows
+from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 
 
-class JaxStep:
-    """`step(batch) -> StepResult`; see `train_step.make_train_step`.
+class JaxUpdate:
+    """`update(batch) -> Update`; see `backends.compile_update`.
 
     Under `keras.distribution.DataParallel` each device gets its share of the rows. With `turns` a batch is computed in
-    so many parts, one after the other. Between steps the newest values live here, and `sync()` writes them into the
+    so many parts, one after the other. Between updates the newest values live here, and `sync()` writes them into the
     Keras variables.
     """
 
-    def __init__(self, model, optimizer, loss_and_counts, clip_norm, turns=1):
+    def __init__(self, model, optimizer, loss, clip_norm, turns=1):
         self.model = model
         self.optimizer = optimizer
-        self.loss_and_counts = loss_and_counts
+        self.loss = loss
         self.clip_norm = clip_norm
         self.turns = turns
         self._state = None
@@ -35,7 +33,7 @@ class JaxStep:
         return result
 
     def sync(self):
-        """Writes the newest values into the variables; the next step reads the variables again."""
+        """Writes the newest values into the variables; the next update reads the variables again."""
         if self._state is not None:
             for variables, values in zip(self._variables(), self._state, strict=True):
                 for variable, value in zip(variables, values, strict=True):
@@ -49,12 +47,16 @@ class JaxStep:
         """The gradients of the scaled mean loss; that loss; its counts; the variables that are not trained."""
 
         def scaled_loss(trainable):
-            call = functools.partial(self.model.stateless_call, trainable, non_trainable, training=True)
-            loss, extra = self.loss_and_counts(batch, call)
-            return loss * scale, (loss, extra)
+            values = zip(self.model.trainable_variables, trainable, strict=True)
+            others = zip(self.model.non_trainable_variables, non_trainable, strict=True)
+            with keras.StatelessScope(state_mapping=[*values, *others]) as scope:
+                loss = self.loss(self.model, *split_labels(batch))
+            changed = [scope.get_current_value(v) for v in self.model.non_trainable_variables]
+            mean = loss.mean()
+            return mean * scale, (mean, [loss.total, loss.count, loss.correct], changed)
 
-        gradients, (loss, (*counts, non_trainable)) = jax.grad(scaled_loss, has_aux=True)(trainable)
-        return gradients, loss, counts, non_trainable
+        gradients, (mean, counts, changed) = jax.grad(scaled_loss, has_aux=True)(trainable)
+        return gradients, mean, counts, changed
 
     def _summed_gradients(self, trainable, non_trainable, batch, scale):
         """What `_gradients` gives, from parts of the batch; each counts as many times as it has labels."""
@@ -87,7 +89,7 @@ class JaxStep:
             lambda: self.optimizer.stateless_apply(optimizer_state, gradients, trainable),
             lambda: (trainable, optimizer_state),
         )
-        return [trainable, new_non_trainable, optimizer_state], StepResult(*counts, norm, global_norm(trainable))
+        return [trainable, new_non_trainable, optimizer_state], Update(*counts, norm, global_norm(trainable))
 
 
 def _on_devices(batch):

@@ -1,10 +1,21 @@
-"""Weights that were trained on another machine, with what its run can tell: two files that travel together."""
+"""What a training gives: its history, and weights that travel to another machine together with it."""
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_attention.errors import UserError
-from keras_attention.training.trainer import TrainResult
+
+
+class TrainResult(NamedTuple):
+    """`history` has a dict for each epoch; `best` is the best monitored score or None; `seconds` is wall clock."""
+
+    history: list
+    steps: int
+    seconds: float
+    best: float | None
+    best_epoch: int | None
+    stopped_because: str
 
 
 def save_trained(path, model, result, facts):

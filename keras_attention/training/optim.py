@@ -1,8 +1,10 @@
-"""Learning rates that warm up linearly and then fall."""
+"""What belongs to the optimizer: schedules of the learning rate, rates by layer, averaged weights."""
 
+import contextlib
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -136,6 +138,149 @@ def make_schedule(name, peak, warmup_steps, total_steps):
     if name == "inverse_square_root":
         return InverseSquareRoot(peak, warmup_steps)
     raise ValueError(f'`name` must be "cosine" or "inverse_square_root". Received: name={name!r}')
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class LayerWiseAdamW(keras.optimizers.AdamW):
+    """AdamW with a factor for the learning rate of each weight.
+
+        w <- w - learning_rate (factor(w) m / (sqrt(v) + epsilon) + weight_decay w)
+
+    The lower layers of a pre-trained network know what is common to all texts, and shall move less than the upper ones.
+
+    Args:
+        learning_rate: float or schedule.
+        factors: dict from the path of a variable to a float > 0; a variable that is not named has factor 1.
+        weight_decay: float >= 0.
+        **kwargs: further arguments of `keras.optimizers.AdamW`.
+
+    Source: Loshchilov & Hutter (2019), algorithm 2; factors: Howard & Ruder (2018), section 3.2, "discriminative
+    fine-tuning", there for plain gradient descent.
+    """
+
+    def __init__(self, learning_rate, factors, weight_decay=0.01, **kwargs):
+        super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
+        self.factors = dict(factors)
+
+    def build(self, variables):
+        super().build(variables)
+        self._factor_by_index = [self.factors.get(variable.path, 1.0) for variable in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        factor = self._factor_by_index[self._get_variable_index(variable)]  # on TensorFlow it comes without its path
+        super().update_step(gradient, variable, learning_rate * factor)
+
+    def get_config(self):
+        return {**super().get_config(), "factors": self.factors}
+
+
+def layer_factors(layers, decay):
+    """Factors that grow from layer to layer.
+
+    Args:
+        layers: list of lists of variables, from the lowest layer to the highest; what is above them has factor 1.
+        decay: float in (0, 1]. The factor of the highest of them, and of each layer with respect to the one above.
+
+    Returns:
+        dict from path to factor, for `LayerWiseAdamW`.
+
+    Raises:
+        ValueError: if `decay` is out of range.
+    """
+    if not 0 < decay <= 1:
+        raise ValueError(f"`decay` must be in (0, 1]. Received: decay={decay}")
+    depth = len(layers)
+    return {v.path: decay ** (depth - i) for i, variables in enumerate(layers) for v in variables}
+
+
+class LastWeights:
+    """Keeps the weights of the last `count` epoch ends, and averages them.
+
+    Args:
+        count: int > 0, epoch ends to keep.
+
+    Raises:
+        ValueError: if `count` is not positive.
+
+    Source: Vaswani et al. (2017), section 6.1, where checkpoints are averaged; here epochs take their place.
+    """
+
+    def __init__(self, count):
+        if count < 1:
+            raise ValueError(f"`count` must be a positive integer. Received: count={count}")
+        self.count = count
+        self.snapshots = []  # oldest first; each a list of arrays in the order of the trainable variables
+
+    def add(self, model):
+        """Remembers the trainable variables as they are now, and forgets the oldest beyond `count`."""
+        self.snapshots = [*self.snapshots, copy_weights(model)][-self.count :]
+
+    def average(self):
+        """The mean of the kept weights, a list of arrays, computed in float64. `None` where nothing is kept yet."""
+        if not self.snapshots:
+            return None
+        return [np.mean(arrays, axis=0, dtype="float64") for arrays in zip(*self.snapshots, strict=True)]
+
+
+def use_exponential_average(optimizer, decay):
+    """Makes the optimizer keep `average = decay * average + (1 - decay) * weights` after each update.
+
+    The first update sets the average to the weights. It lives in `optimizer.variables`, so checkpoints hold it.
+
+    Args:
+        optimizer: `keras.Optimizer` that has not been built yet.
+        decay: float in (0, 1).
+
+    Raises:
+        ValueError: if `decay` is out of range or the optimizer has been built.
+    """
+    if not 0.0 < decay < 1.0:
+        raise ValueError(f"`ema_decay` must be in (0, 1). Received: ema_decay={decay}")
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    if optimizer.built:
+        raise ValueError(f"`ema_decay` needs an optimizer that has not been used. Received: optimizer={optimizer.name}")
+    optimizer.use_ema = True
+    optimizer.ema_momentum = decay
+
+
+def exponential_average(model, optimizer):
+    """The exponential average that `optimizer` keeps, a list of arrays; see `use_exponential_average`."""
+    own = copy_weights(model)
+    optimizer.finalize_variable_values(model.trainable_variables)
+    average = copy_weights(model)
+    assign_weights(model, own)
+    return average
+
+
+def copy_weights(model):
+    """The trainable variables as a list of arrays of at least float32, which the model no longer touches."""
+    arrays = [v.numpy() for v in model.trainable_variables]
+    return [array.astype(np.result_type(array.dtype, "float32"), copy=True) for array in arrays]
+
+
+def assign_weights(model, arrays):
+    """Puts `arrays` into the trainable variables, in their order."""
+    for variable, array in zip(model.trainable_variables, arrays, strict=True):
+        variable.assign(array)
+
+
+@contextlib.contextmanager
+def averaged_weights(model, arrays):
+    """Inside the `with`, the model has the weights `arrays`; afterwards its own again, whatever happened.
+
+    Args:
+        model: built `keras.Model`.
+        arrays: list of arrays in the order of `model.trainable_variables`, or `None` to change nothing.
+    """
+    if arrays is None:
+        yield model
+        return
+    own = copy_weights(model)
+    assign_weights(model, arrays)
+    try:
+        yield model
+    finally:
+        assign_weights(model, own)
 
 
 def _check_steps(warmup_steps, total_steps):

@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import pytest
 from training.split_run import MODELS
-from training.tiny_run import TinyModel
+from training.tiny_run import TinyModel, token_loss
 
 from keras_attention.cli.launch import free_ports
-from keras_attention.training.train_step import make_train_step
+from keras_attention.training.backends import compile_update
 
 PROGRAM = Path(__file__).with_name("split_run.py")
 WITHOUT_DROPOUT = [name for name in MODELS if name != "dropping"]
@@ -104,17 +104,17 @@ def test_replicas_drop_different_units():
     """Dropout seeds under a strategy (keras #20611): two replicas that get equal rows have different losses."""
     program = """
 import keras, numpy as np, tensorflow as tf
-from training.tiny_run import TinyModel
-from keras_attention.training import distribution
+from training.tiny_run import TinyModel, token_loss
+from keras_attention.training import devices
 from keras_attention.cli.launch import free_ports
-from keras_attention.training.train_step import make_train_step
+from keras_attention.training.backends import compile_update
 two = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
-distribution.use_strategy("mirrored")
+devices.use_strategy("mirrored")
 model = TinyModel(dropout=0.5)
 row = np.arange(1, 14, dtype="int32")[None]
 model({"source_ids": row})
-step = make_train_step(model, keras.optimizers.SGD(0.0), jit_compile=False)
+step = compile_update(model, keras.optimizers.SGD(0.0), token_loss, jit_compile=False)
 step({"source_ids": np.repeat(row, 2, axis=0), "labels": np.repeat(row, 2, axis=0)})
 state = next(v for v in model.variables if v.path.endswith("seed_generator_state"))
 print([copy.numpy().tolist() for copy in state.value.values])
@@ -145,7 +145,7 @@ def test_accumulation_must_be_positive_and_without_loss_scale():
     model = TinyModel()
     model({"source_ids": np.ones((1, 3), "int32")})
     with pytest.raises(ValueError, match="Received: accumulate=0"):
-        make_train_step(model, keras.optimizers.SGD(0.1), accumulate=0)
+        compile_update(model, keras.optimizers.SGD(0.1), token_loss, accumulate=0)
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
     with pytest.raises(ValueError, match="use bfloat16 instead"):
-        make_train_step(model, scaled, accumulate=2)
+        compile_update(model, scaled, token_loss, accumulate=2)

@@ -1,7 +1,12 @@
+import signal
+
 import keras
 import numpy as np
 import pytest
-from training.tiny_run import TinyBatches, TinyModel, arrays_of, run, untimed
+from training.tiny_run import TinyBatches, TinyModel, arrays_of, make_optimizer, run, token_loss, untimed
+
+from keras_attention.training import session as session_module
+from keras_attention.training.session import Session
 
 
 def constant_validation(model):
@@ -72,10 +77,10 @@ def test_a_finished_training_resumes_to_the_same_end(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"label_smoothing": 0.2}, "`train.label_smoothing` was 0.0 and is now 0.2"),
+        ({"label_smoothing": 0.2}, "`loss.label_smoothing` was 0.0 and is now 0.2"),
         ({"optimizer": keras.optimizers.SGD}, "`optimizer.class` was 'Adam' and is now 'SGD'"),
         ({"batches": TinyBatches(seed=1)}, "`data.sha256_of_first_batch` was"),
-        ({"config": {"dropout": 0.5}}, "`config.dropout` was None and is now 0.5"),
+        ({"model": TinyModel(dropout=0.5)}, "`model.dropout` was 0.3 and is now 0.5"),
     ],
 )
 def test_resume_with_another_setting_names_it(tmp_path, changed, named):
@@ -175,3 +180,51 @@ def test_the_bar_shows_what_matters(capsys):
     assert "Epoch 2/2" in out
     for word in ("7/7", "loss:", "accuracy:", "tokens/s:", "rate:", "Training ended: all 2 epochs are done."):
         assert word in out
+
+
+def begun(**options):
+    """A silent session with a compiled update."""
+    model = TinyModel()
+    model(TinyBatches().epoch(0)[0])
+    session = Session(verbose=0, **options)
+    return session, session.compile(model, make_optimizer(), token_loss)
+
+
+def test_the_first_checkpoint_comes_after_a_minute_and_the_next_after_ten(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(session_module.time, "perf_counter", lambda: now[0])
+    session, update = begun(checkpoint_dir=tmp_path)
+    written = []
+    with session:
+        for epoch in session.epochs(TinyBatches(), max_steps=36):
+            for batch in epoch:
+                now[0] += 25.0
+                epoch.record(update(batch))
+                newest = [path.name for path in sorted(tmp_path.iterdir())][-1:]
+                written += [name for name in newest if name not in written]
+    # After 75 s, and then 600 s later; a step is looked at when the next one comes.
+    assert written == ["step-000000003", "step-000000027"]
+
+
+def test_each_batch_needs_one_record():
+    session, _ = begun()
+    with session, pytest.raises(ValueError, match="needs one `epoch.record"):
+        list(next(session.epochs(TinyBatches(), 1)))
+
+
+def test_epochs_need_an_open_session():
+    session, _ = begun()
+    with pytest.raises(ValueError, match="inside `with session:`"):
+        next(session.epochs(TinyBatches(), 1))
+
+
+def test_resume_needs_a_folder():
+    with pytest.raises(ValueError, match="Received: checkpoint_dir=None"):
+        run(epochs=1, resume=True)
+
+
+def test_signals_are_as_before_after_an_error():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(OSError, match="the data went away"):
+        run(batches=TinyBatches(fail_at=(0, 1)), epochs=1)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,17 +1,17 @@
-"""The training step on TensorFlow for a batch in parts: over the replicas of a strategy, and over turns."""
+"""The update on TensorFlow for a batch in parts: over the replicas of a strategy, and over turns."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.training.distribution import named_loss_of_a_worker, split_rows
-from keras_attention.training.train_step import StepResult, global_norm
+from keras_attention.training.devices import named_loss_of_a_worker, split_rows
+from keras_attention.training.update import Update, global_norm, split_labels
 
 SEED_STEP = 1_000_003  # between the dropout seeds of two replicas
 
 
-class SplitStep:
-    """`step(batch) -> StepResult`; see `train_step.make_train_step`. Equal to the step on the whole batch.
+class SplitUpdate:
+    """`update(batch) -> Update`; see `backends.compile_update`. Equal to the update by the whole batch.
 
         gradient = sum over parts of (labels of the part * gradient of its mean loss) / labels of the batch
 
@@ -20,20 +20,20 @@ class SplitStep:
     compiled by XLA, the exchange and the optimizer are not.
 
     Args:
-        model, optimizer, loss_and_counts, clip_norm, jit_compile: as in `TensorFlowStep`. Model and optimizer must have
-            been made under the strategy; the optimizer is of no use elsewhere afterwards.
+        model, optimizer, loss, clip_norm, jit_compile: see `compile_update`. Model and optimizer must have been made
+            under the strategy; the optimizer is of no use elsewhere afterwards.
         turns: int > 0, parts that a replica takes one after the other.
 
     Raises:
         ValueError: if the optimizer scales the loss, which its own reading of the gradients makes impossible here.
     """
 
-    def __init__(self, model, optimizer, loss_and_counts, clip_norm, jit_compile, turns):
+    def __init__(self, model, optimizer, loss, clip_norm, jit_compile, turns):
         if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             raise ValueError("A split batch needs an optimizer without loss scale: use bfloat16 instead of float16.")
         self.model = model
         self.optimizer = optimizer
-        self.loss_and_counts = loss_and_counts
+        self.loss = loss
         self.clip_norm = clip_norm
         self.turns = turns
         self.strategy = tf.distribute.get_strategy()
@@ -53,7 +53,7 @@ class SplitStep:
             return [{k: tf.constant(v) for k, v in part.items()} for part in parts[first : first + self.turns]]
 
         with named_loss_of_a_worker():
-            return StepResult(*self._compiled(self.strategy.experimental_distribute_values_from_function(of_replica)))
+            return Update(*self._compiled(self.strategy.experimental_distribute_values_from_function(of_replica)))
 
     def sync(self):
         """TensorFlow's variables are always up to date."""
@@ -75,13 +75,13 @@ class SplitStep:
     def _update(self, parts):
         sums = self.strategy.run(self._replica_sums, args=(parts,))  # (N + 4,), the same in each replica
         total = self.strategy.experimental_local_results(sums)[0]
-        loss, loss_sum, tokens, correct = tf.unstack(total[-4:])
-        share = 1.0 / tf.maximum(tokens, 1.0)
+        mean, loss, count, correct = tf.unstack(total[-4:])
+        share = 1.0 / tf.maximum(count, 1.0)
         norm = tf.norm(total[:-4]) * share
         factor = share if self.clip_norm is None else share * self.clip_norm / tf.maximum(norm, self.clip_norm)
-        may_apply = tf.logical_and(tf.math.is_finite(loss), tf.math.is_finite(norm))
+        may_apply = tf.logical_and(tf.math.is_finite(mean), tf.math.is_finite(norm))
         tf.cond(may_apply, lambda: self.strategy.run(self._apply, args=(sums, factor)), lambda: None)
-        return loss_sum, tokens, correct, norm, global_norm([v.value for v in self.model.trainable_variables])
+        return loss, count, correct, norm, global_norm([v.value for v in self.model.trainable_variables])
 
     def _replica_sums(self, parts):
         """The sums over the parts of all replicas (N + 4,), computed in each."""
@@ -92,14 +92,15 @@ class SplitStep:
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
     def _part_sums(self, part):
-        """The N numbers of all gradients; and loss with R-Drop, loss, labels, right ones (N + 4,)."""
+        """The N numbers of all gradients; and minimized loss, reported loss, labels, correct ones (N + 4,)."""
         variables = [v.value for v in self.model.trainable_variables]
         with tf.GradientTape() as tape:
-            loss, (*counts, _) = self.loss_and_counts(part, lambda x: (self.model(x, training=True), None))
-        gradients = tape.gradient(loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        weight = tf.maximum(counts[1], 1.0)  # what the mean was divided by
-        numbers = [weight * tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32") for x in (*gradients, loss)]
-        return tf.concat([*numbers, tf.stack(counts)], axis=0)
+            loss = self.loss(self.model, *split_labels(part))
+            mean = loss.mean()
+        gradients = tape.gradient(mean, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        weight = tf.maximum(loss.count, 1.0)  # what the mean was divided by
+        numbers = [weight * tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32") for x in (*gradients, mean)]
+        return tf.concat([*numbers, tf.stack([loss.total, loss.count, loss.correct])], axis=0)
 
     def _apply(self, sums, factor):
         variables = self.model.trainable_variables

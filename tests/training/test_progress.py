@@ -1,6 +1,6 @@
 import pytest
 
-from keras_attention.training.early_stopping import EarlyStopping
+from keras_attention.training.progress import EarlyStopping
 
 
 def feed(stopping, scores):

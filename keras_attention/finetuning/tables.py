@@ -1,0 +1,74 @@
+"""What the recipe of fine-tuning learns from: tables of the user's own, or dates and texts that are none."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_attention.data.dates.dates import generate_dates
+from keras_attention.data.dates.non_dates import generate_non_dates
+from keras_attention.finetuning.examples import Examples, read_examples
+from keras_attention.flags import setting
+
+ROWS, TEST_ROWS, SMOKE_ROWS = 4000, 1000, 40
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """A base for the `Config` of a recipe."""
+
+    table: str = setting("", "CSV, TSV or JSONL with a header; none: dates, and texts that are none")
+    text: str = setting("text", "column of the texts")
+    label: str = setting("label", "column of the labels")
+    text_b: str | None = setting(None, "column of the second texts, if rows are pairs")
+    validation: str = setting("", "table to choose the best epoch by; none: a share of the rows")
+    validation_share: float = setting(0.1, "that share")
+    test: str = setting("", "table for the report; none: the rows of the validation")
+    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
+    separator: str | None = setting(None, "between the labels of a row, if it may have several")
+
+    @property
+    def origin(self):
+        """What the rows are, as a card tells it."""
+        names = [Path(path).name for path in (self.table, self.test) if path] or ["dates and other texts, generated"]
+        return [{"name": ", ".join(names), "terms": "as its owner says" if self.table else "no terms", "link": ""}]
+
+
+def load_tables(config):
+    """Reads the tables, or makes dates and other texts.
+
+    Args:
+        config: TableSettings and RunSettings; with `smoke` a few dates are taken.
+
+    Returns:
+        Examples to train on, to validate with, and to test with; the latter two may be None.
+
+    Raises:
+        UserError: if a table cannot be read.
+    """
+    if not config.table:
+        train, test = dates(ROWS, config.seed, "train"), dates(TEST_ROWS, config.seed, "test")
+        short = range(0, ROWS, ROWS // SMOKE_ROWS), range(0, TEST_ROWS, TEST_ROWS // SMOKE_ROWS)
+        return (train.some(short[0]), None, test.some(short[1])) if config.smoke else (train, None, test)
+    examples = []
+    for path in (config.table, config.validation, config.test):
+        found, said = None, None
+        if path:
+            found, said = read_examples(path, config.text, config.label, config.text_b)
+            print(said)
+        examples.append(found)
+    return examples
+
+
+def dates(rows, seed, split):
+    """As many dates as other texts.
+
+    Args:
+        rows: int > 0, even.
+        seed: int.
+        split: "train" or "test".
+
+    Returns:
+        Examples.
+    """
+    texts = [*generate_dates(rows // 2, seed, split)[0], *generate_non_dates(rows // 2, seed + (split == "test"))]
+    return Examples(texts, ["date"] * (rows // 2) + ["no date"] * (rows // 2), where=f"{split} dates")

@@ -1,0 +1,188 @@
+"""A dataclass as command-line flags and as a file: every setting is a flag, an unknown one is an error."""
+
+import argparse
+import dataclasses
+import difflib
+import json
+import re
+import sys
+import types
+import typing
+from pathlib import Path
+
+from keras_attention.errors import BAD_USAGE, UserError, one_line
+
+
+def setting(default, help_text, choices=None):
+    """A dataclass field with its explanation and, if not every value is allowed, those that are."""
+    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line and suggest the nearest option; `--n_best` means `--n-best`."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        words = list(sys.argv[1:] if args is None else args)
+        end = words.index("--") if "--" in words else len(words)
+        words[:end] = [self._with_hyphens(word) for word in words[:end]]
+        namespace, unknown = super().parse_known_args(words, namespace)
+        for word in unknown:
+            option = word.split("=")[0]
+            near = difflib.get_close_matches(option, self._option_string_actions, 1) if option.startswith("--") else ()
+            if near:
+                self.error(f"unrecognized arguments: {option}. Did you mean {near[0]}?")
+        return namespace, unknown
+
+    def error(self, message):
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)$", message)
+        if wrong and (near := difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)):
+            message += f". Did you mean {near[0]}?"
+        self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+    def _with_hyphens(self, word):
+        option, *value = word.split("=", 1)
+        hyphens = option[:2] + option[2:].replace("_", "-")
+        return "=".join([hyphens, *value]) if hyphens in self._option_string_actions else word
+
+
+def parse_config(config_class, description, arguments=None, presets=None):
+    """Reads a flat dataclass from the command line and, where `--config FILE` is given, from that file.
+
+    Args:
+        config_class: dataclass type with a default for each field, made by `setting`.
+        description: str, shown by `--help`.
+        arguments: list of str, or None for `sys.argv[1:]`.
+        presets: function of a config that gives a dict of defaults, which the file and flags override; for example
+            other sizes for another data set.
+
+    Returns:
+        An instance of `config_class`. Exits with code 2 and one line on an unknown flag or key or a wrong value.
+    """
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = OneLineParser(description=description, formatter_class=formatter, allow_abbrev=False)
+    help_text = "YAML file with settings, or config.json of an earlier run; flags override it"
+    parser.add_argument("--config", metavar="FILE", help=help_text)
+    add_settings(parser, config_class)
+
+    def parse():
+        given = vars(parser.parse_args(arguments))
+        del given["config"]
+        return config_class(**given)
+
+    path = parser.parse_args(arguments).config
+    try:
+        from_file = read_settings(path, config_class) if path else {}
+    except UserError as error:
+        parser.error(str(error))
+    parser.set_defaults(**from_file)
+    if presets is not None:
+        parser.set_defaults(**presets(parse()) | from_file)
+    return parse()
+
+
+def add_settings(parser, config_class):
+    """Makes a flag of each field of a dataclass: `label_smoothing` becomes `--label-smoothing`.
+
+    Args:
+        parser: argparse parser.
+        config_class: see `parse_config`.
+    """
+    for field in dataclasses.fields(config_class):
+        known = "" if field.default in (None, "", ()) else f" (default: {field.default})"
+        options = {"default": field.default, "help": field.metadata["help"] + known, "dest": field.name}
+        if value_type(field.type) is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            several = typing.get_origin(field.type) is tuple
+            options["nargs"] = "+" if several else None
+            options["type"] = typing.get_args(field.type)[0] if several else value_type(field.type)
+            options["metavar"] = options["type"].__name__.upper()
+            options["choices"] = field.metadata["choices"]
+        parser.add_argument(f"--{field.name.replace('_', '-')}", **options)
+
+
+def read_settings(path, config_class):
+    """Reads settings from a YAML or JSON file.
+
+    Args:
+        path: str or Path, a file with one mapping; its keys are fields of `config_class`, with hyphens or underscores.
+            Or `config.json` of a model that a recipe has written: then the settings of that run, which stand beside it
+            in `metrics.json`.
+        config_class: see `parse_config`.
+
+    Returns:
+        dict from the names of fields to values of their types.
+
+    Raises:
+        UserError: if the file cannot be read, a key is unknown, or a value has the wrong type.
+    """
+    found = _read_mapping(path)
+    if "format_version" in found:
+        path = Path(path).with_name("metrics.json")
+        found = _read_mapping(path).get("training", {})
+        found = {name: value for name, value in found.items() if name not in ("history", "out", "resume", "restart")}
+    fields = {field.name: field for field in dataclasses.fields(config_class)}
+    settings = {}
+    for key, value in found.items():
+        name = str(key).replace("-", "_")
+        if name not in fields:
+            raise UserError(f"{path}: there is no setting {key!r:.80}{nearest(name, fields)}")
+        settings[name] = _checked(value, fields[name], path)
+    return settings
+
+
+def nearest(word, known):
+    """A question that suggests the known word nearest to a wrong one, or an empty string."""
+    similar = difflib.get_close_matches(word, known, n=1)
+    return f". Did you mean {similar[0]}?" if similar else ""
+
+
+def value_type(annotation):
+    """The type to read: `int` of `int | None`, otherwise the annotation itself."""
+    if isinstance(annotation, types.UnionType):
+        return next(kind for kind in typing.get_args(annotation) if kind is not type(None))
+    return annotation
+
+
+def _read_mapping(path):
+    """The mapping in a file, which JSON or YAML describes."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if Path(path).suffix == ".json":
+            found = json.loads(text)
+        else:
+            import yaml
+
+            try:
+                found = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ValueError(" ".join(str(error).split())) from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {str(error):.200}") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} must hold settings, such as `epochs: 3`. Found: {found!r:.80}")
+    return found
+
+
+def _checked(value, field, path):
+    """The value of a setting in a file, as its type; a string that is a number counts as one (YAML reads 1e-3 so)."""
+    kind, several = value_type(field.type), typing.get_origin(field.type) is tuple
+    if value is None and isinstance(field.type, types.UnionType):
+        return None
+    if several and isinstance(value, list) and all(isinstance(one, typing.get_args(field.type)[0]) for one in value):
+        return tuple(value)
+    try:
+        if kind in (int, float) and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            number = kind(value)
+            if isinstance(value, str) or number == value:
+                return number
+    except ValueError:
+        pass
+    allowed = field.metadata["choices"]
+    if not several and kind in (bool, str) and isinstance(value, kind) and (not allowed or value in allowed):
+        return value
+    expected = f"a list of {typing.get_args(field.type)[0].__name__}" if several else kind.__name__
+    expected = f"one of {', '.join(allowed)}" if allowed else expected
+    raise UserError(f"{path}: `{field.name}` must be {expected}. Found: {value!r:.80}")

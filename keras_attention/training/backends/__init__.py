@@ -1,0 +1,49 @@
+"""One update of the weights, compiled: forward pass, loss, gradient, clipping, optimizer; a file for each backend."""
+
+import keras
+
+
+def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_compile=True):
+    """Compiles `update(batch) -> Update`, which changes `model` and `optimizer` in place.
+
+    The gradient is that of the loss divided by the number of real labels in the batch. An update whose loss or gradient
+    norm is not finite is not applied. Each new batch shape is compiled once. Under a strategy (`devices.use_strategy`)
+    the batch is split over its replicas, with the same result.
+
+    Args:
+        model: built `keras.Model`.
+        optimizer: `keras.Optimizer`. `LossScaleOptimizer` is understood: an overflow of its scaled gradients shows as
+            a gradient norm that is not finite, and the scale is halved.
+        loss: callable(model, inputs, labels) -> `objective.Loss`, written with `keras.ops`; calls the model with
+            `training=True`. `inputs` is the batch without its "labels".
+        clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
+        accumulate: int > 0. Parts of the batch that are computed one after the other, which saves memory; the update
+            is that of the whole batch.
+        jit_compile: bool. Compile with XLA; JAX always does.
+
+    Returns:
+        A callable with the method `sync()`, which must be called before anything reads the variables.
+
+    Raises:
+        ValueError: if `clip_norm` or `accumulate` is out of range, or the backend is neither "tensorflow" nor "jax".
+    """
+    if clip_norm is not None and clip_norm <= 0:
+        raise ValueError(f"`clip_norm` must be positive or None. Received: clip_norm={clip_norm}")
+    if accumulate < 1:
+        raise ValueError(f"`accumulate` must be a positive integer. Received: accumulate={accumulate}")
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        from keras_attention.training.backends.tensorflow import TensorFlowUpdate
+        from keras_attention.training.backends.tensorflow_split import SplitUpdate
+
+        if accumulate > 1 or tf.distribute.has_strategy():
+            return SplitUpdate(model, optimizer, loss, clip_norm, jit_compile, accumulate)
+        return TensorFlowUpdate(model, optimizer, loss, clip_norm, jit_compile)
+    if keras.backend.backend() == "jax":
+        from keras_attention.training.backends.jax import JaxUpdate
+
+        return JaxUpdate(model, optimizer, loss, clip_norm, accumulate)
+    raise ValueError(f'The backend must be "tensorflow" or "jax". Received: backend="{keras.backend.backend()}"')

@@ -1,0 +1,392 @@
+"""One run of a recipe: everything around the learning that a reader of the recipe may skip."""
+
+import contextlib
+import dataclasses
+import functools
+import shutil
+import time
+from pathlib import Path
+
+import keras
+
+from keras_attention.training import checkpoints, devices, optim
+from keras_attention.training.backends import compile_update
+from keras_attention.training.interrupts import Interrupts, deferred_interrupts
+from keras_attention.training.progress import EarlyStopping, Epoch, EpochLog, Progress
+from keras_attention.training.result import TrainResult, load_trained, save_trained
+from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
+
+FIRST_CHECKPOINT_MINUTES = 1.0
+
+
+class Session:
+    """What only operations need, so that a recipe shows the learning alone:
+
+        session = Session.start(config, "runs/mine")
+        update = session.compile(model, optimizer, loss, clip_norm=1.0)
+        with session:
+            for epoch in session.epochs(batches, 10):
+                for batch in epoch:
+                    epoch.record(update(batch))
+                with session.averaged_weights():
+                    session.report(val_loss=validate(model))
+        result = session.finish()
+
+    - `start` chooses number format, compiler and devices, seeds the random numbers and notes command and commit.
+    - `compile` makes the update for the backend, split over replicas (strategy) and turns (accumulation).
+    - Inside the `with`, the checkpoint folder belongs to this training, and Ctrl-C or SIGTERM waits for the end of an
+      update, saves a checkpoint and raises KeyboardInterrupt.
+    - `epochs` goes on from the newest whole checkpoint, with exactly the weights and the history (up to its times) of a
+      training that was never stopped; for that the batches must depend on the epoch alone, and layers must draw random
+      numbers from generators of their own. It writes checkpoints, draws the progress bar, writes for TensorBoard,
+      stops where nothing gets better, and leaves the asked weights in the model: the best, else the average, else the
+      last.
+    - Under a strategy every worker runs the same code. The chief alone writes and shows; all go by its scores. A
+      checkpoint fits any strategy and accumulation; the bits are the same with the same ones.
+    - With `--weights` there is nothing to train: `epochs` is empty, and `finish` takes weights and history from there.
+
+    Args:
+        config: RunSettings.
+        out: path of what the recipe writes, or None.
+        checkpoint_dir: path, or None to save nothing.
+        checkpoint_every: int > 0, updates from one checkpoint to the next, or None.
+        checkpoint_minutes: float > 0, minutes since the last checkpoint, or None; the first comes after one minute.
+        facts: dict, see `run_facts`, or None.
+        verbose: 0, 1 (bar) or 2 (a line an epoch).
+        unit: str, what the labels are labels of; the bar shows how many pass in a second.
+
+    Raises:
+        ValueError: if the session shall resume but has no `checkpoint_dir`.
+    """
+
+    def __init__(
+        self,
+        config=None,
+        *,
+        out=None,
+        checkpoint_dir=None,
+        checkpoint_every=None,
+        checkpoint_minutes=10.0,
+        facts=None,
+        verbose=1,
+        unit="tokens",
+    ):
+        self.config = config or RunSettings()
+        if self.config.resume and checkpoint_dir is None:
+            raise ValueError("`resume` needs `checkpoint_dir`. Received: checkpoint_dir=None")
+        self.out = out
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_every = checkpoint_every
+        self.checkpoint_minutes = checkpoint_minutes
+        self.facts = facts
+        self.verbose = 0 if devices.workers().index else verbose
+        self.unit = unit
+        self.progress = Progress()
+        self.stopping = None
+        self.told = {}
+        self._open = None
+        self._interrupts = Interrupts()
+        self._best_weights = None
+        self._stopped_because = None
+        self._started = self._saved_at = time.perf_counter()
+        self._seconds_before = 0.0
+        self._saved_step = None
+        self._scores = {}
+
+    @classmethod
+    def start(cls, config, out, *, large_products=False, **options):
+        """Begins the run of a recipe, before anything of it computes; checkpoints go beside `out`.
+
+        Args:
+            config: RunSettings. What it leaves open is chosen in `session.config`.
+            out: path of what the recipe writes.
+            large_products: bool, see `devices.choose_acceleration`.
+            options: further arguments of the class.
+        """
+        facts, out = run_facts(), Path(out)
+        config = devices.accelerate(config, large_products)
+        devices.use_strategy(config.strategy)
+        keras.utils.set_random_seed(config.seed)
+        folder = out.with_name(out.name + "_checkpoints")
+        return cls(config, out=out, checkpoint_dir=folder, facts=facts, **options)
+
+    def compile(self, model, optimizer, loss, clip_norm=None, average_last=None, ema_decay=None):
+        """Returns `update(batch)`, see `backends.compile_update`.
+
+        Args:
+            model: built `keras.Model`.
+            optimizer: `keras.Optimizer` that has not been used.
+            loss: callable(model, inputs, labels) -> `objective.Loss`. The keywords of a `functools.partial` are
+                settings that a resumed training must share.
+            clip_norm: float > 0 or None, the highest global norm of the gradients.
+            average_last: int > 0 or None. End with the average of the weights at the last so many epoch ends.
+            ema_decay: float in (0, 1) or None. End with the exponential average of the weights over all updates.
+
+        Raises:
+            ValueError: if an argument is out of range, or both averages are asked for.
+        """
+        if average_last is not None and ema_decay is not None:
+            raise ValueError(
+                "Only one of `average_last` and `ema_decay` can be given. "
+                f"Received: average_last={average_last}, ema_decay={ema_decay}"
+            )
+        self.model, self.optimizer = model, optimizer
+        self._last_weights = optim.LastWeights(average_last) if average_last is not None else None
+        self._ema_decay = ema_decay
+        if ema_decay is not None:
+            optim.use_exponential_average(optimizer, ema_decay)
+        options = {"clip_norm": clip_norm, "jit_compile": self.config.jit_compile is not False}
+        keywords = loss.keywords if isinstance(loss, functools.partial) else {}
+        averages = {"average_last": average_last, "ema_decay": ema_decay}
+        self._shared = {"loss": keywords, "train": {**options, **averages}}
+        self.update = compile_update(model, optimizer, loss, accumulate=self.config.accumulate, **options)
+        return self.update
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self._interrupts = stack.enter_context(deferred_interrupts())
+            if self.checkpoint_dir is not None and not self.config.weights and not devices.workers().index:
+                folder, resume, restart = self.checkpoint_dir, self.config.resume, self.config.restart
+                stack.enter_context(checkpoints.open_folder(folder, resume, restart))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        return self._open.__exit__(*error)
+
+    def epochs(
+        self,
+        batches,
+        epochs=None,
+        *,
+        max_steps=None,
+        time_limit_s=None,
+        monitor="val_loss",
+        mode=None,
+        patience=None,
+        restore_best=False,
+    ):
+        """Yields each `Epoch` that is still to be trained; the training ends at the first limit that is reached.
+
+        Args:
+            batches: object whose `epoch(e)`, e = 0, 1, ..., has `len()` and `[i]` -> dict of arrays, "labels" and the
+                inputs of the model.
+            epochs, max_steps, time_limit_s: int, int and seconds, or None. The time limit is that of this process,
+                counts validation and is looked at after each update.
+            monitor, mode, patience: see `EarlyStopping`, which looks at what is reported.
+            restore_best: bool. End with the weights of the best report.
+
+        Raises:
+            TrainingDivergedError: if loss, gradients or weights are not finite.
+            UserError: if checkpoints cannot be written, none is whole, one was made with other settings, or a worker
+                trains with others than the chief.
+            WorkerLostError: if another worker is gone.
+            KeyboardInterrupt: after Ctrl-C or SIGTERM, when the checkpoint is saved.
+            ValueError: if an argument is out of range or there is nothing to train on.
+        """
+        if self._open is None:
+            raise ValueError("`epochs` must run inside `with session:`, which opens the folder of the checkpoints.")
+        if epochs is None and max_steps is None and time_limit_s is None:
+            raise ValueError("One of `epochs`, `max_steps` and `time_limit_s` must be given. Received: None for all")
+        if self.config.weights:
+            return
+        self._started = self._saved_at = time.perf_counter()
+        self.num_epochs, self._max_steps, self._time_limit_s = epochs, max_steps, time_limit_s
+        self.stopping, self._restore_best = EarlyStopping(monitor, mode, patience), restore_best
+        watched = {"monitor": monitor, "mode": mode, "patience": patience, "restore_best": restore_best}
+        self._shared["train"] |= watched
+        first = batches.epoch(0)
+        if not len(first):
+            raise ValueError("`batches` must not be empty. Received: an epoch of length 0")
+        self._settings = checkpoints.settings_of(self.model, self.optimizer, first, self._shared)
+        log = EpochLog(None if devices.workers().index else self.config.log_dir or None)
+        if self.config.resume:
+            self._resume()
+        devices.check_alike(self._settings, self.progress.total_steps)
+        self._stopped_because = self._nothing_left()
+        while self._stopped_because is None:
+            epoch = Epoch(self, batches.epoch(self.progress.epoch))
+            yield epoch
+            log.write(self._end_epoch())
+            if self._stopped_because is None:
+                if self.checkpoint_is_due():
+                    self.save()
+                self._stopped_because = self._nothing_left()
+        self.save()
+        kept = self._best_weights if self._best_weights is not None else self._averaged_weights()
+        if kept is not None:
+            optim.assign_weights(self.model, kept)
+        self.say(f"Training ended: {self._stopped_because}.")
+
+    @contextlib.contextmanager
+    def averaged_weights(self):
+        """Inside the `with`, the model has the weights that it would end with, were this the last epoch."""
+        with optim.averaged_weights(self.model, self._averaged_weights()):
+            yield
+
+    def report(self, **scores):
+        """Takes the scores of a validation, floats by name, into the history; in every worker those of the chief."""
+        values = devices.from_chief([float(value) for value in scores.values()])
+        self._scores = dict(zip(scores, values, strict=True))
+        if self.stopping.update(self._scores, self.progress.epoch + 1) and self._restore_best:
+            self._best_weights = optim.copy_weights(self.model)
+        self.say("  " + "  ".join(f"{name} {value:.4f}" for name, value in self._scores.items()))
+
+    @property
+    def starts_alone(self):
+        """Whether one process trains weights from the beginning: not several, not those of a checkpoint."""
+        given = self.config.weights or (self.config.resume and Path(self.checkpoint_dir).exists())
+        return not given and devices.workers().count == 1
+
+    @property
+    def description(self):
+        """How this run computes, as a sentence."""
+        return devices.description(self.config)
+
+    @property
+    def result(self):
+        """The `TrainResult` so far."""
+        best, best_epoch = (self.stopping.best, self.stopping.best_epoch) if self.stopping else (None, None)
+        progress = self.progress
+        return TrainResult(
+            progress.history, progress.total_steps, self._seconds(), best, best_epoch, self._stopped_because
+        )
+
+    def finish(self, weights_only=False):
+        """Ends the strategy and returns the `TrainResult`, or None where nothing is left to do.
+
+        Nothing is left to the workers that are not the chief, and with `weights_only`: then `out`.weights.h5 and
+        `out`.json are written, for `--weights` on another machine. Otherwise `told` has, for who writes an entry and
+        its card: settings, result, facts, overwrite.
+        """
+        result = self.result
+        if self.config.weights:
+            result, self.facts = load_trained(self.config.weights, self.model)
+        if not devices.chief_goes_on():
+            return None
+        if weights_only:
+            save_trained(self.out, self.model, result, self.facts)
+            self.clean_up()
+            return None
+        self.told = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}
+        self.told["overwrite"] = self.config.overwrite
+        return result
+
+    def clean_up(self):
+        """Removes the checkpoints, once what was trained is saved elsewhere."""
+        shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
+
+    def say(self, text):
+        """Prints, unless the session is silent."""
+        if self.verbose:
+            print(text, flush=True)
+
+    def rate(self):
+        """The learning rate of the next update."""
+        return float(keras.ops.convert_to_numpy(self.optimizer.learning_rate))
+
+    def save(self):
+        """Writes a checkpoint, where a folder is given and an update was made since the last one; the chief alone."""
+        self._saved_at = time.perf_counter()
+        nowhere = self.checkpoint_dir is None or devices.workers().index
+        if nowhere or self._saved_step == self.progress.total_steps:
+            return
+        self._saved_step = self.progress.total_steps
+        self.update.sync()
+        self.progress.seconds = self._seconds()
+        snapshots = self._last_weights.snapshots if self._last_weights else []
+        last = [array for snapshot in snapshots for array in snapshot]
+        arrays = checkpoints.capture(self.model, self.optimizer, best=self._best_weights or [], last=last)
+        state = {"settings": self._settings, "progress": vars(self.progress), "stopping": self.stopping.state()}
+        checkpoints.write(self.checkpoint_dir, self.progress.total_steps, arrays, state)
+
+    def checkpoint_is_due(self):
+        """Whether updates or minutes enough have passed since the last checkpoint."""
+        if self.checkpoint_every is not None and self.progress.total_steps % self.checkpoint_every == 0:
+            return True
+        minutes = self.checkpoint_minutes
+        if minutes is not None and self._saved_step is None:
+            minutes = min(minutes, FIRST_CHECKPOINT_MINUTES)
+        return minutes is not None and time.perf_counter() - self._saved_at >= 60.0 * minutes
+
+    def stop_if_interrupted(self):
+        """Saves and raises KeyboardInterrupt if a signal has come, here or to another worker."""
+        if not devices.any_worker(self._interrupts.received):
+            return
+        self.save()
+        name, folder = self._interrupts.received or "a signal to another worker", self.checkpoint_dir
+        where = f"epoch {self.progress.epoch + 1}, after step {self.progress.epoch_step}"
+        saved = f"checkpoint saved in {folder}, resume to go on" if folder is not None else "nothing was saved"
+        raise KeyboardInterrupt(f"Training stopped by {name} in {where}: {saved}.")
+
+    def end_steps(self, finished):
+        """What follows the last update of an epoch, which a limit may have ended before all of its batches."""
+        self.update.sync()
+        if not finished:  # saved here, so that a resumed training ends this epoch as if undisturbed
+            self.save()
+        if self._last_weights:
+            self._last_weights.add(self.model)
+
+    def reason_to_end(self):
+        """Finds out whether the training must end now; says why, or returns None."""
+        self._stopped_because = self._nothing_left()
+        return self._stopped_because
+
+    def _nothing_left(self):
+        """Why no further update may be made, or None."""
+        progress, limit = self.progress, self._time_limit_s
+        if self.num_epochs is not None and progress.epoch >= self.num_epochs:
+            return f"all {self.num_epochs} epochs are done"
+        if self._max_steps is not None and progress.total_steps >= self._max_steps:
+            return f"the limit of {self._max_steps} steps is reached"
+        if limit is not None and devices.any_worker(time.perf_counter() - self._started >= limit):
+            return f"the time limit of {limit:g} s is reached"
+        return self.stopping.reason() if self.stopping.should_stop else None
+
+    def _end_epoch(self):
+        """Closes the epoch in the history; returns its entry."""
+        progress = self.progress
+        count = max(progress.tokens, 1.0)
+        entry = {
+            "epoch": progress.epoch + 1,
+            "steps": progress.total_steps,
+            "loss": progress.loss_sum / count,
+            "accuracy": progress.correct / count,
+            "tokens": progress.tokens,
+            "rate": self.rate(),
+            **self._scores,
+            "seconds": self._seconds(),
+        }
+        self._scores = {}
+        progress.history.append(entry)
+        progress.start_epoch()
+        return entry
+
+    def _resume(self):
+        """Goes on from the newest whole checkpoint, if there is one."""
+        path = checkpoints.latest_valid(self.checkpoint_dir)
+        self.say(f"Resumed from {path}." if path else "No checkpoint found: starting from the beginning.")
+        if path is None:
+            return
+        arrays, state = checkpoints.read(path)
+        checkpoints.check_same_settings(path, state["settings"], self._settings)
+        checkpoints.restore(self.model, self.optimizer, arrays)
+        self.progress = Progress(**state["progress"])
+        self._seconds_before = self.progress.seconds
+        self._saved_step = self.progress.total_steps
+        self.stopping.restore(state["stopping"])
+        self._best_weights = checkpoints.restore_list(arrays, "best") or None
+        if self._last_weights:
+            count, flat = len(self.model.trainable_variables), checkpoints.restore_list(arrays, "last")
+            self._last_weights.snapshots = [flat[i : i + count] for i in range(0, len(flat), count)]
+
+    def _averaged_weights(self):
+        """The averaged weights, or None where no average is asked for or nothing has been averaged yet."""
+        if self._last_weights:
+            return self._last_weights.average()
+        return optim.exponential_average(self.model, self.optimizer) if self._ema_decay is not None else None
+
+    def _seconds(self):
+        """Wall clock of this training, with the runs that it resumes."""
+        return self._seconds_before + time.perf_counter() - self._started

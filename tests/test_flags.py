@@ -1,0 +1,106 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from keras_attention.errors import UserError
+from keras_attention.flags import parse_config, read_settings, setting
+
+
+@dataclass
+class Config:
+    data: str = setting("dates", "what to train on")
+    epochs: int = setting(3, "passes")
+    ema: float | None = setting(None, "average")
+    smoke: bool = setting(False, "tiny")
+    jit_compile: bool | None = setting(None, "compiled; default: where it helps")
+    extra: tuple[str, ...] = setting((), "further files")
+    cell: str = setting("gru", "kind of cell", ("gru", "lstm"))
+
+
+def presets(config):
+    return {"epochs": 1} if config.smoke else {}
+
+
+def test_every_setting_is_a_flag_of_its_type():
+    config = parse_config(Config, "", ["--data", "x.tsv", "--epochs", "7", "--ema", "0.5", "--smoke"])
+    assert config == Config("x.tsv", 7, 0.5, True)
+    assert parse_config(Config, "", []) == Config()
+    assert parse_config(Config, "", ["--no-smoke"]).smoke is False
+    assert [parse_config(Config, "", given).jit_compile for given in ([], ["--no-jit-compile"])] == [None, False]
+
+
+def test_a_preset_gives_way_to_the_command_line():
+    assert parse_config(Config, "", ["--smoke"], presets).epochs == 1
+    assert parse_config(Config, "", ["--smoke", "--epochs", "5"], presets).epochs == 5
+    assert parse_config(Config, "", [], presets).epochs == 3
+
+
+@pytest.mark.parametrize("arguments", [["--epoch", "5"], ["--epochs", "many"], ["--colour", "red"], ["stray"]])
+def test_an_unknown_flag_or_value_ends_with_code_2_and_its_name(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        parse_config(Config, "", arguments)
+    assert stopped.value.code == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert arguments[-1] in lines[0] or arguments[0] in lines[0]
+
+
+def test_underscores_are_aliases_of_hyphens():
+    for flag, value in (("--jit-compile", True), ("--jit_compile", True), ("--no-jit_compile", False)):
+        assert parse_config(Config, "", [flag]).jit_compile is value
+
+
+def test_the_nearest_flag_is_suggested(capsys):
+    with pytest.raises(SystemExit):
+        parse_config(Config, "", ["--jit-compille"])
+    assert "Did you mean --jit-compile?" in capsys.readouterr().err
+
+
+def test_a_file_stands_between_presets_and_flags(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text("epochs: 7\nema: 1e-3\njit-compile: false\nextra: [a.tsv, b.tsv]\ncell: lstm\n")
+    file = ["--config", str(path)]
+    assert parse_config(Config, "", file) == Config("dates", 7, 0.001, False, False, ("a.tsv", "b.tsv"), "lstm")
+    assert parse_config(Config, "", [*file, "--smoke"], presets).epochs == 7
+    assert parse_config(Config, "", [*file, "--epochs=11"]).epochs == 11
+    path.write_text("smoke: true")
+    assert parse_config(Config, "", file, presets).epochs == 1
+
+
+def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"format_version": 1, "architecture": "Transformer"}))
+    told = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}]}, "scores": []}
+    (tmp_path / "metrics.json").write_text(json.dumps(told))
+    assert read_settings(tmp_path / "config.json", Config) == {"epochs": 13, "ema": 1e-05}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("epoch: 3", "there is no setting 'epoch'. Did you mean epochs?"),
+        ("epochs: many", "`epochs` must be int. Found: 'many'"),
+        ("epochs: 2.5", "`epochs` must be int. Found: 2.5"),
+        ("epochs: true", "`epochs` must be int. Found: True"),
+        ("epochs: null", "`epochs` must be int. Found: None"),
+        ("smoke: 1", "`smoke` must be bool. Found: 1"),
+        ("data: no", "`data` must be str. Found: False"),
+        ("extra: a.tsv", "`extra` must be a list of str. Found: 'a.tsv'"),
+        ("cell: rnn", "`cell` must be one of gru, lstm. Found: 'rnn'"),
+        ("- epochs", "must hold settings"),
+        ("a: [", "cannot be read"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told):
+    path = tmp_path / "wrong.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError):
+        read_settings(path, Config)
+    with pytest.raises(SystemExit) as stopped:
+        parse_config(Config, "", ["--config", str(path)])
+    line = capsys.readouterr().err
+    assert (stopped.value.code, line.count("\n")) == (2, 1)
+    assert str(path) in line
+    assert told in line
