@@ -6,7 +6,7 @@ from keras import ops
 from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
 from keras_attention.layers.chunked_attention import chunked_attention, is_large
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
+from keras_attention.layers.masks import combined_mask, masked_softmax, used_keys, zero_masked, zero_unused
 from keras_attention.layers.pair_scores import AdditiveScore
 from keras_attention.layers.score_projection import ScoreProjection
 
@@ -32,6 +32,8 @@ class AdditiveAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, not even if they are NaN.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills them in
+            where its implicit masks arrive with the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
@@ -59,6 +61,7 @@ class AdditiveAttention(keras.layers.Layer):
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.units = units
+        self.supports_masking = True
         self.dropout = dropout
         # Scores and softmax in at least float32: half precision overflows and ties.
         score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
@@ -92,7 +95,11 @@ class AdditiveAttention(keras.layers.Layer):
         return_attention_scores=False,
         training=None,
         projected_key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
     ):
+        attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)

@@ -35,6 +35,7 @@ class Dropout(keras.layers.Layer):
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
             raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
+        self.supports_masking = True
         self.rate = rate
         self.seed = seed
         # The generator's state is a variable of the layer, so that a checkpoint resumes the same masks.

@@ -35,6 +35,7 @@ class FeedForward(keras.layers.Layer):
             raise ValueError(
                 f"`intermediate_dim` must be a positive integer. Received: intermediate_dim={intermediate_dim}"
             )
+        self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

@@ -17,6 +17,9 @@ class HeadProjection(keras.layers.EinsumDense):
     (B, H, H, 1): with heads of width 1 and as many positions as heads the bias went to the positions.
     """
 
+    def compute_mask(self, inputs, previous_mask):
+        return None  # the layer around it obeys the mask
+
     def call(self, inputs, training=None):
         kernel = ops.convert_to_tensor(self.kernel)
         inner, outer = kernel.shape[: len(inputs.shape) - 2], kernel.shape[len(inputs.shape) - 2 :]

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import masked_softmax, used_keys, zero_masked, zero_unused
+from keras_attention.layers.masks import combined_mask, masked_softmax, used_keys, zero_masked, zero_unused
 from keras_attention.layers.score_projection import ScoreProjection
 
 SCORES = ("dot", "general", "concat")
@@ -41,6 +41,8 @@ class LuongAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, not even if they are NaN.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills them in
+            where its implicit masks arrive with the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: tensor (B, S, ...), the result of `project_keys`; `key` is then not used.
@@ -83,6 +85,7 @@ class LuongAttention(keras.layers.Layer):
         self.mode = mode
         self.window = window
         self.units = units
+        self.supports_masking = True
         self.dropout = dropout
         self.score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
         self.weight_dropout = Dropout(dropout, dtype=self.score_dtype, name="weight_dropout")
@@ -130,7 +133,11 @@ class LuongAttention(keras.layers.Layer):
         training=None,
         projected_key=None,
         position=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
     ):
+        attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, ...)
         query, keys, value = (ops.cast(x, self.compute_dtype) for x in (query, projected_key, value))

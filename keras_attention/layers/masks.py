@@ -1,7 +1,10 @@
 """Masks: boolean, and True means "may be attended to"."""
 
+import functools
+
 import keras
 from keras import ops
+from keras.src.backend.common import masking  # Keras has no public door to the mask of a tensor
 
 
 def padding_mask(token_ids, pad_id=0):
@@ -53,6 +56,37 @@ def check_attention_mask(attention_mask):
             "(batch, keys) becomes one by `padding_mask[:, None, :]`. "
             f"Received: attention_mask.shape={tuple(attention_mask.shape)}"
         )
+
+
+def combined_mask(query_mask=None, value_mask=None, key_mask=None, attention_mask=None):
+    """Joins padding masks and an attention mask by "and".
+
+    Args:
+        query_mask, value_mask, key_mask: tensors (B, T), (B, S), (B, S) or None. True (or not 0) at real tokens.
+        attention_mask: bool tensor that broadcasts to (B, T, S), or None.
+
+    Returns:
+        bool, broadcasts to (B, T, S), or None where every mask is None.
+
+    Raises:
+        TypeError, ValueError: see `check_attention_mask`.
+    """
+    check_attention_mask(attention_mask)
+    masks = [] if query_mask is None else [ops.cast(query_mask, "bool")[:, :, None]]  # (B, T, 1)
+    masks += [ops.cast(mask, "bool")[:, None, :] for mask in (value_mask, key_mask) if mask is not None]  # (B, 1, S)
+    masks += [] if attention_mask is None else [attention_mask]
+    return functools.reduce(ops.logical_and, masks) if masks else None
+
+
+def keras_mask(tensor):
+    """Returns the implicit mask that Keras has attached to a tensor, or None."""
+    return masking.get_keras_mask(tensor)
+
+
+def with_keras_mask(tensor, mask):
+    """Attaches an implicit mask to a tensor, for the layers that are called with it, and returns the tensor."""
+    masking.set_keras_mask(tensor, mask)
+    return tensor
 
 
 def masked_softmax(scores, mask=None):

@@ -40,7 +40,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value: float tensor (B, S, Dv); None with `projected_key_value`.
         key: float tensor (B, S, Dk), by default `value`.
         query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S): padding masks. Keras fills them in where
-            its own masks arrive with the inputs.
+            its own masks arrive with the inputs. With a cache, the last two speak of the new positions only.
         attention_mask: bool tensor that broadcasts to (B, T, S) or (B, H, T, S). True means "may be attended to". Keys
             and values masked for every query have no effect, not even if they are NaN.
         return_attention_scores: bool. Whether to return the weights too.
@@ -170,6 +170,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache_index=None,
     ):
         self._check_call(value, projected_key_value, cache, cache_index)
+        if cache is not None:
+            value_mask, key_mask = (in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
         masks = four_axes(query_mask, value_mask, key_mask, attention_mask)
         causal, start = use_causal_mask or cache is not None, 0 if cache is None else cache_index
         pairs = AllowedPairs(masks, causal, self.sliding_window, start)
@@ -246,3 +248,11 @@ def positive(number, name):
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={number}")
     return number
+
+
+def in_cache(mask, cache, cache_index):
+    """The mask (B, L) of a cache of which `mask` (B, T) marks the positions from `cache_index` on, or None for all."""
+    if mask is None:
+        return None
+    everywhere = ops.ones((ops.shape(mask)[0], ops.shape(cache[1])[1]), "bool")
+    return ops.slice_update(everywhere, (0, cache_index), ops.cast(mask, "bool"))

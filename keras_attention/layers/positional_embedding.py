@@ -38,6 +38,7 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 1:
             raise ValueError(f"`max_length` must be a positive integer. Received: max_length={max_length}")
+        self.supports_masking = True
         self.max_length = max_length
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
 
@@ -97,6 +98,7 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if max_wavelength <= 0:
             raise ValueError(f"`max_wavelength` must be positive. Received: max_wavelength={max_wavelength}")
+        self.supports_masking = True
         self.max_wavelength = max_wavelength
 
     def build(self, input_shape):

@@ -20,6 +20,8 @@ class GRUCell(keras.layers.Layer):
         projected: (B, 3 units), what `project` made of this step's input.
         states: tuple of one tensor (B, units).
         step_mask: bool tensor (B, 1) or None. Where False the state stays as it was.
+        projected_mask: bool tensor (B,) or None, the same without its last axis. Keras fills it in where its implicit
+            mask arrives with `projected`.
 
     Returns:
         The output (B, units) and the new states.
@@ -37,6 +39,7 @@ class GRUCell(keras.layers.Layer):
         super().__init__(**kwargs)
         if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
+        self.supports_masking = True
         self.units = units
         self.input_projection = keras.layers.Dense(
             self.num_gates * units, dtype=self.dtype_policy, name="input_projection"
@@ -56,7 +59,8 @@ class GRUCell(keras.layers.Layer):
     def project(self, inputs):
         return self.input_projection(inputs)  # (..., 3 units)
 
-    def call(self, projected, states, step_mask=None):
+    def call(self, projected, states, step_mask=None, projected_mask=None):
+        step_mask = combined_step_mask(step_mask, projected_mask)
         (hidden,) = states
         update_x, reset_x, new_x = ops.split(projected, 3, axis=-1)
         update_h, reset_h, new_h = ops.split(self.recurrent_projection(hidden), 3, axis=-1)
@@ -84,6 +88,8 @@ class LSTMCell(keras.layers.Layer):
         projected: (B, 4 units), what `project` made of this step's input.
         states: tuple of two tensors (B, units): the output h and the memory c.
         step_mask: bool tensor (B, 1) or None. Where False the states stay as they were.
+        projected_mask: bool tensor (B,) or None, the same without its last axis. Keras fills it in where its implicit
+            mask arrives with `projected`.
 
     Returns:
         The output (B, units) and the new states.
@@ -102,6 +108,7 @@ class LSTMCell(keras.layers.Layer):
         super().__init__(**kwargs)
         if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
+        self.supports_masking = True
         self.units = units
         self.input_projection = keras.layers.Dense(
             self.num_gates * units,
@@ -129,7 +136,8 @@ class LSTMCell(keras.layers.Layer):
     def project(self, inputs):
         return self.input_projection(inputs)  # (..., 4 units)
 
-    def call(self, projected, states, step_mask=None):
+    def call(self, projected, states, step_mask=None, projected_mask=None):
+        step_mask = combined_step_mask(step_mask, projected_mask)
         hidden, memory = states
         gates = projected + self.recurrent_projection(hidden)
         write, keep, new, read = ops.split(gates, 4, axis=-1)
@@ -147,3 +155,11 @@ def keep_where_masked(new_states, old_states, mask):
     if mask is None:
         return new_states
     return tuple(ops.where(mask, new, old) for new, old in zip(new_states, old_states, strict=True))
+
+
+def combined_step_mask(step_mask, projected_mask):
+    """What a mask (B, 1) and an implicit mask (B,) both allow: bool (B, 1), or None."""
+    if projected_mask is None:
+        return step_mask
+    projected_mask = ops.reshape(ops.cast(projected_mask, "bool"), (-1, 1))  # (B, 1)
+    return projected_mask if step_mask is None else ops.logical_and(step_mask, projected_mask)

@@ -5,8 +5,9 @@ from keras import ops
 
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
+from keras_attention.layers.masks import combined_mask
 from keras_attention.layers.multi_head_attention import positive
-from keras_attention.layers.transformer_encoder_layer import attention_for, combined_mask
+from keras_attention.layers.transformer_encoder_layer import attention_for
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -76,6 +77,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
+        self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
@@ -131,7 +133,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
                 self.self_attention(
                     x,
                     x,
-                    attention_mask=combined_mask(decoder_padding_mask, decoder_attention_mask),
+                    attention_mask=combined_mask(value_mask=decoder_padding_mask, attention_mask=decoder_attention_mask),
                     use_causal_mask=use_causal_mask,
                     cache=self_attention_cache,
                     cache_index=self_attention_cache_update_index,
@@ -149,7 +151,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
                 self.cross_attention(
                     x,
                     encoder_sequence,
-                    attention_mask=combined_mask(encoder_padding_mask, encoder_attention_mask),
+                    attention_mask=combined_mask(value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask),
                     projected_key_value=cross_attention_cache,
                     **options,
                 )

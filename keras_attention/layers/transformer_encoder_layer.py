@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
+from keras_attention.layers.masks import combined_mask, keras_mask, with_keras_mask
 from keras_attention.layers.multi_head_attention import MultiHeadAttention, positive
 
 
@@ -69,6 +70,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
         self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
+        self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
     def build(self, input_shape):
@@ -102,7 +104,9 @@ class TransformerEncoderLayer(keras.layers.Layer):
         training=None,
         query_positions=None,
     ):
-        mask = combined_mask(padding_mask, attention_mask)
+        # Keras's implicit mask of `inputs` reaches the attention along with x.
+        mask = combined_mask(value_mask=padding_mask, attention_mask=attention_mask)
+        inputs_mask = keras_mask(inputs)
         x = queries = self.self_attention_norm(inputs) if self.normalize_first else inputs
         if query_positions is not None:
             queries = at_positions(x, query_positions)  # (B, P, D)
@@ -121,10 +125,15 @@ class TransformerEncoderLayer(keras.layers.Layer):
         x = x + self.dropout_layer(added, training=training)
         if not self.normalize_first:
             x = self.feed_forward_norm(x)
+        if query_positions is not None:
+            x = with_mask_at_positions(x, inputs_mask, query_positions)
         return (x, weights) if return_attention_scores else x
 
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+    def compute_output_spec(self, inputs, *args, **kwargs):
+        outputs = keras.Operation.compute_output_spec(self, inputs, *args, **kwargs)
+        if kwargs.get("query_positions") is not None:
+            with_mask_at_positions(keras.tree.flatten(outputs)[0], keras_mask(inputs), kwargs["query_positions"])
+        return outputs
 
     def get_config(self):
         start = self.kernel_initializer
@@ -165,9 +174,6 @@ def at_positions(x, positions):
     return ops.take_along_axis(x, positions[:, :, None], axis=1)
 
 
-def combined_mask(padding_mask, attention_mask):
-    """What a padding mask (B, S) and a mask (B, T, S) both allow: bool, broadcasts to (B, T, S), or None."""
-    if padding_mask is None:
-        return attention_mask
-    keys = padding_mask[:, None, :]  # (B, 1, S)
-    return keys if attention_mask is None else ops.logical_and(keys, attention_mask)
+def with_mask_at_positions(x, mask, positions):
+    """x (B, P, D), with the part of Keras's implicit mask (B, T), if there is one, that is about `positions`."""
+    return x if mask is None else with_keras_mask(x, ops.take_along_axis(mask, positions, axis=1))
