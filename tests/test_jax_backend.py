@@ -68,7 +68,7 @@ def make_layer_model():
 
 
 def make_chunked_model():
-    from keras_attention.layers import chunked_attention
+    from keras_attention.layers.fast import chunked_attention
 
     chunked_attention.MOST_AT_ONCE = 0
     return make_layer_model()

@@ -4,16 +4,16 @@ Shapes in comments and docstrings use one alphabet:
 B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, K head width, V vocabulary.
 """
 
-from keras_attention.layers.additive_attention import AdditiveAttention
+from keras_attention.layers.additive import AdditiveAttention
+from keras_attention.layers.attention import attend, masked_softmax
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
-from keras_attention.layers.luong_attention import LuongAttention
-from keras_attention.layers.masks import causal_mask, masked_softmax, padding_mask, zero_masked
-from keras_attention.layers.multi_head_attention import MultiHeadAttention
-from keras_attention.layers.positional_embedding import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
-from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell
-from keras_attention.layers.transformer_decoder_layer import TransformerDecoderLayer
-from keras_attention.layers.transformer_encoder_layer import TransformerEncoderLayer
+from keras_attention.layers.luong import LuongAttention
+from keras_attention.layers.masks import causal_mask, padding_mask, zero_masked
+from keras_attention.layers.multi_head import MultiHeadAttention
+from keras_attention.layers.positions import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from keras_attention.layers.recurrent import GRUCell, LSTMCell
+from keras_attention.layers.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
     "AdditiveAttention",
@@ -27,6 +27,7 @@ __all__ = [
     "SinusoidalPositionalEmbedding",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
+    "attend",
     "causal_mask",
     "masked_softmax",
     "padding_mask",

@@ -1,7 +1,11 @@
 """Dropout whose random bits cost next to nothing."""
 
+from typing import Any
+
 import keras
 from keras import ops
+
+from keras_attention.layers.masks import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -31,7 +35,7 @@ class Dropout(keras.layers.Layer):
     Source: Srivastava et al. (2014). The hash is the finalizer of MurmurHash3 (Appleby, 2011), twice.
     """
 
-    def __init__(self, rate, seed=None, **kwargs):
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
             raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
@@ -42,7 +46,7 @@ class Dropout(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool | None = False) -> Tensor:
         if not training or not self.rate:
             return inputs
         kept = random_bits(self.seed_generator.next(), ops.shape(inputs)) >= ops.cast(int(self.rate * 2**32), "uint32")

@@ -1,13 +1,16 @@
 """Masks: boolean, and True means "may be attended to"."""
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
 from keras.src.backend.common import masking  # Keras has no public door to the mask of a tensor
 
+Tensor = Any  # of the Keras backend that runs, symbolic, or an array
 
-def padding_mask(token_ids, pad_id=0):
+
+def padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
     """Marks the tokens that are no padding.
 
     Args:
@@ -20,7 +23,7 @@ def padding_mask(token_ids, pad_id=0):
     return ops.not_equal(token_ids, pad_id)
 
 
-def causal_mask(num_queries, num_keys=None):
+def causal_mask(num_queries: int, num_keys: int | None = None) -> Tensor:
     """Lets a query see the keys up to its own position, and no future ones.
 
     Args:
@@ -89,41 +92,20 @@ def with_keras_mask(tensor, mask):
     return tensor
 
 
-def masked_softmax(scores, mask=None):
-    """The softmax over the last axis among the keys that may be attended to.
-
-    Args:
-        scores: float tensor (..., S). What stands at masked keys has no effect, be it NaN.
-        mask: bool tensor that broadcasts to `scores`, or None to attend to everything.
-
-    Returns:
-        Weights like `scores`, in float32 (float64 if the scores are): 0 at masked keys, and rows that sum to 1, or to
-        exactly 0 where every key is masked.
-    """
-    scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
-    # Keras warns of the softmax of a single key, which is 1.
-    softmax = ops.ones_like if scores.shape[-1] == 1 else ops.softmax
-    if mask is None:
-        return softmax(scores)
-    lowest = -1e30 * ops.ones_like(scores)
-    weights = softmax(ops.where(mask, scores, lowest))
-    # A row of only masked keys has equal weights here: the second `where` makes them 0 and their gradient 0.
-    return ops.where(mask, weights, ops.zeros_like(weights))
-
-
-def zero_masked(inputs, mask):
+def zero_masked(inputs: Tensor, mask: Tensor | None) -> Tensor:
     """Puts 0 in place of masked positions, which may hold anything: 0 * NaN is NaN, in a sum and in its gradient.
 
     Args:
-        inputs: tensor (B, S, D).
+        inputs: tensor (B, S, ...).
         mask: bool tensor that broadcasts to (B, S), or None to keep everything.
 
     Returns:
-        Tensor (B, S, D). No gradient flows to the masked positions.
+        Tensor (B, S, ...). No gradient flows to the masked positions.
     """
     if mask is None:
         return inputs
-    return ops.where(mask[..., None], inputs, ops.zeros_like(inputs))
+    mask = ops.reshape(mask, (*ops.shape(mask), *[1] * (len(inputs.shape) - 2)))  # (B, S, 1, ...)
+    return ops.where(mask, inputs, ops.zeros_like(inputs))
 
 
 def used_keys(attention_mask):

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.transformer_encoder_layer import at_positions
+from keras_attention.layers.transformer_layers import at_positions
 from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
 
 POOLER_ACTIVATIONS = ("tanh", "relu")

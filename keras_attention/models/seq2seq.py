@@ -5,8 +5,7 @@ from keras import ops
 
 from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.recurrence import read_both_ways, run_over_time, time_first
-from keras_attention.layers.recurrent_cells import GRUCell, LSTMCell
+from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
 LUONG_SCORES = ("dot", "general", "concat")

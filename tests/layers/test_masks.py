@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.layers import AdditiveAttention, causal_mask, masked_softmax, padding_mask, zero_masked
+from keras_attention.layers import AdditiveAttention, causal_mask, padding_mask, zero_masked
 
 B, T, S, D = 2, 3, 5, 7
 
@@ -20,32 +20,6 @@ def test_causal_mask_shows_no_future(num_keys):
     for t in range(T):
         for s in range(num_keys or T):
             assert mask[0, t, s] == (s <= t + offset)
-
-
-def test_masked_softmax_is_the_softmax_of_the_unmasked_scores():
-    scores = np.random.default_rng(0).normal(size=(B, T, S)).astype("float32")
-    mask = np.random.default_rng(1).random((B, T, S)) < 0.6
-    mask[1, 2] = False
-    scores[~mask] = np.nan
-    weights = np.asarray(masked_softmax(tf.constant(scores), mask))
-    for b in range(B):
-        for t in range(T):
-            kept = np.exp(scores[b, t][mask[b, t]].astype("float64"))
-            np.testing.assert_allclose(weights[b, t][mask[b, t]], kept / kept.sum(), atol=1e-6)
-    assert (weights[~mask] == 0).all()
-
-
-def test_masked_softmax_is_float32_and_does_not_overflow():
-    weights = masked_softmax(tf.constant([[6e4, 5e4, -6e4]], "float16"), [[True, False, True]])
-    assert weights.dtype == "float32"
-    np.testing.assert_array_equal(weights, [[1, 0, 0]])
-    # A lone key gets all the weight, however low its score.
-    np.testing.assert_array_equal(masked_softmax(tf.constant([[-3e29, 7.0]]), [[True, False]]), [[1, 0]])
-
-
-def test_masked_softmax_without_mask():
-    scores = tf.constant([[1.0, 2.0, 3.0]])
-    np.testing.assert_array_equal(masked_softmax(scores), masked_softmax(scores, [[True, True, True]]))
 
 
 def test_zero_masked_stops_content_and_gradient():

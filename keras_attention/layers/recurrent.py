@@ -1,7 +1,11 @@
 """GRU and LSTM cells that project a whole sequence in one product and then only recur."""
 
+from typing import Any
+
 import keras
-from keras import ops
+from keras import ops, tree
+
+from keras_attention.layers.masks import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -35,7 +39,7 @@ class GRUCell(keras.layers.Layer):
     num_gates = 3
     num_states = 1
 
-    def __init__(self, units, **kwargs):
+    def __init__(self, units: int, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
@@ -56,10 +60,16 @@ class GRUCell(keras.layers.Layer):
         self.recurrent_projection.build((None, self.units))
         self.built = True
 
-    def project(self, inputs):
+    def project(self, inputs: Tensor) -> Tensor:
         return self.input_projection(inputs)  # (..., 3 units)
 
-    def call(self, projected, states, step_mask=None, projected_mask=None):
+    def call(
+        self,
+        projected: Tensor,
+        states: tuple[Tensor, ...],
+        step_mask: Tensor | None = None,
+        projected_mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         step_mask = combined_step_mask(step_mask, projected_mask)
         (hidden,) = states
         update_x, reset_x, new_x = ops.split(projected, 3, axis=-1)
@@ -104,7 +114,7 @@ class LSTMCell(keras.layers.Layer):
     num_gates = 4
     num_states = 2
 
-    def __init__(self, units, **kwargs):
+    def __init__(self, units: int, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
@@ -133,10 +143,16 @@ class LSTMCell(keras.layers.Layer):
         self.recurrent_projection.build((None, self.units))
         self.built = True
 
-    def project(self, inputs):
+    def project(self, inputs: Tensor) -> Tensor:
         return self.input_projection(inputs)  # (..., 4 units)
 
-    def call(self, projected, states, step_mask=None, projected_mask=None):
+    def call(
+        self,
+        projected: Tensor,
+        states: tuple[Tensor, ...],
+        step_mask: Tensor | None = None,
+        projected_mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         step_mask = combined_step_mask(step_mask, projected_mask)
         hidden, memory = states
         gates = projected + self.recurrent_projection(hidden)
@@ -163,3 +179,71 @@ def combined_step_mask(step_mask, projected_mask):
         return step_mask
     projected_mask = ops.reshape(ops.cast(projected_mask, "bool"), (-1, 1))  # (B, 1)
     return projected_mask if step_mask is None else ops.logical_and(step_mask, projected_mask)
+
+
+def run_over_time(step, inputs, carry, reverse=False, unroll=False):
+    """Runs `step(carry, inputs[t]) -> carry` over the leading axis and stacks every carry.
+
+    Args:
+        step: function of a carry and one time slice of `inputs`.
+        inputs: nested structure of tensors, time first.
+        carry: nested structure of tensors, the state before the first step.
+        reverse: bool. Last step first; the stacked result still stands in the order of time.
+        unroll: bool. Writes the loop out where the length is static: slower to compile, faster to train on CPU, and
+            the only form whose gradient XLA compiles on TensorFlow.
+
+    Returns:
+        The last carry, and all carries stacked along time.
+    """
+    first = tree.flatten(inputs)[0]
+    length = first.shape[0]
+    if length is None:
+        # Of unknown length, Keras's scan on TensorFlow takes a single tensor only: the positions.
+        positions = ops.arange(ops.shape(first)[0])
+        return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
+    if not unroll:
+        return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
+    # Unstacked at once: the gradient of a slice is as large as the whole, so that slices cost the length squared.
+    slices = [tree.pack_sequence_as(inputs, x) for x in zip(*map(ops.unstack, tree.flatten(inputs)), strict=True)]
+    carries = [None] * length
+    for t in reversed(range(length)) if reverse else range(length):
+        carry = step(carry, slices[t])
+        carries[t] = carry
+    return carry, tree.map_structure(lambda *tensors: ops.stack(tensors), *carries)
+
+
+def read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=False):
+    """Runs one cell from left to right and another from right to left; padding changes no state.
+
+    Args:
+        sequence: float tensor (B, S, D).
+        mask: bool tensor (B, S), False at padding, which stands at the right.
+        forward_cell, backward_cell: built GRUCell or LSTMCell with H units.
+        unroll: bool, see `run_over_time`.
+
+    Returns:
+        The outputs of both, side by side, (B, S, 2H), and the last output of each (B, 2H).
+    """
+    steps_mask = ops.transpose(mask)[:, :, None]  # (S, B, 1)
+    outputs, ends = [], []
+    for cell, reverse in ((forward_cell, False), (backward_cell, True)):
+        start = (ops.zeros((ops.shape(sequence)[0], cell.units), dtype=cell.compute_dtype),) * cell.num_states
+        end, states = run_over_time(
+            lambda carry, x, cell=cell: cell(x[0], carry, step_mask=x[1])[1],
+            (time_first(cell.project(sequence)), steps_mask),
+            start,
+            reverse=reverse,
+            unroll=unroll,
+        )
+        outputs.append(states[0])
+        ends.append(end[0])
+    return time_first(ops.concatenate(outputs, axis=-1)), ops.concatenate(ends, axis=-1)
+
+
+def time_slice(inputs, t):
+    return tree.map_structure(lambda x: x[t], inputs)
+
+
+def time_first(tensor):
+    """Swaps the first two axes: batch first <-> time first."""
+    return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))

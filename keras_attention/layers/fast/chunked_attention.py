@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from keras_attention.layers.blocks import Blocks, add_rows, rows, set_rows
-from keras_attention.layers.pair_scores import matmul_by_head, transposed_matmul_by_head
+from keras_attention.layers.fast.blocks import Blocks, add_rows, rows, set_rows
+from keras_attention.layers.fast.pair_scores import matmul_by_head, transposed_matmul_by_head
 
 # Numbers per sequence in the largest tensor (all heads' scores, or the hidden layer of an additive score) up to which
 # attention computes all pairs at once.

@@ -1,14 +1,16 @@
 """Additive attention (Bahdanau et al. 2015)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from keras_attention.layers.allowed_pairs import AllowedPairs, four_axes
-from keras_attention.layers.chunked_attention import chunked_attention, is_large
+from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import combined_mask, masked_softmax, used_keys, zero_masked, zero_unused
-from keras_attention.layers.pair_scores import AdditiveScore
-from keras_attention.layers.score_projection import ScoreProjection
+from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
+from keras_attention.layers.fast.chunked_attention import chunked_attention, is_large
+from keras_attention.layers.fast.pair_scores import AdditiveScore
+from keras_attention.layers.masks import Tensor, combined_mask, used_keys, zero_masked, zero_unused
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -32,8 +34,8 @@ class AdditiveAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, not even if they are NaN.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills them in
-            where its implicit masks arrive with the inputs.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills
+            them in where its implicit masks arrive with the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
@@ -54,7 +56,7 @@ class AdditiveAttention(keras.layers.Layer):
         context, weights = layer(query, value, attention_mask=mask, return_attention_scores=True)
     """
 
-    def __init__(self, units, dropout=0.0, **kwargs):
+    def __init__(self, units: int, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(units, int) or isinstance(units, bool) or units < 1:
             raise ValueError(f"`units` must be a positive integer. Received: units={units}")
@@ -79,7 +81,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.score_projection.build((None, None, None, self.units))
         self.built = True
 
-    def project_keys(self, key, attention_mask=None):
+    def project_keys(self, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Returns U_a k (B, S, units), for the `projected_key` of many calls with the same keys (B, S, Dk).
 
         The mask is needed only where masked keys may be NaN or infinite.
@@ -88,17 +90,17 @@ class AdditiveAttention(keras.layers.Layer):
 
     def call(
         self,
-        query,
-        value,
-        key=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        projected_key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-    ):
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        projected_key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
@@ -137,3 +139,33 @@ class AdditiveAttention(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "units": self.units, "dropout": self.dropout}
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class ScoreProjection(keras.layers.Layer):
+    """Makes a score of the scoring network's hidden layer.
+
+        score = v . hidden
+
+    Call arguments:
+        hidden: float tensor (B, T, S, units).
+
+    Returns:
+        Scores (B, T, S).
+
+    Source: Bahdanau, Cho & Bengio (2015), appendix A.1.2, https://arxiv.org/abs/1409.0473 (v_a in the paper).
+    """
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], 1), name="kernel")
+        self.built = True
+
+    def call(self, hidden):
+        batch, num_queries, num_keys, units = ops.shape(hidden)
+        hidden = ops.reshape(hidden, (batch, num_queries * num_keys, units))
+        # A product for each row of the batch: XLA on CPU is several times slower at the gradient of v in one product.
+        vectors = ops.broadcast_to(self.kernel, (batch, units, 1))
+        return ops.reshape(ops.matmul(hidden, vectors), (batch, num_queries, num_keys))  # (B, T, S)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[:-1]

@@ -1,8 +1,12 @@
 """Vectors that tell a model where in its sequence a token stands."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
+
+from keras_attention.layers.masks import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -34,7 +38,7 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         outputs = layer(token_embeddings)
     """
 
-    def __init__(self, max_length, embeddings_initializer="uniform", **kwargs):
+    def __init__(self, max_length: int, embeddings_initializer: str | keras.Initializer = "uniform", **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(max_length, int) or isinstance(max_length, bool) or max_length < 1:
             raise ValueError(f"`max_length` must be a positive integer. Received: max_length={max_length}")
@@ -47,7 +51,7 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(shape=shape, initializer=self.embeddings_initializer, name="embeddings")
         self.built = True
 
-    def call(self, inputs, start=0):
+    def call(self, inputs: Tensor, start: int | Tensor = 0) -> Tensor:
         _, length, dim = ops.shape(inputs)
         end = (start if isinstance(start, int) else 0) + length
         if isinstance(end, int) and end > self.max_length:
@@ -94,7 +98,7 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
         outputs = SinusoidalPositionalEmbedding()(token_embeddings)
     """
 
-    def __init__(self, max_wavelength=10000.0, **kwargs):
+    def __init__(self, max_wavelength: float = 10000.0, **kwargs: Any):
         super().__init__(**kwargs)
         if max_wavelength <= 0:
             raise ValueError(f"`max_wavelength` must be positive. Received: max_wavelength={max_wavelength}")
@@ -106,7 +110,7 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
             raise ValueError(f"The width of the inputs must be even. Received: inputs.shape={tuple(input_shape)}")
         self.built = True
 
-    def call(self, inputs, start=0):
+    def call(self, inputs: Tensor, start: int | Tensor = 0) -> Tensor:
         _, length, dim = ops.shape(inputs)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         rates = self.max_wavelength ** -(np.arange(0, dim, 2) / dim)  # (D/2,)

@@ -1,11 +1,14 @@
 """Multiplicative and local attention (Luong et al. 2015)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_attention.layers.additive import ScoreProjection
+from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import combined_mask, masked_softmax, used_keys, zero_masked, zero_unused
-from keras_attention.layers.score_projection import ScoreProjection
+from keras_attention.layers.masks import Tensor, combined_mask, used_keys, zero_masked, zero_unused
 
 SCORES = ("dot", "general", "concat")
 MODES = ("global", "local_m", "local_p")
@@ -41,8 +44,8 @@ class LuongAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, not even if they are NaN.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills them in
-            where its implicit masks arrive with the inputs.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills
+            them in where its implicit masks arrive with the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: tensor (B, S, ...), the result of `project_keys`; `key` is then not used.
@@ -68,7 +71,15 @@ class LuongAttention(keras.layers.Layer):
         context, weights = layer(query, value, attention_mask=mask, return_attention_scores=True)
     """
 
-    def __init__(self, score="general", mode="global", window=10, units=None, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        score: str = "general",
+        mode: str = "global",
+        window: int = 10,
+        units: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ):
         # Without autocast, because a `position` in half precision would point at the wrong key.
         super().__init__(autocast=False, **kwargs)
         if score not in SCORES:
@@ -115,7 +126,7 @@ class LuongAttention(keras.layers.Layer):
         layer.build((None, None, input_dim))
         return layer
 
-    def project_keys(self, key, attention_mask=None):
+    def project_keys(self, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Returns W_a k for the `projected_key` of many calls with the same keys k (B, S, Dk); for "dot" k itself.
 
         The layer must be built. The mask is needed only where masked keys may be NaN or infinite.
@@ -125,18 +136,18 @@ class LuongAttention(keras.layers.Layer):
 
     def call(
         self,
-        query,
-        value,
-        key=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        projected_key=None,
-        position=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-    ):
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        projected_key: Tensor | None = None,
+        position: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, ...)

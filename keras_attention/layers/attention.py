@@ -1,0 +1,65 @@
+"""Attention itself: scores, their softmax among the keys that may be attended to, and the weighted average."""
+
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+from keras_attention.layers.masks import Tensor
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    drop: Callable[[Tensor], Tensor] = lambda weights: weights,
+) -> tuple[Tensor, Tensor]:
+    """Averages the values, weighted by how well their keys match the query.
+
+        attend(Q, K, V) = softmax(Q K^T / sqrt(d)) V
+
+    Args:
+        query: float tensor (..., T, d).
+        key: float tensor (..., S, d).
+        value: float tensor (..., S, Dv).
+        mask: bool tensor that broadcasts to (..., T, S), or None. True means "may be attended to".
+        drop: function of the weights (..., T, S), for example a `Dropout` layer in training.
+
+    Returns:
+        Context (..., T, Dv) in the dtype of `value`, and the weights (..., T, S), before `drop`. Scores and weights are
+        float32 (float64 if the query is): half precision overflows and ties. A row with every key masked is 0.
+
+    Source: Vaswani et al. (2017), section 3.2.1, equation 1, https://arxiv.org/abs/1706.03762. The mask is from section
+    3.2.3; dropout of the weights is not in the paper.
+
+    Example:
+        context, weights = attend(token_embeddings, token_embeddings, token_embeddings)
+    """
+    dtype = keras.backend.result_type(query.dtype, "float32")
+    query, key = ops.cast(query, dtype), ops.cast(key, dtype)
+    scores = ops.matmul(query / query.shape[-1] ** 0.5, ops.swapaxes(key, -1, -2))  # (..., T, S)
+    weights = masked_softmax(scores, mask)
+    return ops.matmul(ops.cast(drop(weights), value.dtype), value), weights  # (..., T, Dv)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The softmax over the last axis among the keys that may be attended to.
+
+    Args:
+        scores: float tensor (..., S). What stands at masked keys has no effect, be it NaN.
+        mask: bool tensor that broadcasts to `scores`, or None to attend to everything.
+
+    Returns:
+        Weights like `scores`, in float32 (float64 if the scores are): 0 at masked keys, and rows that sum to 1, or to
+        exactly 0 where every key is masked.
+    """
+    scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
+    # Keras warns of the softmax of a single key, which is 1.
+    softmax = ops.ones_like if scores.shape[-1] == 1 else ops.softmax
+    if mask is None:
+        return softmax(scores)
+    lowest = -1e30 * ops.ones_like(scores)
+    weights = softmax(ops.where(mask, scores, lowest))
+    # A row of only masked keys has equal weights here: the second `where` makes them 0 and their gradient 0.
+    return ops.where(mask, weights, ops.zeros_like(weights))

@@ -1,0 +1,104 @@
+"""Attention of many heads whose keys and values are laid out heads first: from a cache, in groups, or in chunks."""
+
+from keras import ops
+
+from keras_attention.layers.attention import masked_softmax
+from keras_attention.layers.fast.chunked_attention import chunked_attention
+from keras_attention.layers.fast.pair_scores import DotScore
+from keras_attention.layers.masks import zero_masked
+
+LONG_CACHE = 64  # positions from which on it pays to read no more of a cache than is written
+
+
+def heads_first(key, value):
+    """Returns key (B, S, Hkv, K) as (B Hkv, K, S) and value (B, S, Hkv, V) as (B Hkv, S, V).
+
+    So laid out they go into the products of attention as they are. Other layouts cost XLA a copy at every step of a
+    decoder; with B and Hkv apart and B = 1 it also copies a cache that it would otherwise update in place.
+    """
+    keys, values = ops.transpose(key, (0, 2, 3, 1)), ops.transpose(value, (0, 2, 1, 3))
+    return tuple(ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))
+
+
+def zero_masked_by_head(key, value, mask, heads):
+    """`zero_masked` for key (B Hkv, K, S) and value (B Hkv, S, V); the mask broadcasts to (B, S), or is None."""
+    if mask is None:
+        return key, value
+    groups, num_keys = ops.shape(value)[:2]
+    mask = ops.repeat(ops.broadcast_to(mask, (groups // heads, num_keys)), heads, axis=0)  # (B Hkv, S)
+    return ops.where(mask[:, None, :], key, ops.zeros_like(key)), zero_masked(value, mask)
+
+
+def write_to_cache(cache, index, key, value):
+    """Returns the cache (B Hkv, K, L), (B Hkv, L, V) with `heads_first` keys and values from position `index` on."""
+    return ops.slice_update(cache[0], (0, 0, index), key), ops.slice_update(cache[1], (0, index, 0), value)
+
+
+def mask_in_cache(mask, cache, index):
+    """Returns the mask (B, L) of a cache of which `mask` (B, T) is about the positions from `index` on, or None."""
+    if mask is None:
+        return None
+    everywhere = ops.ones((ops.shape(mask)[0], ops.shape(cache[1])[1]), "bool")
+    return ops.slice_update(everywhere, (0, index), ops.cast(mask, "bool"))
+
+
+def attend_heads_first(query, key, value, mask, drop, score_dtype, written=None):
+    """The attention of `attend`, for another layout, groups of heads and caches.
+
+    Args:
+        query: float tensor (B, T, H, K).
+        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), as `heads_first` lays them out; each of their heads
+            serves H / Hkv heads of queries.
+        mask: bool tensor that broadcasts to (B, H, T, S), or None.
+        drop: function of the weights (B, H, T, S).
+        score_dtype: dtype of scores and weights.
+        written: int or scalar int tensor, if the mask allows only the first so many keys and nobody asks for the
+            weights; or None. While they are at most a quarter of `LONG_CACHE` keys or more, only that quarter is read.
+
+    Returns:
+        Context (B, T, H, V) in the dtype of `value` and weights (B, H, T, S), before `drop`; None with `written`.
+    """
+    num_keys = ops.shape(value)[1]
+
+    def read(end):
+        seen = (key, value, mask)
+        if end is not None:
+            seen = (key[..., :end], value[:, :end], None if mask is None else mask[..., :end])
+        return _attend(query, *seen, drop, score_dtype)
+
+    if written is None:
+        return read(None)
+    if not isinstance(num_keys, int) or num_keys < LONG_CACHE:
+        return read(None)[0], None
+    quarter = -(-num_keys // 4)
+    written = ops.convert_to_tensor(written)
+    return ops.cond(written <= quarter, lambda: read(quarter)[0], lambda: read(num_keys)[0]), None
+
+
+def _attend(query, key, value, mask, drop, score_dtype):
+    query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)  # (B, H, T, K), (B Hkv, K, S)
+    by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
+    scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)
+    weights = masked_softmax(ops.reshape(scores, (*by_query, num_keys)), mask)  # (B, H, T, S)
+    kept = ops.cast(drop(weights), value.dtype)
+    context = ops.matmul(ops.reshape(kept, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
+    context = ops.reshape(context, (*by_query, ops.shape(value)[-1]))  # (B, H, T, V)
+    return ops.transpose(context, (0, 2, 1, 3)), weights
+
+
+def attend_in_chunks(query, key, value, pairs, dropout, score_dtype):
+    """The same for `AllowedPairs` in place of the mask, in memory that grows with T + S instead of T S.
+
+    Returns:
+        Context (B, T, H, V), and the bool tensor (B, T) that is False where every key is masked for all heads.
+    """
+    query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)
+    key = ops.transpose(key, (0, 2, 1))  # (B Hkv, S, K)
+    key, value = (ops.reshape(x, (ops.shape(query)[0], -1, *ops.shape(x)[1:])) for x in (key, value))
+    context, seen = chunked_attention(query, key, value, DotScore(), pairs=pairs, dropout=dropout)
+    return ops.transpose(context, (0, 2, 1, 3)), ops.any(seen, axis=1)
+
+
+def scaled(query, score_dtype):
+    """Returns query / sqrt(K) as (B, H, T, K) in `score_dtype`."""
+    return ops.transpose(ops.cast(query, score_dtype) / query.shape[-1] ** 0.5, (0, 2, 1, 3))

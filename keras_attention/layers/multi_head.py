@@ -1,0 +1,367 @@
+"""Multi-head attention (Vaswani et al. 2017)."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.attention import attend
+from keras_attention.layers.attention_axes import (
+    fold,
+    fold_attention_mask,
+    fold_padding_mask,
+    other_axes,
+    standard_axes,
+    unfold,
+    unfold_weights,
+)
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
+from keras_attention.layers.fast.cached_attention import (
+    attend_heads_first,
+    attend_in_chunks,
+    heads_first,
+    mask_in_cache,
+    write_to_cache,
+    zero_masked_by_head,
+)
+from keras_attention.layers.fast.chunked_attention import is_large
+from keras_attention.layers.fast.head_projection import HeadProjection, project
+from keras_attention.layers.masks import Tensor, zero_masked
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class MultiHeadAttention(keras.layers.Layer):
+    """Lets every head look at the keys in a projection of its own, and joins what the heads found.
+
+        head_h = softmax(Q_h K_h^T / sqrt(key_dim)) V_h,  Q_h = query W^Q_h, K_h = key W^K_h, V_h = value W^V_h
+        output = sum over h of head_h W^O_h
+
+    Takes the place of `keras.layers.MultiHeadAttention`: same arguments, and `set_weights(keras_layer.get_weights())`.
+    Not offered: `use_gate`, which no paper of this package has, and `flash_attention`, which TensorFlow does not have;
+    long sequences go in chunks instead. Masks must be boolean: Keras also takes 0/1, which is easily mistaken for an
+    additive mask. Rows with every key masked are 0, where Keras's depend on the code path.
+
+    Shapes: B batch, T queries, S keys, H heads, K `key_dim`, V `value_dim`, L cache length.
+    Where H T S exceeds 2^22 and the weights are not asked for, the pairs are computed in chunks, in memory that grows
+    with T + S (see `chunked_attention`).
+
+    Args:
+        num_heads: int > 0 (h in the paper).
+        key_dim: int > 0. Width of each head's queries and keys (d_k in the paper).
+        value_dim: int > 0. Width of each head's values (d_v in the paper), by default `key_dim`.
+        dropout: float in [0, 1). Share of attention weights dropped while training.
+        use_bias: bool. Whether the projections have biases.
+        output_shape: int > 0 or tuple of them. Shape of each output, by default the width of the query.
+        attention_axes: int or tuple of int, the axes of inputs (B, ..., D) to attend along, by default all between B
+            and D. The other axes in between count as batch.
+        sliding_window: int > 0, tokens, or None. If set, a query sees only keys less than this many positions away.
+        kernel_initializer, bias_initializer: how the projections start.
+        kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint: as of
+            `keras.layers.Dense`, for each of the four projections.
+        seed: int or None, of the dropout.
+        num_key_value_heads: int > 0 that divides `num_heads`, by default `num_heads`. Fewer heads of keys and values,
+            each shared by a group of neighbouring query heads.
+
+    Call arguments:
+        query: float tensor (B, T, Dq), or (B, ..., Dq) with more axes.
+        value: float tensor (B, S, Dv), or (B, ..., Dv); None with `projected_key_value`.
+        key: float tensor (B, S, Dk), by default `value`.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S): padding masks. Keras fills them in where
+            its own masks arrive with the inputs. With a cache, the last two are about the new positions only.
+        attention_mask: bool tensor (T, S), or one that broadcasts to (B, T, S) or (B, H, T, S). True means "may be
+            attended to". Keys and values masked for every query have no effect, not even if they are NaN. For inputs
+            with more axes its last axes are the attended ones of the query, then those of the key.
+        return_attention_scores: bool. Whether to return the weights too.
+        training: bool. Whether to apply dropout.
+        use_causal_mask: bool. Whether a query sees only the keys up to its own position.
+        projected_key_value: pair of tensors (B Hkv, K, S), (B Hkv, S, V), the result of `project_keys_values`, for
+            many calls with the same keys and values. The implicit mask of the value does not travel with them.
+        cache: pair of tensors (B Hkv, K, L), (B Hkv, L, V), the projected keys and values of earlier calls, which
+            starts as `empty_cache(B, L)`. Those of `value` are written at the positions from `cache_index` on, where
+            the queries stand too, and each query attends to the cached positions up to its own: S is then L.
+        cache_index: int or scalar int tensor, at most L - T.
+
+    Returns:
+        Output (B, T, D), followed by the weights (B, H, T, S) if asked for and by the updated cache if one was given,
+        as a tuple. The weights are float32, without dropout, and each row sums to 1; a row with every key masked is
+        exactly 0, as is its output.
+
+    Raises:
+        TypeError: if `attention_mask` is not boolean.
+        ValueError: if an argument is out of range or does not go with another.
+
+    Source: Vaswani et al. (2017), section 3.2, https://arxiv.org/abs/1706.03762. Not in the paper: biases, dropout of
+    the weights (in its code), `num_key_value_heads` (Ainslie et al. 2023, https://arxiv.org/abs/2305.13245) and
+    `sliding_window` (Beltagy et al. 2020, section 3.1, https://arxiv.org/abs/2004.05150).
+
+    Example:
+        layer = MultiHeadAttention(num_heads=8, key_dim=64)
+        output, weights = layer(query, value, attention_mask=mask, return_attention_scores=True)
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: int | Sequence[int] | None = None,
+        attention_axes: int | Sequence[int] | None = None,
+        sliding_window: int | None = None,
+        kernel_initializer: str | keras.Initializer = "glorot_uniform",
+        bias_initializer: str | keras.Initializer = "zeros",
+        kernel_regularizer: str | keras.Regularizer | None = None,
+        bias_regularizer: str | keras.Regularizer | None = None,
+        activity_regularizer: str | keras.Regularizer | None = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        seed: int | None = None,
+        num_key_value_heads: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = positive(num_heads, "num_heads")
+        self.key_dim = positive(key_dim, "key_dim")
+        self.value_dim = key_dim if value_dim is None else positive(value_dim, "value_dim")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+        self.dropout = dropout
+        self.use_bias = use_bias
+        # Not under its own name, which Keras's `Model.summary` gives another meaning.
+        self._output_dims = output_dims(output_shape)
+        attention_axes = (attention_axes,) if isinstance(attention_axes, int) else attention_axes
+        self.attention_axes = None if attention_axes is None else tuple(attention_axes)
+        self.sliding_window = None if sliding_window is None else positive(sliding_window, "sliding_window")
+        self.num_key_value_heads = num_heads
+        if num_key_value_heads is not None:
+            self.num_key_value_heads = positive(num_key_value_heads, "num_key_value_heads")
+        if num_heads % self.num_key_value_heads:
+            raise ValueError(
+                "`num_key_value_heads` must divide `num_heads`. "
+                f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
+            )
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        # What the projections share. Not one by one under their own names: this layer's `activity_regularizer` would
+        # apply to its own output as well.
+        self._projection_options = {
+            "kernel_regularizer": keras.regularizers.get(kernel_regularizer),
+            "bias_regularizer": keras.regularizers.get(bias_regularizer),
+            "activity_regularizer": keras.regularizers.get(activity_regularizer),
+            "kernel_constraint": keras.constraints.get(kernel_constraint),
+            "bias_constraint": keras.constraints.get(bias_constraint),
+        }
+        self.seed = seed
+        self.supports_masking = True
+        # Scores and softmax in at least float32: half precision overflows and ties.
+        self.score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        self.query_projection = self._projection("btd,dhk->bthk", (num_heads, key_dim), "query")
+        self.key_projection = self._projection("bsd,dhk->bshk", (self.num_key_value_heads, key_dim), "key")
+        self.value_projection = self._projection("bsd,dhv->bshv", (self.num_key_value_heads, self.value_dim), "value")
+        self.weight_dropout = Dropout(dropout, seed=seed, dtype=self.score_dtype, name="weight_dropout")
+
+    def _projection(self, equation, output_shape, name):
+        return HeadProjection(
+            equation,
+            output_shape=(None, *output_shape),
+            bias_axes=equation[-len(output_shape) :] if self.use_bias else None,
+            # A clone for each, because one initializer gives every kernel of a shape the same numbers.
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            **self._projection_options,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        standard_axes(self.attention_axes, len(query_shape))  # raises where they do not fit
+        self.query_projection.build((None, None, query_shape[-1]))
+        for projection, shape in (
+            (self.key_projection, key_shape or value_shape),
+            (self.value_projection, value_shape),
+        ):
+            if not projection.built:  # `project_keys_values` may have come first
+                if shape is None:
+                    raise ValueError("The first call must have a `value`, whose width is not known yet.")
+                projection.build((None, None, shape[-1]))
+        dims = self._output_dims or (query_shape[-1],)
+        letters = "defgijlmnopqrsuwxyz"[: len(dims)]
+        self.output_projection = self._projection(f"bthv,hv{letters}->bt{letters}", dims, "attention_output")
+        self.output_projection.build((None, None, self.num_heads, self.value_dim))
+        self.built = True
+
+    def project_keys_values(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns keys (B Hkv, K, S) and values (B Hkv, S, V), the `projected_key_value` of many calls.
+
+        Where masked positions of `value` (B, S, Dv) or `key` (B, S, Dk) may be NaN, put 0 there before.
+        """
+        return heads_first(self.key_projection(value if key is None else key), self.value_projection(value))
+
+    def empty_cache(self, batch: int, length: int) -> tuple[Tensor, Tensor]:
+        """Returns the `cache` for sequences of up to `length` tokens: two tensors of zeros in the compute dtype."""
+        heads, dtype = batch * self.num_key_value_heads, self.compute_dtype
+        return ops.zeros((heads, self.key_dim, length), dtype), ops.zeros((heads, length, self.value_dim), dtype)
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        projected_key_value: tuple[Tensor, Tensor] | None = None,
+        cache: tuple[Tensor, Tensor] | None = None,
+        cache_index: int | Tensor | None = None,
+    ) -> Tensor | tuple:
+        self._check_call(value, projected_key_value, cache, cache_index)
+        known = projected_key_value if cache is None else cache
+        if known is None and len(query.shape) > 3:
+            masks = query_mask, value_mask, key_mask, attention_mask
+            return self._attend_along_axes(query, value, key, masks, return_attention_scores, training, use_causal_mask)
+        num_queries, num_keys = ops.shape(query)[1], ops.shape(value if known is None else known[1])[1]
+        if cache is not None:
+            value_mask, key_mask = (mask_in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
+        masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
+        causal, start = use_causal_mask or cache is not None, 0 if cache is None else cache_index
+        pairs = AllowedPairs(masks, causal, self.sliding_window, start)
+        in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
+        only_by_position = cache is not None and not masks  # then a query sees at least itself
+        queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
+
+        # Project
+        query = zero_masked(query, queries_used)
+        if projected_key_value is not None:
+            query = self.query_projection(query)  # (B, T, H, K)
+            key, value = zero_masked_by_head(*projected_key_value, keys_used, self.num_key_value_heads)
+        else:
+            new_used = keys_used if cache is None else pairs.used_new(num_queries)
+            query, key, value = self._project(query, value, key, new_used, joined=cache is not None)
+
+        # Attend
+        drop = functools.partial(self.weight_dropout, training=training)
+        weights = None
+        if known is not None or in_chunks or self.num_key_value_heads < self.num_heads:
+            key, value = (key, value) if projected_key_value is not None else heads_first(key, value)
+            if cache is not None:
+                key, value = cache = write_to_cache(cache, cache_index, key, value)
+            if in_chunks:
+                dropout = self.weight_dropout.next_draw(training)
+                context, queries_used = attend_in_chunks(query, key, value, pairs, dropout, self.score_dtype)
+            else:
+                mask = pairs.all(num_queries, num_keys)
+                written = None if cache is None or return_attention_scores or training else cache_index + num_queries
+                context, weights = attend_heads_first(query, key, value, mask, drop, self.score_dtype, written)
+        else:
+            query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # (B, H, T, K)
+            context, weights = attend(query, key, value, pairs.all(num_queries, num_keys), drop)
+            context = ops.transpose(context, (0, 2, 1, 3))  # (B, T, H, V)
+
+        # Join
+        output = zero_masked(self.output_projection(context), queries_used)  # (B, T, D)
+        results = (output, *([weights] if return_attention_scores else []), *([] if cache is None else [cache]))
+        return results if len(results) > 1 else output
+
+    def _project(self, query, value, key, used, joined):
+        """Queries (B, T, H, K), keys (B, S, Hkv, K) and values (B, S, Hkv, V); those not `used` may hold anything."""
+        value = zero_masked(value, used)
+        key = value if key is None else zero_masked(key, used)
+        projections = self.query_projection, self.key_projection, self.value_projection
+        return project(projections, (query, key, value), joined)
+
+    def _attend_along_axes(self, query, value, key, masks, return_attention_scores, training, use_causal_mask):
+        """The same for inputs (B, ..., D): folds them into three axes, attends, and unfolds what comes out."""
+        axes = standard_axes(self.attention_axes, len(query.shape))
+        query_mask, value_mask, key_mask, attention_mask = masks
+        result = self.call(
+            fold(query, axes),
+            fold(value, axes),
+            None if key is None else fold(key, axes),
+            query_mask=fold_padding_mask(query_mask, axes),
+            value_mask=fold_padding_mask(value_mask, axes),
+            key_mask=fold_padding_mask(key_mask, axes),
+            attention_mask=fold_attention_mask(attention_mask, query, value, axes),
+            return_attention_scores=return_attention_scores,
+            training=training,
+            use_causal_mask=use_causal_mask,
+        )
+        if not return_attention_scores:
+            return unfold(result, query, axes)
+        return unfold(result[0], query, axes), unfold_weights(result[1], query, value, axes)
+
+    def _check_call(self, value, projected_key_value, cache, cache_index):
+        if projected_key_value is not None and cache is not None:
+            raise ValueError("`cache` needs a `value` to add to it. Received: `projected_key_value`")
+        if (cache is None) != (cache_index is None):
+            raise ValueError(f"`cache` and `cache_index` go together. Received: cache_index={cache_index}")
+        if (value is None) != (projected_key_value is not None):
+            received = "neither" if value is None else "both"
+            raise ValueError(f"Either `value` or `projected_key_value` must be given. Received: {received}")
+
+    def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
+        output_shape = (*query_shape[:-1], *(self._output_dims or query_shape[-1:]))
+        if not return_attention_scores:
+            return output_shape
+        axes = standard_axes(self.attention_axes, len(query_shape))
+        batch = [query_shape[axis] for axis in (0, *other_axes(len(query_shape), axes))]
+        attended = [shape[axis] for shape in (query_shape, value_shape) for axis in axes]
+        return output_shape, (*batch, self.num_heads, *attended)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        options = self._projection_options
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "output_shape": self._output_dims,
+            "attention_axes": self.attention_axes,
+            "sliding_window": self.sliding_window,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            **{name: keras.regularizers.serialize(options[name]) for name in options if "regularizer" in name},
+            **{name: keras.constraints.serialize(options[name]) for name in options if "constraint" in name},
+            "seed": self.seed,
+            "num_key_value_heads": self.num_key_value_heads,
+        }
+
+
+def positive(number, name):
+    """Returns the integer if it is above 0."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={number}")
+    return number
+
+
+def output_dims(output_shape):
+    """Returns the shape of an output as a tuple, or None for that of the query."""
+    if output_shape is None:
+        return None
+    dims = tuple(output_shape) if isinstance(output_shape, (tuple, list)) else (output_shape,)
+    return tuple(positive(dim, "output_shape") for dim in dims)
+
+
+def with_batch_axis(attention_mask, num_queries):
+    """Returns a mask (T, S) as (1, T, S), and any other as it is."""
+    if attention_mask is None or len(attention_mask.shape) != 2:
+        return attention_mask
+    if isinstance(num_queries, int) and attention_mask.shape[0] not in (1, None, num_queries):
+        raise ValueError(
+            "`attention_mask` with two axes is (queries, keys); a padding mask (batch, keys) is given as `value_mask`. "
+            f"Received: attention_mask.shape={tuple(attention_mask.shape)} for {num_queries} queries"
+        )
+    return attention_mask[None]
