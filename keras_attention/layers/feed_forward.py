@@ -1,6 +1,12 @@
 """The position-wise network of the Transformer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
+
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -13,32 +19,47 @@ class FeedForward(keras.layers.Layer):
         intermediate_dim: int > 0. Width of the inner layer (d_ff in the paper).
         activation: str or callable, between the two.
         kernel_initializer: how W_1 and W_2 start.
+        dropout: float in [0, 1). Share of the inner layer dropped while training.
 
     Call arguments:
         inputs: float tensor (B, T, D).
+        training: bool. Whether to apply dropout.
 
     Returns:
         Tensor (B, T, D).
 
     Raises:
-        ValueError: if `intermediate_dim` is not a positive integer.
+        ValueError: if `intermediate_dim` is not a positive integer, or `dropout` is out of range.
 
-    Source: Vaswani et al. (2017), section 3.3, https://arxiv.org/abs/1706.03762. No differences.
+    Source: Vaswani et al. (2017), section 3.3, https://arxiv.org/abs/1706.03762. Dropout of the inner layer is not
+    in the paper (it is in the authors' code).
 
     Example:
         outputs = FeedForward(intermediate_dim=256)(inputs)
     """
 
-    def __init__(self, intermediate_dim, activation="relu", kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        intermediate_dim: int,
+        activation: str | Callable | None = "relu",
+        kernel_initializer: str | keras.Initializer = "glorot_uniform",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         if not isinstance(intermediate_dim, int) or isinstance(intermediate_dim, bool) or intermediate_dim < 1:
             raise ValueError(
                 f"`intermediate_dim` must be a positive integer. Received: intermediate_dim={intermediate_dim}"
             )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout = dropout
+        # Only where it is asked for: its generator is a variable, which a model without it need not save.
+        self.inner_dropout = Dropout(dropout, dtype=self.dtype_policy, name="inner_dropout") if dropout else None
 
     def build(self, input_shape):
         def dense(width, activation, name):
@@ -52,8 +73,11 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def call(self, inputs):
-        return self.output_dense(self.intermediate_dense(inputs))  # (B, T, D)
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        inner = self.intermediate_dense(inputs)  # (B, T, intermediate_dim)
+        if self.inner_dropout is not None:
+            inner = self.inner_dropout(inner, training=training)
+        return self.output_dense(inner)  # (B, T, D)
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -64,4 +88,5 @@ class FeedForward(keras.layers.Layer):
             "intermediate_dim": self.intermediate_dim,
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "dropout": self.dropout,
         }
