@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import with_keras_mask
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
@@ -208,6 +209,10 @@ class BertEncoder(keras.Model):
                 x, of_layer = x
                 weights.append(of_layer)
         x = x if self.final_norm is None else self.final_norm(x)
+        is_token = masks["padding_mask"]
+        if output_positions is not None:
+            is_token = ops.take_along_axis(is_token, output_positions, axis=1)  # (B, P)
+        x = with_keras_mask(x, is_token)  # for layers after this one
         return (x, ops.stack(weights, axis=1)) if return_attention_scores else x
 
     def _masks(self, token_ids, block_ids):

@@ -1,0 +1,61 @@
+"""The logits bear a mask: the loss of `fit` leaves padding out."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attention.models import AttentionSeq2Seq, BertEncoder, BertMaskedLM, Transformer
+
+B, S, T, V = 3, 5, 7, 11
+PAIRS = {
+    "source_ids": np.array([[3, 4, 5, 6, 2], [7, 2, 0, 0, 0], [3, 8, 9, 2, 0]]),
+    "target_ids": np.array([[1, 3, 4, 5, 6, 7, 8], [1, 4, 0, 0, 0, 0, 0], [1, 3, 5, 9, 0, 0, 0]]),
+}
+TEXTS = {"token_ids": PAIRS["target_ids"]}
+IS_TOKEN = PAIRS["target_ids"] != 0
+BERT = {"vocabulary_size": V, "hidden_dim": 6, "intermediate_dim": 13, "num_heads": 2, "num_layers": 2, "max_length": T}
+MODELS = {
+    "seq2seq": (lambda: AttentionSeq2Seq(V, V, embedding_dim=6, hidden_dim=8), PAIRS),
+    "transformer": (lambda: Transformer(V, V, 6, 13, 2, 1, 1), PAIRS),
+    "masked_lm": (lambda: BertMaskedLM(**BERT), TEXTS),
+}
+
+
+def loss_of_fit(make_model, inputs, labels):
+    keras.utils.set_random_seed(0)
+    model = make_model()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model.fit(inputs, labels, batch_size=B, epochs=1, shuffle=False, verbose=0).history["loss"][0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_labels_at_padding_do_not_count(name):
+    make_model, inputs = MODELS[name]
+    labels = np.random.default_rng(1).integers(1, V, (B, T))
+    loss = loss_of_fit(make_model, inputs, labels)
+    assert np.isfinite(loss)
+    other = np.where(IS_TOKEN, labels, (labels + 1) % V)
+    np.testing.assert_allclose(loss_of_fit(make_model, inputs, other), loss, rtol=1e-6)
+    other = np.where(IS_TOKEN, (labels + 1) % V, labels)
+    assert abs(loss_of_fit(make_model, inputs, other) - loss) > 1e-4
+
+
+def test_positions_asked_for_all_count():
+    labels = np.array([[3, 4], [5, 6], [7, 8]])
+    inputs = {**TEXTS, "masked_positions": np.array([[1, 2], [0, 6], [3, 4]])}
+    loss = loss_of_fit(MODELS["masked_lm"][0], inputs, labels)
+    labels[1, 1] = 9
+    assert abs(loss_of_fit(MODELS["masked_lm"][0], inputs, labels) - loss) > 1e-4
+
+
+def test_layers_after_the_encoder_see_its_padding():
+    encoder = BertEncoder(**BERT)
+    symbol = keras.Input((None,), dtype="int32")
+    model = keras.Model(symbol, keras.layers.GlobalAveragePooling1D()(encoder({"token_ids": symbol})))
+    vectors = np.asarray(encoder(TEXTS))
+    expected = [vectors[row, IS_TOKEN[row]].mean(axis=0) for row in range(B)]
+    np.testing.assert_allclose(model(TEXTS["token_ids"]), expected, atol=1e-5)
+    positions = np.array([[1, 2], [0, 6], [3, 4]])
+    some = encoder(TEXTS, output_positions=positions)
+    pooled = np.asarray(keras.layers.GlobalAveragePooling1D()(some))
+    np.testing.assert_allclose(pooled[1], np.asarray(some)[1, 0], atol=1e-6)
