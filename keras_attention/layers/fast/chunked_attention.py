@@ -28,6 +28,7 @@ def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropo
         context / total
 
     The gradient computes the scores again, chunk by chunk. Chunks of which no pair is allowed by position are skipped.
+    On PyTorch, where Keras's custom gradients are for functions of one output, training keeps all chunks.
 
     Args:
         query: float tensor (B, H, T, K), T and S known.
@@ -63,7 +64,10 @@ def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropo
 
         return (context, total), gradient
 
-    context, total = attend(query, key, value, *parameters)
+    if keras.backend.backend() == "torch":
+        context, _, total = forward(blocks, score, score_dtype, query, key, value, parameters)
+    else:
+        context, total = attend(query, key, value, *parameters)
     return context, total > 0
 
 

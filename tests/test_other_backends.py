@@ -1,10 +1,11 @@
-"""Layers and models run on JAX where TensorFlow cannot be imported, and compute what they compute on TensorFlow.
+"""Layers and models run on JAX and PyTorch where TensorFlow cannot be imported, and compute what they do on TensorFlow.
 
-Run as a program, this file is the part without TensorFlow: `test_jax_backend.py FILE` writes the outputs of the layers
-into the file and trains each model.
+Run as a program, this file is the part without TensorFlow: with KERAS_BACKEND set, `test_other_backends.py FILE` writes
+the outputs of the layers into the file and trains each model.
 """
 
 import importlib.abc
+import importlib.machinery
 import os
 import subprocess
 import sys
@@ -15,10 +16,18 @@ import pytest
 B, T, S, D, VOCABULARY = 2, 3, 7, 4, 11
 
 
-class NoTensorFlow(importlib.abc.MetaPathFinder):
+class NoTensorFlow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds TensorFlow, as libraries that look for it expect, but cannot load it."""
+
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0].startswith("tensorflow"):
-            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+            return importlib.machinery.ModuleSpec(fullname, self)
+
+    def create_module(self, spec):
+        raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
+
+    def exec_module(self, module):
+        pass
 
 
 def make_layers():
@@ -29,30 +38,62 @@ def make_layers():
         for mode in ("global", "local_m", "local_p"):
             made[f"{score}-{mode}"] = layers.LuongAttention(score, mode, window=2)
     made["multi-head"] = layers.MultiHeadAttention(6, 5, num_key_value_heads=2, sliding_window=3)
-    return made, {
+    made["multi-head of one axis"] = layers.MultiHeadAttention(3, 5, output_shape=(2, 3))
+    others = {
         "learned": layers.LearnedPositionalEmbedding(13),
         "sinusoidal": layers.SinusoidalPositionalEmbedding(),
+        "feed-forward": layers.FeedForward(7),
+        "encoder": layers.TransformerEncoderLayer(7, 2),
+        "encoder, pre-norm": layers.TransformerEncoderLayer(7, 2, normalize_first=True),
     }
+    return made, others, layers.TransformerDecoderLayer(7, 2)
 
 
 def compute_outputs():
     """Every layer's outputs on the same weights and inputs, whichever the backend: a dict of NumPy arrays."""
+    from keras import ops
+
     random = np.random.default_rng(0)
     query, value = (random.normal(size=(B, length, D)).astype("float32") for length in (T, S))
     value[1, 4:] = np.nan
     mask = np.arange(S) < np.array([[[S]], [[4]]])  # (B, 1, S)
-    attention_layers, embedding_layers = make_layers()
+    attention_layers, other_layers, decoder = make_layers()
     calls = {
         name: (layer, {"query": query, "value": value, "attention_mask": mask})
         for name, layer in attention_layers.items()
     }
-    calls |= {name: (layer, {"inputs": query, "start": 6}) for name, layer in embedding_layers.items()}
+    for name, layer in other_layers.items():
+        calls[name] = (layer, {"inputs": query, **({"start": 6} if name in ("learned", "sinusoidal") else {})})
+    source = {"encoder_sequence": np.nan_to_num(value), "encoder_padding_mask": mask[:, 0]}
+    calls["decoder"] = (decoder, {"decoder_sequence": query, **source})
     outputs = {}
     for name, (layer, inputs) in calls.items():
         layer(**inputs)
-        layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
-        outputs[name] = np.asarray(layer(**inputs))
+        weights = [weight for weight in layer.weights if "seed" not in weight.path]
+        for weight in weights:
+            weight.assign(random.normal(size=weight.shape))
+        outputs[name] = ops.convert_to_numpy(layer(**inputs))
+    outputs["steps of a cache"] = decode_in_steps(decoder, query, source)
+    np.testing.assert_allclose(outputs["steps of a cache"], outputs["decoder"], atol=1e-4)
     return outputs
+
+
+def decode_in_steps(decoder, inputs, source):
+    """The decoder's outputs for one position after the other, with caches."""
+    from keras import ops
+
+    cache = decoder.self_attention.empty_cache(B, T)
+    projected, steps = decoder.project_source(source["encoder_sequence"]), []
+    for t in range(T):
+        output, cache = decoder(
+            inputs[:, t : t + 1],
+            encoder_padding_mask=source["encoder_padding_mask"],
+            self_attention_cache=cache,
+            self_attention_cache_update_index=t,
+            cross_attention_cache=projected,
+        )
+        steps.append(ops.convert_to_numpy(output))
+    return np.concatenate(steps, axis=1)
 
 
 def make_layer_model():
@@ -121,21 +162,21 @@ def train_two_steps(model, make_inputs):
     random = np.random.default_rng(0)
     inputs = make_inputs(random)
     labels = random.integers(1, VOCABULARY, (2 * B, T))
-    before = [np.array(weight) for weight in model.trainable_weights]
+    before = [np.array(weight.numpy()) for weight in model.trainable_weights]
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     history = model.fit(inputs, labels, batch_size=B, epochs=1, verbose=0)
     assert model.optimizer.iterations == 2
     assert np.isfinite(history.history["loss"]).all()
     for weight, old in zip(model.trainable_weights, before, strict=True):
-        assert np.isfinite(weight).all()
-        assert not np.array_equal(weight, old), weight.path
+        assert np.isfinite(weight.numpy()).all()
+        assert not np.array_equal(weight.numpy(), old), weight.path
 
 
 def main(path):
     sys.meta_path.insert(0, NoTensorFlow())
     import keras
 
-    assert keras.backend.backend() == "jax"
+    assert keras.backend.backend() == os.environ["KERAS_BACKEND"] != "tensorflow"
     np.savez(path, **compute_outputs())
     for name, make_model in MODELS.items():
         train_two_steps(make_model(), make_packed_texts if name == "masked_lm" else make_pairs)
@@ -143,11 +184,12 @@ def main(path):
     assert "tensorflow" not in sys.modules
 
 
-@pytest.fixture(scope="module")
-def on_jax(tmp_path_factory):
-    """Of a process without TensorFlow: the path of the outputs, and the models that it has trained."""
-    path = tmp_path_factory.mktemp("jax") / "outputs.npz"
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+@pytest.fixture(scope="module", params=["jax", "torch"])
+def on_backend(request, tmp_path_factory):
+    """Of a process on that backend, without TensorFlow: the path of the outputs, and the models that it has trained."""
+    pytest.importorskip(request.param)
+    path = tmp_path_factory.mktemp(request.param) / "outputs.npz"
+    environment = {**os.environ, "KERAS_BACKEND": request.param, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run([sys.executable, __file__, path], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -155,13 +197,13 @@ def on_jax(tmp_path_factory):
 
 
 @pytest.mark.thorough
-def test_two_training_steps_without_tensorflow(on_jax):
-    assert on_jax[1] == list(MODELS)
+def test_two_training_steps_without_tensorflow(on_backend):
+    assert on_backend[1] == list(MODELS)
 
 
 @pytest.mark.thorough
-def test_layers_compute_the_same_on_both_backends(on_jax):
-    with np.load(on_jax[0]) as outputs:
+def test_layers_compute_the_same_on_both_backends(on_backend):
+    with np.load(on_backend[0]) as outputs:
         for name, output in compute_outputs().items():
             assert np.isfinite(output).all()
             np.testing.assert_allclose(outputs[name], output, rtol=0, atol=1e-5, err_msg=name)
