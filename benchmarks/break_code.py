@@ -79,13 +79,13 @@ def try_break(code, each, minutes):
 
 
 def broken_file(package, each):
-    """The file that a break changes, and its text with the break.
+    """The file of the package, or of the recipes beside it, that a break changes, and its text with the break.
 
     Raises:
         LookupError: if not exactly one file has the text `each.after`, or `each.old` behind it.
     """
     found = []
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted([*package.rglob("*.py"), *(package.parent / "recipes").glob("*.py")]):
         text = path.read_text(encoding="utf-8")
         start = text.find(each.after)
         places = text.count(each.old, start) if start >= 0 else 0

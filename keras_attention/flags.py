@@ -171,6 +171,8 @@ def _checked(value, field, path):
     kind, several = value_type(field.type), typing.get_origin(field.type) is tuple
     if value is None and isinstance(field.type, types.UnionType):
         return None
+    if several and isinstance(value, str):
+        value = [value] if value else []
     if several and isinstance(value, list) and all(isinstance(one, typing.get_args(field.type)[0]) for one in value):
         return tuple(value)
     try:

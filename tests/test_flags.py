@@ -64,6 +64,8 @@ def test_a_file_stands_between_presets_and_flags(tmp_path):
     assert parse_config(Config, "", file) == Config("dates", 7, 0.001, False, False, ("a.tsv", "b.tsv"), "lstm")
     assert parse_config(Config, "", [*file, "--smoke"], presets).epochs == 7
     assert parse_config(Config, "", [*file, "--epochs=11"]).epochs == 11
+    path.write_text("extra: a.tsv")
+    assert parse_config(Config, "", file).extra == ("a.tsv",)
     path.write_text("smoke: true")
     assert parse_config(Config, "", file, presets).epochs == 1
 
@@ -85,7 +87,7 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
         ("epochs: null", "`epochs` must be int. Found: None"),
         ("smoke: 1", "`smoke` must be bool. Found: 1"),
         ("data: no", "`data` must be str. Found: False"),
-        ("extra: a.tsv", "`extra` must be a list of str. Found: 'a.tsv'"),
+        ("extra: [1]", "`extra` must be a list of str. Found: [1]"),
         ("cell: rnn", "`cell` must be one of gru, lstm. Found: 'rnn'"),
         ("- epochs", "must hold settings"),
         ("a: [", "cannot be read"),

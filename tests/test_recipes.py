@@ -20,6 +20,7 @@ from recipe_modules import load_recipe
 
 import keras_attention as ka
 from keras_attention.data.translation.parallel_corpus import load_encoded
+from keras_attention.flags import read_settings
 from keras_attention.locks import release_claims
 from keras_attention.zoo.entry import read_entry
 
@@ -237,6 +238,26 @@ def test_unknown_flag(complains, path):
     assert "'epoch'. Did you mean epochs?" in complains(path, "--config=wrong.yaml")
     assert "--epoch" in complains(path, "--smoke", "--epoch=3")
     assert "'many'" in complains(path, "--smoke", "--epochs=many")
+
+
+OF_ARCHITECTURE = {
+    "AttentionSeq2Seq": "rnn_attention",
+    "Transformer": "transformer",
+    "BertMaskedLM": "bert_pretrain",
+    "BertClassifier": "bert_finetune",
+    "BertEncoder": "distill",
+}
+CONFIGS = sorted((RECIPES[0].parents[1] / "saved_models").glob("*/config.json"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.name)
+def test_a_recipe_reads_the_settings_of_the_models_that_it_has_made(path):
+    architecture = json.loads(path.read_text(encoding="utf-8"))["architecture"]
+    config_class = load_recipe(OF_ARCHITECTURE[architecture]).Config
+    made = json.loads(path.with_name("metrics.json").read_text(encoding="utf-8"))["training"]
+    settings = read_settings(path, config_class)
+    assert settings["epochs"] == made["epochs"]
+    config_class(**settings)
 
 
 @pytest.mark.thorough
