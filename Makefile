@@ -21,7 +21,7 @@ test: $(VENV)/installed-test browser
 test-thorough: $(VENV)/installed-test browser
 	$(PYTEST) -m thorough $(ARGS)
 
-# The tests with the oldest versions of all packages that setup.py allows, in an environment of their own.
+# The tests with the oldest versions of all packages that setup.py allows.
 test-lowest: $(VENV)-lowest/installed-test
 	$(MAKE) test VENV=$(VENV)-lowest
 
@@ -71,8 +71,11 @@ $(VENV)/installed-docs: setup.py $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $(VENV)/installed $@
 
-$(VENV)-lowest/installed-test: setup.py
-	$(PYTHON) -m venv $(VENV)-lowest
+# Lies over the environment of the other tests, so that only those packages are installed that differ.
+$(VENV)-lowest/installed-test: setup.py $(VENV)/installed-test
+	$(BIN)/python -m venv $(VENV)-lowest
+	ls -d $(abspath $(VENV))/lib/python*/site-packages > $(VENV)-lowest/newest.pth
+	mv $(VENV)-lowest/newest.pth $(VENV)-lowest/lib/python*/site-packages/
 	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)[,"].*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable ".[test]"
 	touch $(VENV)-lowest/installed $@

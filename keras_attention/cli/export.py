@@ -27,7 +27,9 @@ def export(arguments):
     """Checks the output folder, loads the model, exports it with its card, and prints its signature."""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     if arguments.format != "saved_model" and any(value is not None for value in search.values()):
-        raise UserError(f"--beam and --length-penalty need --format saved_model: {arguments.format} holds no search.")
+        raise UserError(
+            f"--beam and --length-penalty need --format saved_model: {arguments.format} contains no search."
+        )
     entry = read_entry(find_entry(arguments.name))
     check_free(arguments.folder)
     with whole_folder(arguments.folder, check_free) as folder:

@@ -36,7 +36,7 @@ def launch(arguments):
             code = run_workers(command, arguments.workers, signals)
             if code != TRY_AGAIN or signals or not restarts_left:
                 break
-            print(f"Starting all workers again ({restarts_left} times at most).", file=sys.stderr, flush=True)
+            print(f"Restarting all workers (at most {restarts_left} more times).", file=sys.stderr, flush=True)
             command = resuming(command)
     finally:
         for number, handler in before.items():

@@ -35,6 +35,8 @@ def _check(arguments):
     given |= {"--coverage-penalty": arguments.coverage_penalty}
     wrong = [name for name, value in given.items() if value is not None and value is not False]
     if wrong:
-        raise UserError(f"{wrong[0]} belongs to translation, which this model does not do: leave it out.")
+        raise UserError(f"{wrong[0]} works only with translation models. Leave it out.")
     if arguments.text.count("\t") > 1:
-        raise UserError(f"A pair has one tab between its texts. Found {arguments.text.count(chr(9))}")
+        raise UserError(
+            f"A text pair needs exactly one tab between its texts. Tabs found: {arguments.text.count(chr(9))}"
+        )

@@ -19,7 +19,7 @@ def translate(arguments):
     folder = find_entry(arguments.model)
     _check_stream(arguments)
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
-        raise UserError("--layers and --heads choose what --attention FILE draws: give that too.")
+        raise UserError("--layers and --heads need --attention FILE.")
     if arguments.attention:
         from keras_attention.visualize.figures import check_figure_path
 
@@ -43,9 +43,9 @@ def _check_stream(arguments):
     beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
     given = [name for name, value in beside.items() if value]
     if arguments.stream and given:
-        raise UserError(f"--stream writes plain text without a beam: leave out {', '.join(given)}.")
+        raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
     if not arguments.stream and (arguments.temperature or arguments.top_k or arguments.top_p != 1.0 or arguments.seed):
-        raise UserError("--temperature, --top-k, --top-p and --seed belong to --stream: give that too.")
+        raise UserError("--temperature, --top-k, --top-p and --seed need --stream.")
 
 
 def _stream(arguments, translator, texts, output):

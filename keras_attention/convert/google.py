@@ -53,7 +53,7 @@ def _opened(folder):
     try:
         return tf.train.load_checkpoint(str(path)), path
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path} is no sound checkpoint of TensorFlow: {error}") from error
+        raise UserError(f"{path} is not a valid TensorFlow checkpoint: {error}") from error
 
 
 def _of_model(name):

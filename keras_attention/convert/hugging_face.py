@@ -32,7 +32,7 @@ def read_tokenizer(folder, size):
     elif (folder / "tokenizer.json").is_file():
         pieces, lowercase = _read_tokenizer_json(folder / "tokenizer.json", size)
     else:
-        raise UserError(f"{folder} lacks vocab.txt, and tokenizer.json in its place.")
+        raise UserError(f"{folder} has neither vocab.txt nor tokenizer.json.")
     if not (folder / "tokenizer_config.json").is_file():
         return pieces, looks_lowercase(pieces) if lowercase is None else lowercase
     fields = Fields(folder / "tokenizer_config.json")

@@ -123,12 +123,12 @@ def matrix_shapes(kind, settings):
 def check_shapes(where, found, expected):
     """Raises UserError for the first tensor that is missing, extra or of another shape; both are dicts of shapes."""
     for name in sorted(expected.keys() - found.keys()):
-        raise UserError(f"{where} lacks the tensor {name} {expected[name]}, which its configuration asks for.")
+        raise UserError(f"{where} lacks the tensor {name} {expected[name]}, which its configuration requires.")
     for name in sorted(found.keys() - expected.keys()):
-        raise UserError(f"{where} has the tensor {name!r} {found[name]}, for which the model has no place.")
+        raise UserError(f"{where} has the tensor {name!r} {found[name]}, which the model does not have.")
     for name, shape in expected.items():
         if found[name] != shape:
-            raise UserError(f"{where}: {name} has the shape {found[name]}. The configuration asks for {shape}")
+            raise UserError(f"{where}: {name} has the shape {found[name]}. The configuration requires {shape}")
 
 
 def build_filled(kind, settings, read):

@@ -45,7 +45,7 @@ class SafetensorsFile:
         except ValueError as error:
             raise UserError(f"{path} is damaged: its header is not JSON: {error}") from error
         if not isinstance(header, dict):
-            raise UserError(f"{path} is damaged: its header is no JSON object.")
+            raise UserError(f"{path} is damaged: its header is not a JSON object.")
         metadata = header.pop("__metadata__", {})
         if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
             raise UserError(f"{path} is damaged: its __metadata__ must map texts to texts.")
@@ -81,7 +81,9 @@ class SafetensorsFile:
         sound = sound and _naturals(facts["shape"]) and len(facts["shape"]) <= MAX_AXES
         sound = sound and _naturals(facts["data_offsets"]) and len(facts["data_offsets"]) == 2
         if not sound:
-            raise UserError(f"{self.path} is damaged: its header tells no dtype, shape and place of {name!r}.")
+            raise UserError(
+                f"{self.path} is damaged: its header has no valid dtype, shape and byte range for {name!r}."
+            )
         if facts["dtype"] not in ITEM_BYTES:
             raise UserError(f"{self.path}: {name} has dtype {facts['dtype']}. Supported: {', '.join(READABLE)}")
         begin, end = facts["data_offsets"]

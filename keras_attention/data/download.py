@@ -111,7 +111,7 @@ def fetch(file, folder, label=""):
             os.fsync(output.fileno())
         if hasher.hexdigest() != file.sha256:
             raise UserError(
-                f"{file.url}: found another file, with sha256 {hasher.hexdigest()}. Expected: {file.sha256}. "
+                f"{file.url}: the downloaded file has sha256 {hasher.hexdigest()}. Expected: {file.sha256}. "
                 "Get the data elsewhere and name its folder with --data_dir."
             )
         os.replace(temporary, path)

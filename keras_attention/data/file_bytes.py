@@ -1,4 +1,4 @@
-"""Reads files that may be compressed; what goes wrong is told in one line."""
+"""Reads files that may be compressed, with one-line error messages."""
 
 import gzip
 import lzma
@@ -19,7 +19,7 @@ def read_bytes(path):
 
 @contextmanager
 def opened(path):
-    """A file to read bytes from.
+    """Opens a file for reading bytes.
 
     Args:
         path: str or Path; names ending with .gz or .xz are decompressed.
@@ -28,7 +28,7 @@ def opened(path):
         Binary file.
 
     Raises:
-        UserError: if the file is missing, a folder, wrongly compressed or cannot be read, also while it is read.
+        UserError: if the file is missing, a folder, wrongly compressed or unreadable; also raised while reading.
     """
     path = Path(path)
     if path.is_dir():

@@ -39,8 +39,8 @@ def write_keras_format(folder, translator, file_format):
     except Exception as error:  # the converters raise what they please
         architecture = type(translator.model).__name__
         raise UserError(
-            f"Keras's {file_format} export cannot carry this {architecture}: {first_line(error)} "
-            "Expected: --format saved_model, which carries every translation model."
+            f"Keras's {file_format} export does not support this {architecture}: {first_line(error)} "
+            "Use --format saved_model, which supports every translation model."
         ) from error
     translator.source_tokenizer.save(folder / "source_tokenizer")
     translator.target_tokenizer.save(folder / "target_tokenizer")

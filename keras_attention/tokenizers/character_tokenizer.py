@@ -138,7 +138,7 @@ class CharacterTokenizer:
             settings = parse_json(path.read_bytes())
             characters, lowercase = settings["characters"], settings["lowercase"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: is no saved CharacterTokenizer ({error}).") from error
+            raise UserError(f"{path}: is not a saved CharacterTokenizer ({error}).") from error
         if not isinstance(characters, str) or not isinstance(lowercase, bool):
             raise UserError(f"{path}: expected `characters` to be a text and `lowercase` to be true or false.")
         return cls(characters, lowercase)

@@ -55,7 +55,7 @@ class SentencePieceTokenizer:
             pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
         except (RuntimeError, UnicodeDecodeError) as error:
             raise UserError(
-                f"This is no SentencePiece model ({_reason(error)}). Expected: a model made here."
+                f"This is not a valid SentencePiece model ({_reason(error)}). Expected: a model made here."
             ) from error
         found = tuple(getattr(self._processor, name)() for name in ("pad_id", "unk_id", "bos_id", "eos_id"))
         if found != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):

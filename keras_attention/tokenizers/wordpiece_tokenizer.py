@@ -265,7 +265,7 @@ class WordPieceTokenizer:
         try:
             lowercase = parse_json(settings_path.read_bytes())["lowercase"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{settings_path}: is no saved WordPieceTokenizer ({error}).") from error
+            raise UserError(f"{settings_path}: is not a saved WordPieceTokenizer ({error}).") from error
         if not isinstance(lowercase, bool):
             raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {lowercase!r}")
         return cls(read_vocabulary(vocabulary_path), lowercase)

@@ -47,7 +47,7 @@ class AttentionMap(NamedTuple):
             expected = f"(layers, heads, {len(self.rows)}, {len(self.columns)})"
             raise ValueError(f"`weights` must have the shape {expected}. Received: weights.shape={shape}")
         if not (np.min(self.weights, initial=0) >= 0 and np.max(self.weights, initial=0) <= 1 + 1e-3):
-            raise ValueError("`weights` must lie in [0, 1]. Received: others, or NaN")
+            raise ValueError("`weights` must be in [0, 1]. Received: other values, or NaN")
         small = np.rint(255 * np.clip(self.weights, 0, 1)).astype("uint8")
         described = {name: value for name, value in self._asdict().items() if name != "weights"}
         return {

@@ -83,7 +83,7 @@ def confusion_matrix_plot(counts: ArrayLike, labels: Sequence[str], path: str | 
             f"Received: counts.shape={counts.shape}"
         )
     if not counts.size:
-        raise UserError("There is nothing to draw: no label is there.")
+        raise UserError("There is nothing to draw: there are no labels.")
     check_figure_path(path)
     shown = [
         label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -76,7 +76,7 @@ def read_entry(folder, hashed=None):
             raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {role} tokenizer of config.json.")
     for path in folder.rglob("*"):
         if path.is_dir() and not any(path.iterdir()):
-            raise EntryError(f"{path} is empty: no folder of an entry may be.")
+            raise EntryError(f"{path} is empty. A saved model has no empty folders.")
     sizes = {name: (folder / name).stat().st_size for name in files}
     _check_budget(folder, config, sizes)
     verify_files(folder, hashed)
@@ -93,7 +93,7 @@ def _check_budget(folder, config, sizes):
     asked, stored = estimated_parameters(config["architecture"], config["model"]) * width, sizes[WEIGHTS]
     if asked > 2 * stored + 65536 or stored > asked + MAX_EXTRA_BYTES:
         raise EntryError(
-            f"{folder}: config.json asks for about {asked} bytes of weights, but {WEIGHTS} has {stored} bytes."
+            f"{folder}: config.json needs about {asked} bytes of weights, but {WEIGHTS} has {stored} bytes."
         )
     ids = max(value for name, value in config["model"].items() if name.endswith("vocabulary_size"))
     vocabulary = MEGABYTE + MAX_BYTES_PER_ID * ids
@@ -103,6 +103,6 @@ def _check_budget(folder, config, sizes):
     }
     for name, size in sizes.items():
         if name not in most and not PICTURE.fullmatch(name):
-            raise EntryError(f"{folder}: no entry has a file {name!r}.")
+            raise EntryError(f"{folder}: a saved model cannot have a file {name!r}.")
         if size > most.get(name, MAX_PICTURE_BYTES):
             raise EntryError(f"{folder}: {name!r} has {size} bytes. Allowed: {most.get(name, MAX_PICTURE_BYTES)}")

@@ -46,7 +46,7 @@ def verify_files(folder, hashed=None):
     if not folder.is_dir():
         raise EntryError(f"{folder} is not a folder. Expected a zoo entry.")
     if not (folder / MANIFEST).is_file() or (folder / MANIFEST).is_symlink():
-        raise EntryError(f"{folder} has no {MANIFEST}, so it is no zoo entry.")
+        raise EntryError(f"{folder} has no {MANIFEST}, so it is not a saved model.")
     expected = _read_manifest(folder)
     found = _files_in(folder)
     found.pop(MANIFEST)
@@ -76,7 +76,7 @@ def _read_manifest(folder):
     for name, facts in manifest["files"].items():
         sound = isinstance(facts, dict) and set(facts) == {"size", "sha256"} and type(facts["size"]) is int
         if not _NAME.fullmatch(name) or not sound or not re.fullmatch("[0-9a-f]{64}", str(facts["sha256"])):
-            raise EntryError(f"{folder / MANIFEST} has an unsound line for {name!r}.")
+            raise EntryError(f"{folder / MANIFEST} has an invalid entry for {name!r}.")
     return manifest["files"]
 
 

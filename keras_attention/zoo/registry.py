@@ -42,7 +42,7 @@ def find_entry(name_or_path):
         UserError: if there is no such model; names those that are close.
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not str(name_or_path).strip("\0 "):
-        raise UserError(f"A model is named by its name or its folder. Received: {name_or_path!r}")
+        raise UserError(f"Expected the name or folder of a model. Received: {name_or_path!r}")
     entries = _entries()
     name = str(name_or_path)
     if name in entries:
@@ -51,10 +51,10 @@ def find_entry(name_or_path):
     if "\0" not in name and path.is_dir():
         if (path / MANIFEST).exists():
             return path
-        raise UserError(f"The folder {name!r} is no saved model: it has no {MANIFEST}.")
+        raise UserError(f"The folder {name!r} is not a saved model: it has no {MANIFEST}.")
     close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(close)}?" if close else f"Known models: {', '.join(sorted(entries)) or 'none'}."
-    raise UserError(f"There is no model {name!r}, by name or as a folder. {hint}")
+    raise UserError(f"There is no model or folder {name!r}. {hint}")
 
 
 def _entries():

@@ -277,7 +277,7 @@ def check_config(config, where="config.json"):
         found = config["format_version"]
         raise EntryError(f"{where} has format_version={found!r}. This version reads {FORMAT_VERSION}.")
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise EntryError(f"{where} asks for architecture={architecture!r}. Known: {', '.join(ARCHITECTURES)}")
+        raise EntryError(f"{where} has architecture={architecture!r}. Known: {', '.join(ARCHITECTURES)}")
     fields = ARCHITECTURES[architecture]
     if isinstance(config["model"], dict):
         config = {**config, "model": {**MODEL_DEFAULTS.get(architecture, {}), **config["model"]}}
@@ -289,7 +289,7 @@ def check_config(config, where="config.json"):
             check_value(name, value, VALUES[name], where)
     parameters = estimated_parameters(architecture, config["model"])
     if parameters > MAX_PARAMETERS:
-        raise EntryError(f"{where} asks for about {parameters} parameters. Allowed: {MAX_PARAMETERS}")
+        raise EntryError(f"{where} needs about {parameters} parameters. Allowed: {MAX_PARAMETERS}")
     if architecture in TRANSLATORS:
         check_fields(config["decoding"], DECODING, (), f"{where}, decoding")
         return {**config, "decoding": {**DECODING_DEFAULTS, **config["decoding"]}}
@@ -322,4 +322,4 @@ def _check_bert(config, where):
             f"Received: {len(task['threshold'])}"
         )
     if (task["kind"] == "multilabel") != (task["separator"] is not None):
-        raise EntryError(f"{where}, task: a multilabel task, and no other, has a separator.")
+        raise EntryError(f"{where}, task: a multilabel task needs a separator, other tasks cannot have one.")

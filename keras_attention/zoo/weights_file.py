@@ -82,7 +82,7 @@ def load_weights(model, path, dtype="float32"):
     except EntryError:
         raise
     except Exception as error:  # whatever the library finds wrong with the bytes
-        raise EntryError(f"{path} is not a sound file of weights: {error}") from error
+        raise EntryError(f"{path} is not a valid weights file: {error}") from error
     for name, weight in expected.items():
         weight.assign(values[name].astype("float32"))
 

@@ -50,7 +50,7 @@ def test_after_the_death_of_the_chief_all_start_again_and_end_as_if_undisturbed(
     assert "Worker 0 of 2 was killed by SIGKILL." in err
     assert "Worker 1: another worker is gone" in err
     assert "Worker 1 of 2 ended with exit code 75." in err
-    assert "Starting all workers again" in err
+    assert "Restarting all workers" in err
     assert ends(tmp_path / "run") == [expected] * 2
     assert (tmp_path / "run" / "alone.json").exists()
 

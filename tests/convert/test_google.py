@@ -94,7 +94,7 @@ def refused(folder, message):
         (lambda v: without(v, "cls/predictions/transform/dense/bias"), {}, "lacks the tensor cls/predictions/tr"),
         (lambda v: {**v, "output_weights": np.zeros((2, 6), "float32")}, {}, "has the tensor 'output_weights"),
         (lambda v: v, {"num_hidden_layers": 1}, "has the tensor 'bert/encoder/layer_1/"),
-        (lambda v: v, {"max_position_embeddings": 10}, r"has the shape \(11, 6\). The configuration asks for \(10"),
+        (lambda v: v, {"max_position_embeddings": 10}, r"has the shape \(11, 6\). The configuration requires \(10"),
         (lambda v: v, {"hidden_act": "silu"}, "hidden_act is 'silu'. Supported: one of gelu, relu"),
         (
             lambda v: {**v, "cls/predictions/output_bias": np.zeros(17, "float64")},
@@ -115,6 +115,6 @@ def test_damaged_files(tmp_path):
     data.write_bytes(content)
     refused(tmp_path, "is damaged: .* cannot be read")
     (tmp_path / "bert_model.ckpt.index").write_bytes(b"x" * 100)
-    refused(tmp_path, "is no sound checkpoint of TensorFlow")
+    refused(tmp_path, "is not a valid TensorFlow checkpoint")
     (tmp_path / "bert_model.ckpt.index").unlink()
     refused(tmp_path, "must hold one checkpoint such as bert_model.ckpt.index. Found: none")

@@ -49,7 +49,7 @@ def refused(folder, message):
         ({"architectures": ["BertModel"]}, r"has the tensor 'cls.predictions.bias' \(17,\), for which"),
         ({"num_hidden_layers": 3}, "lacks the tensor bert.encoder.layer.2.attention"),
         ({"num_hidden_layers": 1}, "has the tensor 'bert.encoder.layer.1.attention"),
-        ({"intermediate_size": 8}, r"intermediate.dense.* has the shape \(7.*configuration asks for \(8"),
+        ({"intermediate_size": 8}, r"intermediate.dense.* has the shape \(7.*configuration requires \(8"),
         ({"vocab_size": 16}, "vocab.txt has 17 pieces. The configuration has vocab_size 16"),
     ],
 )  # fmt: skip
@@ -170,7 +170,7 @@ def test_missing_files_and_other_formats(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text("{}")
     refused(tmp_path, "in several files")
     (tmp_path / "vocab.txt").unlink()
-    refused(tmp_path, "lacks vocab.txt")
+    refused(tmp_path, "neither vocab.txt nor tokenizer.json")
     (tmp_path / "config.json").write_text("[1]")
     refused(tmp_path, "config.json must hold a JSON object")
     (tmp_path / "config.json").write_text("[" * 100_000)
@@ -186,15 +186,18 @@ BIAS = "cls.predictions.bias"
         (b"", "is damaged: 0 bytes cannot begin with a header"),
         (b"\x10\0\0", "is damaged: 3 bytes"),
         (struct.pack("<Q", 2**62) + b"{}", "cannot begin with a header of 4611686018427387904"),
-        (struct.pack("<Q", 2) + b"[]", "its header is no JSON object"),
+        (struct.pack("<Q", 2) + b"[]", "its header is not a JSON object"),
         (struct.pack("<Q", 2) + b"{x", "its header is not JSON"),
         (safetensors_bytes(tiny_tensors())[:-1], "its tensors have .* bytes, the file"),
         (safetensors_bytes(tiny_tensors()) + b"0", "its tensors have .* bytes, the file"),
         (changed_header(lambda h: h[BIAS].update(shape=[2**60, 2**60])), f"{BIAS} has 68 bytes for the shape"),
-        (changed_header(lambda h: h[BIAS].update(shape=[-17])), f"tells no dtype, shape and place of '{BIAS}'"),
+        (
+            changed_header(lambda h: h[BIAS].update(shape=[-17])),
+            f"has no valid dtype, shape and byte range for '{BIAS}'",
+        ),
         (changed_header(lambda h: h[BIAS].update(dtype="F8_E5M2")), f"{BIAS} has dtype F8_E5M2"),
         (changed_header(lambda h: h[BIAS].update(data_offsets=[0, 68])), "a tensor begins at byte"),
-        (changed_header(lambda h: h.update({BIAS: 3})), "tells no dtype, shape and place"),
+        (changed_header(lambda h: h.update({BIAS: 3})), "no valid dtype, shape and byte range"),
     ],
 )
 def test_damaged_files(content, message, tmp_path):

@@ -174,7 +174,7 @@ def test_an_entry_answers_the_same(tmp_path, kind):
         ({"kind": "multiclass", "label_names": ["a"]}, "1 label_names and num_labels=1. Received: 1 and num_labels=2"),
         ({"label_names": ["a", "a"]}, "different names"),
         ({"label_names": ["a", "\x1b"]}, "different names"),
-        ({"separator": ","}, "multilabel task, and no other"),
+        ({"separator": ","}, "a multilabel task needs a separator"),
         ({"threshold": 2}, "threshold=2"),
         ({"threshold": [0.5, 2]}, "threshold=.0.5, 2"),
         ({"threshold": [0.5]}, "one for each of the 2 labels. Received: 1"),

@@ -74,9 +74,9 @@ def test_refuses():
     one = one_map()
     with pytest.raises(ValueError, match=r"\(layers, heads, 3, 5\). Received: weights.shape=\(3, 3, 5\)"):
         attention_page([("", [one._replace(weights=one.weights[0])])], "x")
-    with pytest.raises(ValueError, match="must lie in"):
+    with pytest.raises(ValueError, match="must be in"):
         attention_page([("", [one._replace(weights=one.weights * np.nan)])], "x")
-    with pytest.raises(ValueError, match="must lie in"):
+    with pytest.raises(ValueError, match="must be in"):
         attention_page([("", [one._replace(weights=one.weights - 1)])], "x")
     with pytest.raises(UserError, match="nothing to show"):
         attention_page([], "x")

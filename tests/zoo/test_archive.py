@@ -140,7 +140,7 @@ def test_extra_file(entry):
     [
         (lambda config: config.update(loader="os.system"), "unknown key 'loader'"),
         (lambda config: config.update(architecture="Lambda"), "architecture='Lambda'"),
-        (lambda config: config["model"].update(hidden_dim=1000), "asks for about .* bytes of weights"),
+        (lambda config: config["model"].update(hidden_dim=1000), "needs about .* bytes of weights"),
         (lambda config: config["model"].update(hidden_dim=8192, num_layers=16), "parameters. Allowed"),
         (lambda config: config["model"].update(hidden_dim=13), "`hidden_dim` must be even"),
         (lambda config: config["model"].update(tie_embeddings="all"), "one vocabulary for both sides"),
@@ -176,7 +176,7 @@ def test_weight_that_is_no_number(entry):
 def test_never_overwrites_by_itself(sound, entry):
     model, source, target = tiny_parts(seed=5)
     before = (entry / "model.weights.h5").read_bytes()
-    with pytest.raises(EntryError, match="trained model already"):
+    with pytest.raises(EntryError, match="already contains a trained model"):
         write_tiny_entry(entry, (model, source, target))
     assert (entry / "model.weights.h5").read_bytes() == before
     write_tiny_entry(entry, (model, source, target), overwrite=True)

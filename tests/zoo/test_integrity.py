@@ -30,7 +30,7 @@ def test_every_flipped_bit_and_every_lost_end_is_found_before_a_parser_sees_it(s
     refused = 0
     for name in damages(tmp_path / "entry"):
         parsed.clear()
-        with pytest.raises(EntryError, match="SHA-256|Expected: [0-9]+$|unsound line|is missing|manifest.json"):
+        with pytest.raises(EntryError, match="SHA-256|Expected: [0-9]+$|invalid entry|is missing|manifest.json"):
             read_entry(tmp_path / "entry")
         assert name == MANIFEST or tmp_path / "entry" / name not in parsed
         refused += 1

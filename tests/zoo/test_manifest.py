@@ -89,11 +89,14 @@ def change_manifest(folder, change):
         (lambda content: content.pop("files"), "must hold"),
         (lambda content: content.update(more=1), "must hold"),
         (lambda content: content.update(files=[]), "must hold"),
-        (lambda content: content["files"].update({"../x": {"size": 1, "sha256": "0" * 64}}), "unsound line for '../x'"),
-        (lambda content: content["files"].update({"/etc/x": {"size": 1, "sha256": "0" * 64}}), "unsound line"),
-        (lambda content: content["files"]["config.json"].update(sha256="0"), "unsound line for 'config.json'"),
-        (lambda content: content["files"]["config.json"].update(size=True), "unsound line for 'config.json'"),
-        (lambda content: content["files"]["config.json"].pop("size"), "unsound line for 'config.json'"),
+        (
+            lambda content: content["files"].update({"../x": {"size": 1, "sha256": "0" * 64}}),
+            "invalid entry for '../x'",
+        ),
+        (lambda content: content["files"].update({"/etc/x": {"size": 1, "sha256": "0" * 64}}), "invalid entry"),
+        (lambda content: content["files"]["config.json"].update(sha256="0"), "invalid entry for 'config.json'"),
+        (lambda content: content["files"]["config.json"].update(size=True), "invalid entry for 'config.json'"),
+        (lambda content: content["files"]["config.json"].pop("size"), "invalid entry for 'config.json'"),
     ],
 )
 def test_unsound_manifest(folder, change, message):

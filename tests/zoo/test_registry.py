@@ -39,7 +39,7 @@ def test_paths(zoo, tmp_path, monkeypatch):
     assert find_entry("mine").resolve() == elsewhere
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_entry("~/elsewhere/mine") == elsewhere
-    with pytest.raises(UserError, match=r"notes' is no saved model: it has no manifest\.json"):
+    with pytest.raises(UserError, match=r"notes' is not a saved model: it has no manifest\.json"):
         find_entry(zoo / "notes")
 
 
@@ -59,7 +59,7 @@ def test_unknown_name(zoo):
 
 @pytest.mark.parametrize("name", [None, 3, b"rnn_dates", "", " ", "\0", "a\0b"])
 def test_what_is_no_name(zoo, name):
-    with pytest.raises(UserError, match="named by its name|no model"):
+    with pytest.raises(UserError, match="name or folder of a model|no model"):
         find_entry(name)
 
 

@@ -199,7 +199,7 @@ def test_array_kept_in_another_file(stored, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not HDF5", b"\x89HDF\r\n\x1a\n" + bytes(89)])
 def test_no_hdf5(tmp_path, content):
     (tmp_path / "model.weights.h5").write_bytes(content)
-    with pytest.raises(EntryError, match="not a sound file of weights"):
+    with pytest.raises(EntryError, match="not a valid weights file"):
         load_weights(tiny_model(), tmp_path / "model.weights.h5")
 
 

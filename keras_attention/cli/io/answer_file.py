@@ -116,15 +116,17 @@ def _read_state(partial, state, job):
         done, size, sha256 = int(found["done"]), int(found["bytes"]), found["sha256"]
         changed = [name for name in job if found["job"].get(name) != job[name]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{state} does not tell how to go on. Leave out --resume to start anew.") from error
+        raise UserError(f"{state} cannot be resumed. Leave out --resume to start again.") from error
     if changed:
-        raise UserError(f"{state} is of another job: another {changed[0]}. Leave out --resume to start anew.")
+        raise UserError(
+            f"{state} belongs to another run with a different {changed[0]}. Leave out --resume to start again."
+        )
     digest = hashlib.sha256()
     with open(partial, "rb") as file:
         for begin in range(0, size, CHUNK):
             digest.update(file.read(min(CHUNK, size - begin)))
         if digest.hexdigest() != sha256 or file.tell() != size:
-            raise UserError(f"{partial} was changed after it was written. Leave out --resume to start anew.")
+            raise UserError(f"{partial} was changed after it was written. Leave out --resume to start again.")
     return done, size, digest
 
 

@@ -74,7 +74,7 @@ def check_source(arguments):
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.resume and not (arguments.input and arguments.output):
-        raise UserError("--resume goes on with an interrupted run from --input to --output: give both.")
+        raise UserError("--resume continues an interrupted run from --input to --output. Give both.")
 
 
 def write_answers(arguments, folder, prepare, check=None):

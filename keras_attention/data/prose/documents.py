@@ -1,4 +1,4 @@
-"""Plain text to learn a language from: files of one's own, or the English that is on every machine."""
+"""Documents for language models: text files, or the docstrings of Python's standard library."""
 
 import ast
 import inspect
@@ -18,8 +18,7 @@ END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"')])\s+")
 def read_documents(paths):
     """Reads texts from UTF-8 files; names ending with .gz or .xz are decompressed.
 
-    Where a file has blank lines, they divide its documents, and the lines between belong together. In a file without
-    blank lines each line is a document.
+    Blank lines separate the documents of a file. In a file without blank lines, each line is a document.
 
     Args:
         paths: list of str or Path.
@@ -28,7 +27,7 @@ def read_documents(paths):
         List of str, none of them blank.
 
     Raises:
-        UserError: if a file cannot be read, or no text is in any of them.
+        UserError: if a file cannot be read, or all files are blank.
     """
     documents = []
     for path in paths:
@@ -39,31 +38,31 @@ def read_documents(paths):
     documents = [document for document in documents if document]
     if not documents:
         raise UserError(
-            f"{', '.join(map(str, paths))}: found no text. Expected: prose, a document between blank lines."
+            f"{', '.join(map(str, paths))}: found no text. Expected: prose, with blank lines between documents."
         )
     return documents
 
 
 def sentences(document):
-    """The sentences of a text: what ends with a full stop, an exclamation or a question mark, and a space behind it."""
+    """The sentences of a text, split after a full stop, exclamation mark or question mark that a space follows."""
     return [sentence for sentence in END_OF_SENTENCE.split(document) if sentence]
 
 
 def hold_out(documents, share):
-    """Divides documents into those to train on and, every so often one, a share of them to validate with."""
+    """Splits documents into training and validation; every n-th document is for validation."""
     every = max(2, round(1 / share))
     return [text for i, text in enumerate(documents) if i % every], documents[::every]
 
 
 def docstrings(folder=None, most_files=None):
-    """The docstrings of the Python standard library: some 1.5 million characters of English about programs.
+    """The docstrings of the Python standard library: about 1.5 million characters of English.
 
     Args:
         folder: str or Path, or None for that of the running Python.
-        most_files: int or None, files that are looked at.
+        most_files: int or None, maximum number of files to read.
 
     Returns:
-        List of str, each different, in the order of the files' names.
+        List of different str, in the order of the file names.
 
     Raises:
         UserError: if no docstring is found.
@@ -74,12 +73,12 @@ def docstrings(folder=None, most_files=None):
     for path in paths[:most_files]:
         found |= dict.fromkeys(_docstrings_of(path))
     if not found:
-        raise UserError(f"{folder}: found no Python file with docstrings. Give text files by --text.")
+        raise UserError(f"{folder}: found no Python file with docstrings. Pass text files with --text.")
     return list(found)
 
 
 def _docstrings_of(path):
-    """The docstrings of a module, its classes and functions, as they read without indentation; none if it is broken."""
+    """The docstrings of a module, its classes and functions without indentation; none if it cannot be parsed."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):

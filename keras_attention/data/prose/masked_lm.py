@@ -1,4 +1,4 @@
-"""Batches for a masked language model; masks and order are a pure function of (seed, epoch)."""
+"""Batches for masked language models; masks and order are a pure function of (seed, epoch)."""
 
 import math
 
@@ -10,31 +10,31 @@ MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as th
 
 
 class MaskedLMBatches:
-    """Batches of packed rows in which some pieces are hidden, to be guessed.
+    """Batches of packed rows with masked tokens as labels.
 
-    Of the pieces of a row, special ones left out, `mask_rate` are chosen. 80 % of these become [MASK], 10 % a random
-    piece that is not special, and 10 % stay. Every epoch draws anew; an epoch asked for twice is the same twice, so a
-    validation that always asks for epoch 0 has the same masks each time.
+    A share `mask_rate` of the tokens of a row, without special tokens, is chosen. Of these, 80 % become [MASK], 10 % a
+    random token that is not special, and 10 % stay unchanged. Masks differ between epochs, but an epoch always has the
+    same ones, so validation uses epoch 0.
 
-    Shapes: B rows, T positions, P masked positions, the largest number that a row can have.
+    Shapes: B rows, T positions, P masked positions, the maximum per row.
 
     Args:
         rows: PackedRows.
         tokenizer: WordPieceTokenizer, or an object with its `pad_id, unknown_id, start_id, end_id, mask_id` and
             `is_continuation`.
         rows_per_batch: int > 0 (B).
-        mask_rate: float in (0, 1). Rounded up or down at random for each row, so that it is right on average.
-        whole_words: bool. Choose words with all their pieces. Words are drawn one after the other, and left out where
-            they have more pieces than may still be chosen.
+        mask_rate: float in (0, 1). The number per row is rounded up or down at random, so that the mean is exact.
+        whole_words: bool. Choose whole words. Words are drawn one after the other, and skipped if they have more
+            tokens than may still be chosen.
         seed: int >= 0.
-        parts: int > 0. An epoch is one of so many equal parts of a pass over the rows, so that a long pass can be
-            looked at on its way.
+        parts: int > 0. An epoch is one of `parts` equal parts of a pass over the rows, so that a long pass is validated
+            several times.
 
     Attributes:
         num_masked: int, P.
 
     Raises:
-        ValueError: if an argument is out of range, there is no row, or a token id is none of the tokenizer's.
+        ValueError: if an argument is out of range, there are no rows, or a token id is outside the vocabulary.
 
     Source: Devlin et al. (2019), section 3.1 and appendix A.1; whole words are an option of the code published with
     it. Differences: [UNK] is never chosen, and the rounding.
@@ -82,15 +82,15 @@ class MaskedLMBatches:
 class MaskedLMEpoch:
     """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
 
-    `token_ids`, `block_ids` and `position_ids` (B, T) are the rows, the first with its masks; rows of padding complete
-    the last batch. `masked_positions` (B, P) rise from left to right and `labels` (B, P) are the pieces that were
-    there; both are 0 where a row has fewer than P. Rows of two texts have `segment_ids` (B, T) too, and `labels` a last
-    column: 1 where the second text follows the first, 0 where it does not, and -1 in a row of padding.
+    `token_ids` (with masks), `block_ids` and `position_ids` (B, T) are the rows; padding rows complete the last batch.
+    `masked_positions` (B, P) are ascending and `labels` (B, P) are the original tokens; both are 0 if a row has fewer
+    than P. Rows of two texts also have `segment_ids` (B, T), and `labels` has one more column: 1 if the second text
+    follows the first, 0 if not, and -1 in a padding row.
 
     Args:
         batches: MaskedLMBatches.
         epoch: int.
-        numbers: int (batches, B), numbers of rows, FILLER for a row of padding.
+        numbers: int (batches, B), indices of rows, FILLER for a padding row.
     """
 
     def __init__(self, batches, epoch, numbers):
@@ -122,7 +122,7 @@ class MaskedLMEpoch:
         }
 
     def _choose(self, token_ids, generator):
-        """Returns bool (B, T), the positions to be guessed."""
+        """Returns bool (B, T), the positions to predict."""
         batches = self.batches
         candidates = ~batches.is_special[token_ids]  # (B, T)
         wanted = batches.mask_rate * candidates.sum(axis=1) + _uniform(generator, len(token_ids))
@@ -136,7 +136,7 @@ class MaskedLMEpoch:
         return _whole_words(keys, candidates, candidates & ~inside, counts)
 
     def _hide(self, token_ids, chosen, generator):
-        """Replaces the chosen pieces (B, T), most of them by [MASK]."""
+        """Replaces the chosen tokens (B, T), most of them by [MASK]."""
         batches = self.batches
         hidden = token_ids.copy()
         pieces = token_ids[chosen]  # (chosen,)
@@ -156,7 +156,7 @@ def _smallest(keys, candidates, counts):
 
 
 def _whole_words(keys, candidates, heads, counts):
-    """Returns bool (B, T): words in the order of the keys at their heads, as long as they fit into `counts` pieces."""
+    """Returns bool (B, T): words in the order of the keys of their first tokens, as long as they fit into `counts`."""
     columns = np.arange(keys.shape[1])
     head_of = np.maximum.accumulate(np.where(heads, columns, 0), axis=1)  # (B, T)
     rows = np.arange(len(keys))[:, None]
@@ -176,7 +176,7 @@ def _whole_words(keys, candidates, heads, counts):
 
 
 def _listed(chosen, token_ids, width):
-    """Returns the chosen positions and their pieces, both int32 (B, width), 0 behind the last."""
+    """Returns the chosen positions and their tokens, both int32 (B, width), padded with 0."""
     rows, columns = np.nonzero(chosen)
     counts = chosen.sum(axis=1)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -187,5 +187,5 @@ def _listed(chosen, token_ids, width):
 
 
 def _uniform(generator, size):
-    """Returns float64 (size,) in [0, 1) from raw bits alone, which NumPy promises never to change."""
+    """Returns float64 (size,) in [0, 1) from raw bits, whose stream NumPy guarantees."""
     return (generator.random_raw(size) >> np.uint64(11)) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Texts packed into rows of one length, so that next to nothing of a batch is padding."""
+"""Texts packed into rows of one length, so that batches have almost no padding."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ WINDOW = 64  # rows that are open at a time
 class PackedRows:
     """Rows of T tokens that hold one text or several.
 
-    A position may attend to those with the same block number in its row. Positions are counted anew in each block, so
-    a text comes out of a model as if it stood alone.
+    A position may attend to positions with the same block number. Positions are counted from 0 in each block, so the
+    model's output for a text is the same as if the text were alone.
 
     Attributes:
         token_ids: int32 (N, T).
@@ -63,7 +63,7 @@ class PackedRows:
         texts = texts if isinstance(texts, TokenSequences) else _joined(texts)
         first, sizes = _chunks(texts, row_length - 2)
         if not len(first):
-            raise UserError(f"None of the {len(texts):,} texts has a token. Expected: one text at least.")
+            raise UserError(f"None of the {len(texts):,} texts has a token. Expected: at least one text.")
         lengths = sizes + 2
         rows, columns, blocks, count = _first_fit(lengths.tolist(), row_length)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

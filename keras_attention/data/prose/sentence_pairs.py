@@ -1,4 +1,4 @@
-"""Turns documents into rows for BERT: packed text, or pairs of texts for its second objective."""
+"""Converts documents into rows for BERT: packed text, or text pairs for next-sentence prediction."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from keras_attention.errors import UserError
 
 
 def pair_sentences(documents, row_length, pad_id, start_id, end_id, seed=0):
-    """Makes rows START first END second END out of documents.
+    """Builds rows START first END second END from documents.
 
-    Sentences are taken in their order until a row is full, and divided between two of them at random. In half of the
-    rows the second text is what follows; in the others it comes from another document, and what would have followed
-    goes on as the beginning of a row. Where both are too long, the first loses its beginning and the second its end.
+    Sentences are taken in order until a row is full, and split into two texts at a random boundary. In half of the rows
+    the second text is the continuation; in the others it comes from another document, and the continuation begins a
+    later row. If the texts are too long, the first loses its beginning and the second its end.
 
     Args:
         documents: list of documents, lists of integer arrays, the sentences without START and END.
@@ -25,19 +25,21 @@ def pair_sentences(documents, row_length, pad_id, start_id, end_id, seed=0):
 
     Raises:
         ValueError: if `row_length` is too small.
-        UserError: if there are no two documents with a token, or none has two sentences.
+        UserError: if there are fewer than two documents with a token, or no document has two sentences.
 
-    Source: Devlin et al. (2019), section 3.1 and appendix A.2, and the authors' code. Differences: no rows are made
-    short on purpose, and what is cut off is never what meets in the middle.
+    Source: Devlin et al. (2019), section 3.1 and appendix A.2, and the authors' code. Differences: no rows are
+    shortened at random, and truncation never affects the boundary between the two texts.
     """
     if row_length < 5:
         raise ValueError(f"`row_length` must be greater than 4. Received: row_length={row_length}")
     documents = [[sentence for sentence in document if len(sentence)] for document in documents]
     documents = [document for document in documents if document]
     if len(documents) < 2:
-        raise UserError(f"Documents with a token: {len(documents)}. Expected: two at least, to mix sentences of.")
+        raise UserError(f"Documents with a token: {len(documents)}. Expected: at least two.")
     if max(map(len, documents)) < 2:
-        raise UserError(f"None of the {len(documents):,} documents has two sentences. Expected: texts to be continued.")
+        raise UserError(
+            f"None of the {len(documents):,} documents has two sentences. Expected: documents of several sentences."
+        )
     room = row_length - 3
     generator = np.random.PCG64(seed)
     pairs = []
@@ -57,7 +59,7 @@ def pair_sentences(documents, row_length, pad_id, start_id, end_id, seed=0):
 
 
 def _full_at(document, begin, room):
-    """The number behind the sentence that fills a row which begins with sentence `begin`."""
+    """The index after the last sentence of a row that begins with sentence `begin`."""
     size, end = 0, begin
     while end < len(document) and size < room:
         size += len(document[end])
@@ -66,7 +68,7 @@ def _full_at(document, begin, room):
 
 
 def _from_another(documents, number, room, generator):
-    """Up to a row of sentences of any document but that with this number, from a random one on."""
+    """Sentences of another random document, from a random sentence on, up to a full row."""
     other = documents[(number + 1 + _below(generator, len(documents) - 1)) % len(documents)]
     begin = _below(generator, len(other))
     return np.concatenate(other[begin : _full_at(other, begin, room)])
@@ -93,19 +95,19 @@ def _rows(pairs, row_length, pad_id, start_id, end_id):
 
 
 def _below(generator, bound):
-    """A random int in [0, bound), from raw bits alone, which NumPy promises never to change."""
+    """A random int in [0, bound) from raw bits, whose stream NumPy guarantees."""
     return int(generator.random_raw() % bound)
 
 
 def prose_rows(documents, tokenizer, row_length, pairs=False, seed=0):
-    """Encodes documents and makes rows of them.
+    """Encodes documents and builds rows from them.
 
     Args:
         documents: list of str.
         tokenizer: WordPieceTokenizer.
         row_length: int > 4.
-        pairs: bool. Rows of two texts, see `pair_sentences`; otherwise as many texts as fit, see `PackedRows.pack`.
-        seed: int >= 0, of the pairs.
+        pairs: bool. Rows of two texts, see `pair_sentences`; otherwise packed texts, see `PackedRows.pack`.
+        seed: int >= 0, for the pairs.
 
     Returns:
         PackedRows.

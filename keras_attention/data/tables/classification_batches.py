@@ -1,4 +1,4 @@
-"""Batches of labelled rows in a few fixed shapes; their order is a pure function of (seed, epoch)."""
+"""Batches of labelled token sequences in a few fixed shapes; the order is a pure function of (seed, epoch)."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 
 
 class ClassificationBatches:
-    """Groups rows of similar length, so that little is padding: short texts do not wait for long ones.
+    """Batches of sequences of similar length, so that little is padding.
 
     Shapes: B rows, T tokens.
 
@@ -15,12 +15,12 @@ class ClassificationBatches:
         rows: list of objects with `token_ids` and `segment_ids`, int arrays (T,).
         labels: array (N,) or (N, K) for the N rows; int for classes, else float.
         rows_per_batch: int > 0.
-        num_buckets: int > 0, the most shapes; each is compiled once.
+        num_buckets: int > 0, maximum number of shapes; each is compiled once.
         seed: int >= 0.
         with_segments: bool, whether batches have `segment_ids`.
 
     Raises:
-        ValueError: if there is no row, or rows and labels differ in number.
+        ValueError: if there are no rows, or the numbers of rows and labels differ.
     """
 
     def __init__(self, rows, labels, rows_per_batch=32, num_buckets=5, seed=0, with_segments=True):
@@ -39,8 +39,8 @@ class ClassificationBatches:
     def epoch(self, epoch):
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of arrays.
 
-        `token_ids` and `segment_ids` are int32 (B, T), `labels` (B,) or (B, K); rows that fill up a batch have the
-        label -1 where labels are int, NaN where they are float.
+        `token_ids` and `segment_ids` are int32 (B, T), `labels` (B,) or (B, K); padding examples have the label -1 if
+        labels are int, and NaN if they are float.
         """
         generator = np.random.PCG64([self.seed, epoch])
         order = random_order(generator, len(self.rows))

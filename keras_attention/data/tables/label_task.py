@@ -1,4 +1,4 @@
-"""Finds out from the labels of a table what is to be learnt, and turns labels into numbers."""
+"""Determines the task from the labels of a table, and converts labels to numbers."""
 
 import re
 from collections import Counter
@@ -17,13 +17,13 @@ NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
 
 
 class Task(NamedTuple):
-    """What is to be learnt from labels.
+    """A classification or regression task.
 
     Attributes:
         kind: str, one of `KINDS`.
         label_names: tuple of str, sorted; by value if all are numbers; empty for regression.
-        separator: str or None, what stands between the labels of one text if there are several.
-        because: str, the sentence that tells the user why it is this task.
+        separator: str or None, separates the labels of a text in a multilabel task.
+        because: str, a sentence for the user with the reason for this task.
     """
 
     kind: str
@@ -33,16 +33,16 @@ class Task(NamedTuple):
 
 
 def find_task(labels, *, task=None, separator=None):
-    """Finds the task that fits the labels.
+    """Determines the task from the labels.
 
-    With a separator it is multilabel. If all labels are numbers, and one has a fractional part or more than
-    `MOST_NUMBERS` are different, it is regression. Otherwise it is binary with 2 different labels and multiclass
+    With a separator, the task is multilabel. If all labels are numbers, and one has a fractional part or more than
+    `MOST_NUMBERS` are different, it is regression. Otherwise it is binary with 2 different labels, and multiclass
     with more.
 
     Args:
         labels: list of str, one for each text.
-        task: one of `KINDS`, or None to find it.
-        separator: str or None. Splits a label into several, blanks around each go away; an empty label is none.
+        task: one of `KINDS`, or None to determine it.
+        separator: str or None. Splits a label into several, without surrounding blanks; empty parts are dropped.
 
     Returns:
         Task.
@@ -73,20 +73,20 @@ def find_task(labels, *, task=None, separator=None):
 
 
 def encode_labels(labels, task, lines=None, where=""):
-    """Turns labels into the numbers to learn.
+    """Converts labels to training targets.
 
     Args:
         labels: list of str, N of them.
         task: Task.
         lines: list of int or None, the line of each label, for messages; None counts the rows from 1.
-        where: str or Path, the file that the labels come from, for messages.
+        where: str or Path, the file of the labels, for messages.
 
     Returns:
-        Array: int32 (N,) for binary and multiclass, the place in `task.label_names`; float32 (N, labels) of 0 and 1
+        Array: int32 (N,) for binary and multiclass, the index in `task.label_names`; float32 (N, labels) of 0 and 1
         for multilabel; float32 (N,) for regression.
 
     Raises:
-        UserError: if a label is none of `task.label_names`, or no number where the task is regression.
+        UserError: if a label is not in `task.label_names`, or not a number for regression.
     """
     if task.kind == "regression":
         return np.array([_number(label, row, lines, where) for row, label in enumerate(labels)], dtype=np.float32)
@@ -104,13 +104,11 @@ def _multilabel(labels, task, separator):
     if task not in (None, "multilabel"):
         raise UserError(f"A separator goes with the task multilabel. Received: --task {task} --separator {separator!r}")
     if not separator:
-        raise UserError(
-            "The task multilabel needs what stands between the labels of one text. Give it, such as --separator ','."
-        )
+        raise UserError("The task multilabel needs a separator between the labels of a text, such as --separator ','.")
     if not any(separator in label for label in labels):
         raise UserError(
-            f"The separator {separator!r} stands in none of the {len(labels):,} labels, such as {listed(labels, 3)}. "
-            "Check it, or leave it out if each text has one label."
+            f"The separator {separator!r} does not occur in any of the {len(labels):,} labels, such as "
+            f"{listed(labels, 3)}. Check it, or leave it out if each text has one label."
         )
     different = Counter(part for label in labels for part in _parts(label, separator))
     _check_names(different, len(labels), task)
@@ -134,7 +132,7 @@ def _regression(labels, different, fraction, task):
 
 
 def _check_names(different, num_rows, task):
-    """Raises if the different labels cannot well be the names of classes."""
+    """Raises UserError if the labels are unlikely to be class names."""
     if len(different) < 2:
         found = f"Every label is {listed(different)}" if different else "Every label is empty"
         raise UserError(f"{found}: there is nothing to learn. Check the label column.")
@@ -149,12 +147,12 @@ def _check_names(different, num_rows, task):
         if other != name:
             raise UserError(
                 f"The labels {shown(other)} ({different[other]:,} rows) and {shown(name)} ({different[name]:,} rows) "
-                "are too alike to be two classes. Write them in one way."
+                "are too similar to be two classes. Use one spelling."
             )
 
 
 def _joined_hint(different):
-    """Returns a hint if labels look like several, each of which also occurs alone."""
+    """Returns a hint if labels look like combinations of other labels."""
     for separator in (",", ";", "|", " "):
         joined = [label for label in different if separator in label]
         if joined and all(part in different for label in joined for part in _parts(label, separator)):
@@ -167,7 +165,7 @@ def _in_order(names):
 
 
 def _parts(label, separator):
-    """Returns the different labels in one, as they stand."""
+    """Returns the different parts of a label."""
     return list(dict.fromkeys(part.strip() for part in label.split(separator) if part.strip()))
 
 

@@ -1,4 +1,4 @@
-"""Reads the rows of CSV, TSV and JSONL files; a row that cannot be used is reported, never guessed."""
+"""Reads the rows of CSV, TSV and JSONL files; unusable rows are reported, never repaired."""
 
 import json
 import re
@@ -10,13 +10,13 @@ MAX_SHOWN, MAX_LISTED = 80, 40
 
 
 class BadRow(NamedTuple):
-    """What the readers of tables give in the place of a row that they cannot read.
+    """Describes a row that cannot be read.
 
     Attributes:
-        reason: str, what bad rows are counted by, such as "too many fields".
+        reason: str, the category for counting, such as "too many fields".
         found, expected: str, for the message.
-        column: str or None, the column in which it was found.
-        skippable: bool. False where nobody can tell where the row ends, so that skipping it might lose others.
+        column: str or None, the column of the error.
+        skippable: bool. False if the end of the row is unclear, so that skipping it might lose other rows.
     """
 
     reason: str
@@ -26,7 +26,7 @@ class BadRow(NamedTuple):
     skippable: bool = True
 
     def message(self, path, line):
-        """Returns one line of str that says where the row is, what is wrong and how to mend it."""
+        """Returns a one-line message: where the row is, what is wrong and how to fix it."""
         column = "" if self.column is None else f", column {shown(self.column)}"
         mend = (
             "Mend the row, or leave such rows out with --skip-bad-rows."
@@ -37,7 +37,7 @@ class BadRow(NamedTuple):
 
 
 def shown(value, most=MAX_SHOWN):
-    """Returns the repr of a text or of UTF-8 bytes, cut to `most` characters, for a message."""
+    """Returns the repr of a text or of UTF-8 bytes, shortened to `most` characters, for a message."""
     value = value[: 4 * most]
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
@@ -46,7 +46,7 @@ def shown(value, most=MAX_SHOWN):
 
 
 def listed(values, most=10):
-    """Returns the first values as they are shown, separated by commas: "'a', 'b', ... (7 in all)"."""
+    """Returns the first values for a message, separated by commas: "'a', 'b', ... (7 in all)"."""
     values = list(values)
     rest = f", ... ({len(values):,} in all)" if len(values) > most else ""
     return ", ".join(shown(value, MAX_LISTED) for value in values[:most]) + rest
@@ -56,8 +56,8 @@ USUAL_DELIMITERS = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}
 
 
 class RawRow(NamedTuple):
-    """One row as bytes: the line on which it begins, over how many lines it goes, its fields, and the number of the
-    first field that has text behind its closing quote (None if there is none)."""
+    """One row as bytes: its first line, number of lines, fields, and the index of the first field with text after its
+    closing quote (or None)."""
 
     line: int
     num_lines: int
@@ -84,7 +84,7 @@ def delimited_rows(path, content, delimiter, columns):
         `columns`, or a `BadRow`.
 
     Raises:
-        UserError: if the header does not fit `columns` or `delimiter`, or a quote never closes.
+        UserError: if the header does not match `columns` or `delimiter`, or a quote never closes.
     """
     raw_rows = _split_rows(path, content, delimiter)
     names = _read_header(path, next(raw_rows), delimiter, columns)
@@ -108,7 +108,7 @@ def _read_header(path, raw, delimiter, columns):
                 )
     if raw.torn is not None:
         raise UserError(
-            f"{path}, line 1: there is text behind a closing quote in the header: found {shown(line)}. "
+            f"{path}, line 1: there is text after a closing quote in the header: found {shown(line)}. "
             f"Expected: {delimiter!r} or the end of the line there."
         )
     for column in columns:
@@ -129,7 +129,7 @@ def _values(raw, names, places, delimiter):
     if raw.torn is not None:
         column = names[raw.torn] if raw.torn < width else None
         return BadRow(
-            "text behind a closing quote",
+            "text after a closing quote",
             shown(fields[raw.torn]) + extent,
             "quotes inside a field doubled",
             column,
@@ -153,7 +153,7 @@ def _values(raw, names, places, delimiter):
 
 
 def _split_rows(path, content, delimiter):
-    """Yields a RawRow for every row; all but rows with quotes are found by bytes.find and bytes.split."""
+    """Yields a RawRow for every row; rows without quotes are split by the fast bytes.find and bytes.split."""
     mark = delimiter.encode()
     position = 3 if content.startswith(b"\xef\xbb\xbf") else 0
     end = len(content)
@@ -177,7 +177,7 @@ def _split_rows(path, content, delimiter):
 
 
 def _split_quoted(path, content, field, position, end, line):
-    """Splits the row that begins at `position`. Returns its RawRow and the place of its end."""
+    """Splits the row that begins at `position`; returns its RawRow and the position of its end."""
     fields, torn, start = [], None, position
     while True:
         match = field.match(content, start, end)
@@ -208,16 +208,16 @@ KINDS = {str: "a text", tuple: "an object", list: "an array", bool: "true or fal
 
 
 class _Number(str):
-    """A JSON number as it is written in the file: the label 1.0 stays "1.0"."""
+    """A JSON number as written in the file: the label 1.0 stays "1.0"."""
 
 
 def json_rows(content, columns, label=None):
-    """Reads some keys of every object; a number, true or false is taken as text where it is the label.
+    """Reads some keys of every object; a label may also be a number, true or false, which becomes text.
 
     Args:
         content: bytes, UTF-8. Only "\\n" ends a line. Empty lines at the end are no rows.
         columns: list of str, the wanted keys.
-        label: str or None, the one of them that is the label.
+        label: str or None, the key of the label.
 
     Yields:
         (line, row): int, counted from 1, and its list of str, one for each of `columns`, or a `BadRow`.

@@ -1,4 +1,4 @@
-"""Sets rows aside for validation."""
+"""Splits off rows for validation."""
 
 import numpy as np
 
@@ -8,18 +8,19 @@ from keras_attention.errors import UserError
 def split_validation(labels_or_targets, share, seed, texts=None):
     """Chooses the rows for training and for validation; the same arguments give the same rows.
 
-    Rows with the same text stay together, so that nothing is validated on what was learnt by heart. Of each label
-    about the same share goes to validation, and at least one row to either side if it has two different texts. A text
-    that stands under several labels counts for the rarest of them; a label most of whose texts do so may miss a side.
+    Rows with the same text stay together, so that no validation text was seen in training. The split is stratified:
+    about the same share of each label goes to validation, and at least one row to each side if the label has two
+    different texts. A text with several labels counts for the rarest of them; a label with mostly such texts may be
+    missing on one side.
 
     Args:
         labels_or_targets: (N,) labels as int or str, or float targets, (N,) or (N, labels), which are not balanced.
-        share: float in (0, 1), the share of the rows that goes to validation.
+        share: float in (0, 1), share of the rows for validation.
         seed: int >= 0.
         texts: list of N hashables (str, or pairs of str), or None if no two rows are the same.
 
     Returns:
-        (training rows, validation rows): sorted int64 arrays, neither of them empty.
+        (training rows, validation rows): sorted, non-empty int64 arrays.
 
     Raises:
         UserError: if `share` is out of range or there are not two different texts.
@@ -52,7 +53,7 @@ def _group_numbers(texts):
 
 
 def _strata(targets, groups, num_groups):
-    """Returns int64 (groups,), the place of each group's label, the rarest of them if there are several."""
+    """Returns int64 (groups,), the index of each group's label; the rarest one if there are several."""
     if targets.ndim != 1 or targets.dtype.kind == "f":
         return np.zeros(num_groups, dtype=np.int64)
     _, label, counts = np.unique(targets, return_inverse=True, return_counts=True)
@@ -63,7 +64,7 @@ def _strata(targets, groups, num_groups):
 
 
 def _choose(members, sizes, share):
-    """Returns those groups, in the order given, that fill the share of the rows; never all of them."""
+    """Returns the first groups, in the given order, that fill the share of the rows; never all groups."""
     if len(members) < 2:
         return members[:0]
     num_rows = sizes[members].sum()

@@ -1,4 +1,4 @@
-"""Reads texts and their labels from a table; every row is used or told of."""
+"""Reads texts and labels from a table; every row is used or reported."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,13 +13,13 @@ JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Table(NamedTuple):
-    """The rows of a table that can be used, and how many cannot.
+    """The usable rows of a table, and counts of the skipped ones.
 
     Attributes:
         texts: list of str.
         texts_b: list of str, the second text of each pair, or None.
         labels: list of str, exactly as in the file, or None.
-        rows_read: int, used and skipped.
+        rows_read: int, used and skipped rows.
         skipped: dict from reason to number of rows.
         lines: list of int, the line of the file on which each used row begins; the first line is 1.
     """
@@ -41,18 +41,18 @@ class Table(NamedTuple):
 def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, delimiter=None, empty_labels=False):
     """Reads CSV, TSV (.tsv, .tab, .txt) or JSON lines (.jsonl, .ndjson), each also with .gz or .xz.
 
-    CSV and TSV have a header; see `delimited_rows` for quotes and line ends. Nothing is taken for a missing value: "NA"
-    and "null" are labels like any other, and blanks around a field belong to it. A row is bad if its number of fields
-    is not the header's, a text or a label is blank, text stands behind a closing quote, it is no valid UTF-8, or holds
-    a NUL; in JSON lines if it is no JSON object with all the keys, each once, their values texts.
+    CSV and TSV have a header; see `delimited_rows` for quotes and line ends. There are no missing values: "NA" and
+    "null" are ordinary labels, and blanks around a field belong to it. A row is bad if it has more or fewer fields than
+    the header, a text or label is blank, there is text after a closing quote, or it has invalid UTF-8 or a NUL. In JSON
+    lines, a row is bad if it is not a JSON object with each key exactly once and texts as values.
 
     Args:
         path: str or Path.
-        text: str, the column that holds the text.
-        label, text_b: str or None, the columns of the label and of the second text of a pair.
-        skip_bad_rows: bool. Count the bad rows instead of stopping at the first one.
-        delimiter: str, one ASCII character (backslash and t mean a TAB), or None for that of the suffix.
-        empty_labels: bool. A blank label is a label: in a multi-label task it says "none of them".
+        text: str, column of the texts.
+        label, text_b: str or None, columns of the labels and of the second texts of pairs.
+        skip_bad_rows: bool. Skip and count bad rows instead of stopping at the first one.
+        delimiter: str, one ASCII character (backslash and t mean a TAB), or None to infer it from the suffix.
+        empty_labels: bool. Accept blank labels; in a multilabel task they mean "no label".
 
     Returns:
         Table.
@@ -80,7 +80,7 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
     reasons = dict(skipped.most_common())
     table = Table(values[text], values.get(text_b), values.get(label), rows_read, reasons, lines)
     if not lines:
-        raise UserError(f"{path}: no row is left: {table.summary()}. Mend the rows, or check the names of the columns.")
+        raise UserError(f"{path}: no row is left: {table.summary()}. Fix the rows, or check the names of the columns.")
     return table
 
 

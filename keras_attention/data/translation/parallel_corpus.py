@@ -1,4 +1,4 @@
-"""Sentence pairs as integer arrays, encoded once before training; they can be saved as one file."""
+"""Sentence pairs as integer arrays, encoded once before training, with saving to one file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from keras_attention.whole_file import whole_file
 
 @dataclass(frozen=True)
 class TokenSequences:
-    """Many sequences in two arrays: sequence n is `values[offsets[n]:offsets[n + 1]]`.
+    """Many sequences in two arrays; sequence n is `values[offsets[n]:offsets[n + 1]]`.
 
     Attributes:
         values: int32 (total number of tokens,).
@@ -39,10 +39,10 @@ class ParallelCorpus:
     """Encoded sentence pairs; both sides end with END.
 
     Attributes:
-        source, target: TokenSequences of equal length. Batches take the labels from `target` and shift them to the
-            right, behind START, for the decoder's input.
-        num_cut: int, pairs of which a side was cut to the largest length.
-        num_dropped: int, pairs left out because a side had no token.
+        source, target: TokenSequences of equal length. The labels of a batch are `target`; the decoder's input is
+            `target` shifted to the right, after START.
+        num_cut: int, pairs with a truncated side.
+        num_dropped: int, pairs dropped because a side had no token.
     """
 
     source: TokenSequences
@@ -65,12 +65,12 @@ class ParallelCorpus:
         Args:
             source_texts, target_texts: lists of str of equal length.
             source_tokenizer, target_tokenizer: objects with `encode(list of str) -> list of integer arrays`.
-            max_tokens: int > 1, the most tokens of a side, END included. Longer sides are cut, and counted.
-            bpe_dropout: float in [0, 1). Share of the merges left out; see `SentencePieceTokenizer.encode`.
-            seed: int >= 0, decides on the merges left out.
+            max_tokens: int > 1, maximum number of tokens per side, with END. Longer sides are truncated and counted.
+            bpe_dropout: float in [0, 1). Share of the merges to skip; see `SentencePieceTokenizer.encode`.
+            seed: int >= 0, selects the merges to skip.
 
         Returns:
-            ParallelCorpus, without the pairs of which a side is empty.
+            ParallelCorpus, without pairs with an empty side.
 
         Raises:
             ValueError: if the numbers of texts differ or `max_tokens` is too small.
@@ -102,12 +102,12 @@ class ParallelCorpus:
     def encode_epochs(
         cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout, seed, epochs
     ):
-        """Encodes once, or with BPE-dropout anew for each epoch; arguments and errors as in `encode`.
+        """Encodes once, or with BPE-dropout once per epoch; arguments and errors as in `encode`.
 
         Returns:
             List of ParallelCorpus, for `BucketedBatches`.
 
-        Source: Provilkov, Emelianenko & Voita (2020), with merges left out on both sides.
+        Source: Provilkov, Emelianenko & Voita (2020), with BPE-dropout on both sides.
         """
         kinds = [tokenizer.kind for tokenizer in (source_tokenizer, target_tokenizer)]
         if bpe_dropout and kinds != ["sentencepiece"] * 2:
@@ -118,7 +118,7 @@ class ParallelCorpus:
 
 
 def _end_and_join(sequences, max_tokens):
-    """Cuts each sequence, appends END and joins all of them."""
+    """Truncates each sequence, appends END and concatenates all of them."""
     end = np.array([END_ID], dtype=np.int32)
     lengths = [min(len(sequence), max_tokens - 1) + 1 for sequence in sequences]
     parts = [part for sequence in sequences for part in (sequence[: max_tokens - 1], end)]
@@ -127,7 +127,7 @@ def _end_and_join(sequences, max_tokens):
 
 
 def save_encoded(path, corpora, vocabulary_sizes):
-    """Writes corpora whole or not at all.
+    """Writes corpora to a file, whole or not at all.
 
     Args:
         path: str or Path, ends with .npz.
@@ -150,13 +150,13 @@ def save_encoded(path, corpora, vocabulary_sizes):
 
 
 def load_encoded(path):
-    """Reads what `save_encoded` wrote.
+    """Reads a file that `save_encoded` wrote.
 
     Returns:
         The list of ParallelCorpus and the pair of vocabulary sizes.
 
     Raises:
-        UserError: if the file is missing or holds something else.
+        UserError: if the file is missing or has other content.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""Reads sentence pairs from files; every complaint names the file and the line."""
+"""Reads sentence pairs from files; every error message names file and line."""
 
 import codecs
 
@@ -7,7 +7,7 @@ from keras_attention.errors import UserError
 
 
 def read_parallel(source_path, target_path):
-    """Reads two files, line n of the one being the translation of line n of the other.
+    """Reads two files; line n of the target file is the translation of line n of the source file.
 
     Args:
         source_path, target_path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
@@ -72,14 +72,14 @@ def read_lines(path):
         list of str, at least one.
 
     Raises:
-        UserError: if the file is missing, a folder, empty, wrongly compressed or no text in UTF-8: names line and
-            column, both counted from 1.
+        UserError: if the file is missing, a folder, empty, wrongly compressed or not UTF-8 text; names line and column,
+            both counted from 1.
     """
     return list(lines_of(path))
 
 
 def lines_of(path):
-    """Yields what `read_lines` returns, line by line, however large the file is; raises as it does."""
+    """Yields the lines of `read_lines` one by one, for files of any size; raises the same errors."""
     with opened(path) as file:
         yield from decoded_lines(file, path)
 
@@ -94,7 +94,7 @@ def decoded_lines(file, path):
 
 
 def _decoded(path, number, line):
-    """The text of a line of bytes, without its end and a mark at the start."""
+    """The text of a line of bytes, without its line end and BOM."""
     if number == 1 and line == codecs.BOM_UTF8:
         raise _empty(path)
     if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -1,4 +1,4 @@
-"""The sentence pairs of a named set, of two files, or of a table with two columns."""
+"""Sentence pairs of a named data set, of two files, or of a table with two columns."""
 
 import functools
 from pathlib import Path
@@ -40,10 +40,10 @@ SENTENCE_LIMITS = [
 
 
 class TranslationData(NamedTuple):
-    """Sentence pairs, each split a pair of equally long lists of str (sources, targets).
+    """Sentence pairs; each split is a pair of equally long lists of str (sources, targets).
 
-    `origin` says where they come from, in the words of a model card: name, terms, link; `limits` is a list of str, what
-    a model trained on them will not do. `several_references`: sources come again with other targets.
+    `origin` describes the data for a model card: name, terms, link. `limits` is a list of str, limits of models trained
+    on it. `several_references`: whether sources occur several times with different targets.
     """
 
     name: str
@@ -62,7 +62,7 @@ class TranslationData(NamedTuple):
         return self._replace(**splits)
 
     def with_more(self, path):
-        """The same with the pairs of a table, see `read_tsv`, behind those to train on."""
+        """The same data with the pairs of a table (see `read_tsv`) appended to the training split."""
         train = tuple([*old, *new] for old, new in zip(self.train, read_tsv(path), strict=True))
         name = f"{self.origin['name']}, with {len(train[0]) - len(self.train[0]):,} pairs of {Path(path).name}"
         return self._replace(train=train, origin={**self.origin, "name": name})
@@ -71,19 +71,19 @@ class TranslationData(NamedTuple):
 def load_translation_data(
     data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra=(), seed=0
 ):
-    """Loads what the recipes train on.
+    """Loads the training data of a translation recipe.
 
     Args:
         data: "dates" (generated), "multi30k", "tatoeba", "files" (`source` and `target` name one file each), or the
             path of a table whose first two columns are separated by a TAB. Files may end with .gz or .xz.
-        data_dir: str, folder of a named set; "" downloads multi30k once and keeps it. That of tatoeba has train.tsv.gz,
-            dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
+        data_dir: str, folder of a named set; "" downloads multi30k once and stores it. The folder of tatoeba has
+            train.tsv.gz, dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
         source, target: language codes of a named set, or paths for "files".
-        validation_share: float in (0, 0.5], share of the pairs of files that is held out, half of it as test set.
+        validation_share: float in (0, 0.5], share of the pairs that is held out, half of it as test set; for files.
         train_size: int > 0, number of generated dates.
-        extra: list of paths of tables of further pairs to train on, such as what better models make of the same
-            sentences (Kim & Rush 2016, sequence-level distillation; Nguyen et al. 2020, data diversification).
-        seed: int, for what is generated and for the held-out share.
+        extra: list of paths, tables of additional training pairs, such as translations of better models
+            (sequence-level distillation, Kim & Rush 2016; data diversification, Nguyen et al. 2020).
+        seed: int, for generated data and for the held-out share.
 
     Returns:
         TranslationData.
@@ -119,14 +119,14 @@ def load_translation_data(
 
 
 def train_tokenizers(data, vocabulary_size):
-    """Learns the vocabularies of the training pairs: one of characters for each side of dates, a joint one otherwise.
+    """Learns the vocabularies of the training pairs: characters for each side of dates, otherwise a joint vocabulary.
 
     Args:
         data: TranslationData.
-        vocabulary_size: int > 4, the most pieces of the joint vocabulary.
+        vocabulary_size: int > 4, maximum size of the joint vocabulary.
 
     Returns:
-        The tokenizers of source and target, one object twice if the vocabulary is joint.
+        The tokenizers of source and target; the same object twice if the vocabulary is joint.
     """
     sources, targets = data.train
     if data.name == "dates":
@@ -177,6 +177,6 @@ def _hold_out(pairs, share, seed):
 
 
 def file_name_piece(path, default, part=-1):
-    """A piece of a file's name between dots: "train.en.gz" has the language "en" and the name "train"."""
+    """A part of a file name between dots: "train.en.gz" has the language "en" and the name "train"."""
     pieces = Path(path).name.removesuffix(".gz").removesuffix(".xz").split(".")
     return pieces[part] if len(pieces) > 1 else default

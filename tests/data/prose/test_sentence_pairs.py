@@ -80,7 +80,7 @@ def test_the_seed_decides():
 def test_what_makes_no_pairs_is_told():
     with pytest.raises(UserError, match="None of the 2 documents has two sentences"):
         pair_sentences([[np.array([7])], [np.array([8])]], 17, **SPECIAL_IDS)
-    with pytest.raises(UserError, match="Documents with a token: 1. Expected: two at least"):
+    with pytest.raises(UserError, match="Documents with a token: 1. Expected: at least two"):
         pair_sentences([[np.array([7])], [np.zeros(0, "int32")]], 17, **SPECIAL_IDS)
     with pytest.raises(ValueError, match="`row_length` must be greater than 4. Received: row_length=4"):
         pair_sentences(DOCUMENTS, 4, **SPECIAL_IDS)

@@ -19,9 +19,9 @@ BAD_CSV_ROWS = {
     "latin-1": (b"f\xfcr,1\n", "invalid UTF-8", ["column 'text'", "f\ufffdr", "UTF-8"]),
     "half a character": (b"a,\xe7\x8a\n", "invalid UTF-8", ["column 'label'"]),
     "NUL": (b"a\0b,1\n", "NUL character", ["column 'text'", r"a\x00b"]),
-    "behind a quote": (b'"a" b,1\n', "text behind a closing quote", ["column 'text'", "'\"a\" b'", "doubled"]),
-    "behind a quote at the end": (b'a,"1"\r2\n', "text behind a closing quote", ["column 'label'"]),
-    "behind a quote, too many": (b'a,1,"b"c\n', "text behind a closing quote", ["b"]),
+    "behind a quote": (b'"a" b,1\n', "text after a closing quote", ["column 'text'", "'\"a\" b'", "doubled"]),
+    "behind a quote at the end": (b'a,"1"\r2\n', "text after a closing quote", ["column 'label'"]),
+    "behind a quote, too many": (b'a,1,"b"c\n', "text after a closing quote", ["b"]),
 }
 BAD_JSON_ROWS = {
     "cut": (b'{"text": "a", "label"\n', "invalid JSON", ['\'{"text": "a", "label"\'', "on one line"]),
@@ -152,8 +152,8 @@ FILES = {
     "TABs": (".csv", b"text\tlabel\na\t1\n", r"with a TAB.*--delimiter '\\t'"),
     "commas": (".tsv", b"text,label\na,1\n", r"with a comma.*--delimiter ','"),
     "bars": (".txt", b"text|label\na|1\n", r"with a bar.*--delimiter '\|'"),
-    "torn header": (".csv", b'text,"label"s\na,1\n', "line 1: there is text behind a closing quote in the header"),
-    "swallowed header": (".csv", b'"text,label\na,"1"\n', "line 1: there is text behind a closing quote"),
+    "torn header": (".csv", b'text,"label"s\na,1\n', "line 1: there is text after a closing quote in the header"),
+    "swallowed header": (".csv", b'"text,label\na,"1"\n', "line 1: there is text after a closing quote"),
     "UTF-16": (".csv", "text,label\na,1\n".encode("utf-16"), "UTF-16. Save it as UTF-8"),
     "CR alone": (".csv", b"text,label\ra,1\rb,0\r", "end with CR alone"),
     "another format": (".xlsx", b"PK", r"not known by this name.*\.csv, .*\.jsonl.*--delimiter"),

@@ -77,7 +77,7 @@ def test_a_task_that_was_asked_for(labels, asked, kind, names):
         (["a", "b", "c"], {}, "3 different labels in 3 rows, such as 'a', 'b', 'c'. Was the column of the texts given"),
         ([f"text {n}" for n in range(1_009)] * 3, {}, "1,009 different labels in 3,027 rows"),
         (["a;b", "c;d", "e"], {"separator": ";"}, "5 different labels in 3 rows"),
-        (["a", "b"], {"separator": ","}, "The separator ',' stands in none of the 2 labels, such as 'a', 'b'"),
+        (["a", "b"], {"separator": ","}, "The separator ',' does not occur in any of the 2 labels, such as 'a', 'b'"),
         (["a,b", "b"], {"separator": ",", "task": "binary"}, "--task binary --separator ','"),
         (["a,b", "b"], {"task": "multilabel"}, "Give it, such as --separator ','"),
         (["a,b", "b"], {"separator": ""}, "Give it"),
@@ -91,7 +91,7 @@ def test_a_task_that_was_asked_for(labels, asked, kind, names):
         (["1", "nan"], {"task": "regression"}, "row 2: found the label 'nan'"),
         (["1.5", "1e39"], {}, "row 2: found the label '1e39'"),
         (["1.5", "1e999"], {}, "row 2: found the label '1e999'"),
-        (["pos", "neg", "pos ", "pos"], {"task": "multiclass"}, "'pos' (2 rows) and 'pos ' (1 rows) are too alike"),
+        (["pos", "neg", "pos ", "pos"], {"task": "multiclass"}, "'pos' (2 rows) and 'pos ' (1 rows) are too similar"),
         (["1", "0", "1.0"], {"task": "multiclass"}, "'1' (1 rows) and '1.0' (1 rows)"),
     ],
 )
