@@ -29,7 +29,7 @@ def check_free(folder, overwrite=False):
     except EntryError as error:
         reason = str(error).rstrip(".")
         raise EntryError(
-            f"{folder} is not a trained model, so it is not replaced. Choose another name. ({reason})"
+            f"{folder} is not a trained model, so it is never replaced. Choose another name. ({reason})"
         ) from error
     if not overwrite:
         raise EntryError(f"{folder} already contains a trained model. Choose another name, or pass --overwrite.")

@@ -54,7 +54,7 @@ def find_entry(name_or_path):
         raise UserError(f"The folder {name!r} is not a saved model: it has no {MANIFEST}.")
     close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(close)}?" if close else f"Known models: {', '.join(sorted(entries)) or 'none'}."
-    raise UserError(f"There is no model or folder {name!r}. {hint}")
+    raise UserError(f"There is no model {name!r}, and no folder of that name. {hint}")
 
 
 def _entries():

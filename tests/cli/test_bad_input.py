@@ -11,7 +11,7 @@ from keras_attention.pipelines.translator import Translator
 def test_unknown_model(complains, tmp_path):
     assert "no model 'tyni'" in complains("translate", "--model", "tyni", "x")
     assert "Did you mean tiny" in complains("translate", "--model", "tyni", "x")
-    assert "no saved model" in complains("translate", "--model", tmp_path, "x")
+    assert "not a saved model" in complains("translate", "--model", tmp_path, "x")
     assert "Received: ''" in complains("zoo", "show", "")
 
 

@@ -77,7 +77,7 @@ def test_attention_of_a_bert(run, complains, filler, tmp_path):
     code, out, _ = run("attention", "--model", filler, "a [MASK] runs", "--out", page)
     assert (code, out) == (0, f"{page}: {page.stat().st_size / 1e3:.0f} kB\n")
     assert "[MASK]" in page.read_text(encoding="utf-8")
-    assert "--target belongs" in complains("attention", "--model", filler, "a", "--target", "b", "--out", page)
+    assert "--target works only" in complains("attention", "--model", filler, "a", "--target", "b", "--out", page)
     assert "end with .html" in complains("attention", "--model", filler, "a", "--out", tmp_path / "view.png")
 
 

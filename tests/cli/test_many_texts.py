@@ -94,12 +94,12 @@ def test_without_resume_it_starts_anew(run, source, breaks_off):
 def test_another_job_is_not_continued(run, complains, source, breaks_off):
     breaks_off(KeyboardInterrupt())
     run(*command(source))
-    assert "another beam" in complains(*command(source, "--resume", "--beam", "2"))
+    assert "a different beam" in complains(*command(source, "--resume", "--beam", "2"))
     source.write_text(source.read_text().replace("dog", "cat"))
-    assert "another input" in complains(*command(source, "--resume"))
+    assert "a different input" in complains(*command(source, "--resume"))
     source.with_name("some.de.partial.json").write_text("{}")
     assert "Leave out --resume" in complains(*command(source, "--resume"))
-    assert "give both" in complains("translate", "--model", "tiny", "--resume", "x")
+    assert "Give both" in complains("translate", "--model", "tiny", "--resume", "x")
 
 
 def test_nothing_is_left_of_a_run_that_answered_nothing(run, source, monkeypatch):

@@ -82,7 +82,7 @@ def test_maps_of_chosen_heads(run, complains, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
     code, _, err = run(*chosen, "--layers=1,2", ENGLISH[0])
     assert (code, err) == (2, "keras-attention: There is no layer 2: the model has 1, counted from 1.\n")
-    assert "give that too" in complains("translate", "--model", "tiny", "--layers", "1", ENGLISH[0])
+    assert "need --attention FILE" in complains("translate", "--model", "tiny", "--layers", "1", ENGLISH[0])
     assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
 
 
@@ -92,10 +92,10 @@ def test_streaming(run, complains):
     assert out.splitlines() == translator().translate([ENGLISH[0], "", ENGLISH[3]], beam_size=1)
     drawn = ("translate", "--model", "tiny", "--stream", "--temperature", "2", "--seed", "5", ENGLISH[0])
     assert run(*drawn) == run(*drawn)
-    assert "leave out --json, --beam" in complains(
+    assert "Leave out --json, --beam" in complains(
         "translate", "--model", "tiny", "--stream", "--json", "--beam=3", "x"
     )
-    assert "give that too" in complains("translate", "--model", "tiny", "--temperature=2", "x")
+    assert "need --stream" in complains("translate", "--model", "tiny", "--temperature=2", "x")
     assert "top_p=2.0" in complains("translate", "--model", "tiny", "--stream", "--top-p=2", "x").replace("-p", "_p")
 
 

@@ -46,7 +46,7 @@ def refused(folder, message):
             "problem_type is 'multi_label_classification'",
         ),
         ({"architectures": ["BertForSequenceClassification"]}, "lacks the tensor classifier.bias"),
-        ({"architectures": ["BertModel"]}, r"has the tensor 'cls.predictions.bias' \(17,\), for which"),
+        ({"architectures": ["BertModel"]}, r"has the tensor 'cls.predictions.bias' \(17,\), which"),
         ({"num_hidden_layers": 3}, "lacks the tensor bert.encoder.layer.2.attention"),
         ({"num_hidden_layers": 1}, "has the tensor 'bert.encoder.layer.1.attention"),
         ({"intermediate_size": 8}, r"intermediate.dense.* has the shape \(7.*configuration requires \(8"),

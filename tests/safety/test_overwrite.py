@@ -48,7 +48,7 @@ def complaint(capsys, *arguments):
 def test_finetune_never_touches_a_strangers_folder(strangers_folder, table, capsys, overwrite):
     before = contents(strangers_folder)
     line = complaint(capsys, "finetune", table, *FINETUNE, "--out", strangers_folder, *overwrite)
-    assert "is not a trained model, so it is not replaced" in line
+    assert "is not a trained model, so it is never replaced" in line
     assert contents(strangers_folder) == before
     assert not list(strangers_folder.parent.glob("*checkpoints"))
 

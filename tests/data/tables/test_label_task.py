@@ -79,8 +79,8 @@ def test_a_task_that_was_asked_for(labels, asked, kind, names):
         (["a;b", "c;d", "e"], {"separator": ";"}, "5 different labels in 3 rows"),
         (["a", "b"], {"separator": ","}, "The separator ',' does not occur in any of the 2 labels, such as 'a', 'b'"),
         (["a,b", "b"], {"separator": ",", "task": "binary"}, "--task binary --separator ','"),
-        (["a,b", "b"], {"task": "multilabel"}, "Give it, such as --separator ','"),
-        (["a,b", "b"], {"separator": ""}, "Give it"),
+        (["a,b", "b"], {"task": "multilabel"}, "such as --separator ','"),
+        (["a,b", "b"], {"separator": ""}, "needs a separator"),
         (
             ["a", "b"],
             {"task": "ranking"},
