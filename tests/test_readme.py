@@ -91,16 +91,16 @@ def test_recipes_have_the_flags_that_the_readme_names(line):
     script, *flags = words(line)[1:]
     recipe = runpy.run_path(str(ROOT / script))
     config = recipe["parse_config"](recipe["Config"], "", flags)
-    for flag in re.findall(r"--(\w+)", line):
-        assert hasattr(config, flag)
+    for flag in re.findall(r"--([\w-]+)", line):
+        assert hasattr(config, flag.replace("-", "_"))
 
 
 def test_flags_in_the_text_exist():
-    files = [*ROOT.glob("recipes/*.py"), ROOT / "keras_attention" / "cli" / "arguments.py"]
-    files.append(ROOT / "keras_attention" / "training" / "run_settings.py")
-    known = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    files = [*ROOT.glob("recipes/*.py"), *ROOT.glob("keras_attention/**/*.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
     for flag in set(re.findall(r"`--([a-z_-]+)", README)) - {"help"}:
-        assert f"    {flag.replace('-', '_')}: " in known or f'"--{flag}"' in known, flag
+        setting = rf"^    {flag.replace('-', '_')}: .* = setting\("
+        assert f'"--{flag}"' in code or re.search(setting, code, re.MULTILINE), flag
 
 
 def test_links_into_the_checkout_lead_somewhere():
