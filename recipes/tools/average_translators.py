@@ -2,7 +2,7 @@
 
     python recipes/tools/average_translators.py NAME NAME ... --data multi30k --source en --target de --out OUT
 
-The models were trained from one start (`--start_from` of the recipes) with different seeds. Prints the scores of each
+The models were trained from one start (`--start-from` of the recipes) with different seeds. Prints the scores of each
 on validation and test pairs, with the search of the first, their mean and standard deviation, and those of the
 averaged weights, which become the entry OUT, in float16 and with that table in its card. Nothing is chosen by the test.
 
@@ -20,6 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.errors import UserError
+from keras_attention.flags import OneLineParser
 from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.card import table_text
@@ -86,12 +87,12 @@ def told_of(loaded, scores, table, examples):
 
 
 def main():
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="a model of the zoo or the folder of one")
-    parser.add_argument("--data", required=True, help="as in the recipes, with --data_dir, --source and --target")
-    parser.add_argument("--data_dir", default="")
+    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
+    parser.add_argument("--data-dir", default="")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--out", required=True)

@@ -1,7 +1,7 @@
 """What translators make of the sentences they learned from: of all their hypotheses the closest to the reference.
 
     python recipes/tools/closest_answers.py train.en train.de --models NAME NAME ... --out closest.tsv
-    python recipes/tools/closest_answers.py train.de train.en --models NAME ... --as_source_of train.de --out new.tsv
+    python recipes/tools/closest_answers.py train.de train.en --models NAME ... --as-source-of train.de --out new.tsv
 
 A translator that learns from these pairs too (`--extra closest.tsv` of the recipes) sees a second translation of every
 sentence, near its reference and written as networks write; the second command writes it other sources of the same
@@ -23,6 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.data.translation.parallel_text import read_parallel
+from keras_attention.flags import OneLineParser
 from keras_attention.whole_file import whole_file
 
 
@@ -37,11 +38,11 @@ def closest(reference, hypotheses):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OneLineParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", metavar="SOURCE", help="a file with one sentence a line, also .gz or .xz")
     parser.add_argument("target", metavar="TARGET", help="a file with their translations")
     parser.add_argument("--models", nargs="+", required=True, metavar="NAME")
-    parser.add_argument("--as_source_of", metavar="FILE", help="write the answers before the lines of this file")
+    parser.add_argument("--as-source-of", metavar="FILE", help="write the answers before the lines of this file")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses of each model")
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
