@@ -68,7 +68,11 @@ def add_evaluate(commands):
     command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
     command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
     command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
-    add_search(command)
+    help_text = f"{MODEL}; several classifiers are compared with the first one"
+    command.add_argument(
+        "--model", required=True, dest="models", action="append", metavar="NAME_OR_PATH", help=help_text
+    )
+    add_search_options(command)
 
 
 def add_attention(commands):
@@ -125,6 +129,10 @@ def add_launch(commands):
 
 def add_search(command):
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    add_search_options(command)
+
+
+def add_search_options(command):
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 5")
     command.add_argument(
         "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"
@@ -149,6 +157,8 @@ def add_finetune(commands):
     command.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"
     )
+    help_text = "train K times before, each time without another K-th of the rows, and report mean and deviation"
+    command.add_argument("--folds", type=int, metavar="K", help=help_text)
     command.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
     command.add_argument("--out", metavar="DIR", help="folder of the model; default: named after the table")
     kinds = ("binary", "multiclass", "multilabel", "regression")
@@ -162,6 +172,7 @@ def add_finetune(commands):
     command.add_argument("--resume", action="store_true", help="continue from the last checkpoint of the same training")
     command.add_argument("--restart", action="store_true", help="start from the beginning although checkpoints exist")
     command.add_argument("--overwrite", action="store_true", help="replace the trained model in the output folder")
+    command.add_argument("--log-dir", metavar="DIR", help="folder for TensorBoard")
     command.add_argument(
         "--strategy",
         choices=("auto", "none", "mirrored", "multiworker"),

@@ -15,9 +15,12 @@ OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label"
 
 
 def evaluate(arguments):
-    """Scores a translator on the target file, or a classifier on the labels of the table."""
+    """Scores a translator on the target file, or classifiers on the labels of the table."""
+    arguments.model, *others = arguments.models
     folder = find_entry(arguments.model)
     config = read_entry(folder).config
+    if others and not config["architecture"].startswith("Bert"):
+        raise UserError(f"{arguments.model} is a translator. Expected: one --model; classifiers alone are compared.")
     if config["architecture"].startswith("Bert"):
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
         _evaluate_classifier(arguments, folder, config)
@@ -40,8 +43,9 @@ def _check_files(arguments, kind, needed, in_vain):
 
 def _evaluate_classifier(arguments, folder, config):
     with silent_libraries():
+        from keras_attention.evaluation.significance import compare
         from keras_attention.finetuning.examples import read_examples
-        from keras_attention.finetuning.report import measure, report_text
+        from keras_attention.finetuning.report import judge, report_of, report_text
 
     columns = arguments.text or "text", arguments.label or "label", arguments.text_b
     options = {"empty_labels": config["task"]["separator"] is not None}
@@ -49,11 +53,34 @@ def _evaluate_classifier(arguments, folder, config):
         expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
-    report = measure(classify.load(folder), examples)
-    if arguments.json:
-        print_json({"model": arguments.model, **report.as_json()})
-    else:
+    first = None
+    for number, name in enumerate(arguments.models):
+        classifier = classify.load(find_entry(name) if number else folder)
+        _check_alike(arguments.model, config["task"], name, classifier.task)
+        judged = judge(classifier, examples)
+        first = first or judged
+        comparison = compare(judged.targets, first.found, judged.found, judged.task) if number else None
+        report = report_of(classifier, examples, judged)
+        if arguments.json:
+            beside = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
+            print_json({"model": name, **report.as_json(), **beside})
+            continue
+        if len(arguments.models) > 1:
+            said = said if number == 0 else ""
+            said += f"\n\n{name}"
         print(said, safe(report_text(report), keep="\n"), sep="\n")
+        if number:
+            print("", comparison.text(arguments.model, name), sep="\n")
+
+
+def _check_alike(first, task, second, other):
+    """Raises UserError unless two classifiers decide the same, so that they can be compared."""
+    for name in ("kind", "label_names", "pair", "separator"):
+        if task[name] != other[name]:
+            raise UserError(
+                f"{first} and {second} cannot be compared: {name} is {task[name]!r:.100} and {other[name]!r:.100}. "
+                "Expected: models with the same labels."
+            )
 
 
 def _evaluate_translator(arguments, folder, config):

@@ -20,7 +20,7 @@ def finetune(arguments):
     check_free(out, arguments.overwrite)
     check_value("--language", arguments.language, VALUES["language"], "finetune")
     with silent_libraries():
-        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.folds import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.workflow import finetune_classifier
@@ -31,17 +31,16 @@ def finetune(arguments):
     settings = accelerated(arguments.start, settings)
     use_strategy(arguments.strategy, say)
     tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
-    read = {}
-    for role, path in tables.items():
-        if path:
-            columns = arguments.text, arguments.label, arguments.text_b
-            options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
-            options["empty_labels"] = arguments.separator is not None
-            read[role], said = read_examples(path, *columns, **options)
-            say(said)
+    read = {role: _read(arguments, path, say) for role, path in tables.items() if path}
     say(description(settings))
     claim_entry(out, arguments.overwrite)
     unfinished = out.with_name(out.name + "_checkpoints")
+    verbose = 0 if arguments.json else 1
+    folds = None
+    if arguments.folds is not None:
+        task = {"task": arguments.task, "separator": arguments.separator}
+        told = {"say": say, "verbose": verbose, "validation_share": arguments.validation_split}
+        folds = cross_validate(read["train"], arguments.start, settings, arguments.folds, **task, **told)
     finetuned = finetune_classifier(
         read["train"],
         read.get("validation"),
@@ -55,11 +54,12 @@ def finetune(arguments):
         checkpoint_dir=unfinished,
         resume=arguments.resume,
         restart=arguments.restart,
-        verbose=0 if arguments.json else 1,
+        log_dir=arguments.log_dir,
+        verbose=verbose,
     )
     if not chief_goes_on():  # the other workers are done
         return
-    report = make_report(finetuned, read.get("test"))
+    report = make_report(finetuned, read.get("test"))._replace(folds=folds)
     names = ", ".join(Path(path).name for path in tables.values() if path)
     data = [{"name": names, "terms": "as its owner says", "link": ""}]
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
@@ -73,6 +73,17 @@ def finetune(arguments):
     say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
 
 
+def _read(arguments, path, say):
+    """The Examples of a table."""
+    from keras_attention.finetuning.examples import read_examples
+
+    columns = arguments.text, arguments.label, arguments.text_b
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    examples, said = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
+    say(said)
+    return examples
+
+
 def settings_of(arguments):
     """The FinetuneSettings that the flags give.
 
@@ -83,6 +94,7 @@ def settings_of(arguments):
     settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})
     shares = {name: getattr(settings, name) for name in ("warmup_share", "dropout", "label_smoothing")}
     shares["validation_split"] = arguments.validation_split
+    shares["min_probability"] = settings.min_probability or 0.0
     for name, value in shares.items():
         if not 0 <= value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")

@@ -1,40 +1,158 @@
-"""The bag-of-words baseline: the score that a network has to beat on the same rows."""
+"""Logistic regression on counted words: the score that a network has to beat, and sometimes the better half of it."""
 
-from keras_attention.evaluation.classification_scores import Predictions, best_thresholds, scores
+import re
+from collections import Counter
+from typing import NamedTuple
 
+import numpy as np
+
+from keras_attention.evaluation.calibration import cross_entropy
+from keras_attention.evaluation.classification_scores import best_thresholds, predictions, scores
+
+TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that no text is without any
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
+MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # of a vocabulary, and of a kernel
+LONGEST_TERM = 64  # characters
+CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
-def bag_of_words_scores(train, validation, test, task):
-    """Trains TF-IDF with logistic regression (ridge regression for numbers) and scores it.
+class BagOfWords(NamedTuple):
+    """Judges a text by its words and pairs of neighbouring words, wherever they stand.
+
+        x_t = (1 + log count(t)) idf(t) for each term t of the vocabulary        logits = W x / |x| + b
+
+    Attributes:
+        terms: list of V different str: a word, or two with a blank between them.
+        idf: float32 array (V,).
+        kernel: float32 array (V, K).
+        bias: float32 array (K,).
+    """
+
+    terms: list
+    idf: np.ndarray
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def logits(self, texts, texts_b=None):
+        """Float32 array (N, K) for a list of N texts, or of pairs; equal to scikit-learn's."""
+        places = {term: place for place, term in enumerate(self.terms)}
+        found = np.tile(self.bias.astype("float32"), (len(texts), 1))
+        for row, text in enumerate(joined(texts, texts_b)):
+            counts = Counter(places[term] for term in terms_of(text) if term in places)
+            if counts:
+                ids = np.fromiter(counts, int, len(counts))
+                values = (1 + np.log(np.fromiter(counts.values(), float, len(counts)))) * self.idf[ids]
+                found[row] += (values / np.linalg.norm(values)) @ self.kernel[ids]
+        return found
+
+    def scaled(self, factor):
+        """The same with logits `factor` times as large."""
+        return self._replace(kernel=self.kernel * factor, bias=self.bias * factor)
+
+    def stored(self):
+        """The same with a kernel as float16 holds it, as it is in a file."""
+        return self._replace(kernel=self.kernel.astype("float16").astype("float32"))
+
+
+def terms_of(text):
+    """The words of a text and its pairs of neighbouring words: list of str."""
+    words = TERM.findall(text.lower())
+    return words + [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
+
+
+def joined(texts, texts_b=None):
+    """Pairs as single texts."""
+    return texts if texts_b is None else [f"{a}{BETWEEN}{b}" for a, b in zip(texts, texts_b, strict=True)]
+
+
+def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
+    """TF-IDF with logistic regression, ridge regression for numbers.
 
     Args:
-        train, validation, test: Examples; `validation` chooses the thresholds of a multilabel task.
+        texts: list of str.
+        texts_b: list of str, or None.
+        targets: array, see `label_task.encode_labels`.
+        kind: str, one of `label_task.KINDS`.
+        num_labels: int > 0, K; 1 for a regression.
+
+    Returns:
+        BagOfWords.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
+    words = TfidfVectorizer(analyzer=_short_terms, sublinear_tf=True, max_features=most, dtype=np.float32)
+    counts = words.fit_transform(joined(texts, texts_b))
+
+    def fitted(targets):
+        return LogisticRegression(C=10.0, max_iter=1000).fit(counts, targets)
+
+    kernel, bias = np.zeros((counts.shape[1], num_labels)), np.full(num_labels, -np.log(2.0 * len(texts)))
+    if kind == "regression":
+        ridge = Ridge().fit(counts, targets)
+        kernel, bias = ridge.coef_.reshape(-1, 1), np.reshape(ridge.intercept_, 1)
+    elif kind == "multilabel":
+        for label in range(num_labels):
+            yes = targets[:, label] > 0.5
+            if yes.all():
+                bias[label] *= -1
+            elif yes.any():
+                model = fitted(yes)
+                kernel[:, label], bias[label] = model.coef_[0], model.intercept_[0]
+    else:
+        known = np.unique(targets)
+        model = fitted(targets)
+        two = len(known) == 2  # the two of a binary model share one column
+        kernel[:, known] = np.stack([-model.coef_[0] / 2, model.coef_[0] / 2], axis=1) if two else model.coef_.T
+        bias[known] = (-model.intercept_[0] / 2, model.intercept_[0] / 2) if two else model.intercept_
+    names = list(words.get_feature_names_out())
+    return BagOfWords(names, words.idf_.astype("float32"), kernel.astype("float32"), bias.astype("float32"))
+
+
+def _short_terms(text):
+    return [term for term in terms_of(text) if len(term) <= LONGEST_TERM and term.isprintable()]
+
+
+def bag_of_words_scores(words, validation, test, task):
+    """What a bag of words reaches.
+
+    Args:
+        words: BagOfWords.
+        validation, test: Examples; those of the validation choose the thresholds of a multilabel task.
         task: Task.
 
     Returns:
         dict, see `measures.scores`.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.pipeline import make_pipeline
-
-    # Single letters and signs count as words too, so that no text is without any.
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=200_000, token_pattern=r"\w+|[^\w\s]")
-    regression = LogisticRegression(C=10.0, max_iter=1000)
-    judges = {"regression": Ridge(), "multilabel": OneVsRestClassifier(regression)}
-    model = make_pipeline(words, judges.get(task.kind, regression))
-    model.fit(_joined(train), train.targets(task))
+    found = predictions(words.logits(test.texts, test.texts_b), task)
     if task.kind == "multilabel":
-        thresholds = best_thresholds(validation.targets(task), model.predict_proba(_joined(validation)))
-        chosen = model.predict_proba(_joined(test)) >= thresholds
-    else:
-        chosen = model.predict(_joined(test))
-    return scores(test.targets(task), Predictions(chosen, chosen), task)
+        held = predictions(words.logits(validation.texts, validation.texts_b), task)
+        thresholds = best_thresholds(validation.targets(task), held.values)
+        found = predictions(words.logits(test.texts, test.texts_b), task, thresholds)
+    return scores(test.targets(task), found, task)
 
 
-def _joined(examples):
-    if examples.texts_b is None:
-        return examples.texts
-    return [first + BETWEEN + second for first, second in zip(examples.texts, examples.texts_b, strict=True)]
+class Blend(NamedTuple):
+    """A network together with a bag of words: logits = (1 - weight) network + weight words.
+
+    Of one class out of several, that is the mean of their log probabilities, made to sum to 1 again.
+
+    Attributes:
+        words: BagOfWords.
+        weight: float in [0, 1].
+    """
+
+    words: BagOfWords
+    weight: float
+
+    def logits(self, network_logits, texts, texts_b=None):
+        """Float array (N, K) out of that of the network and the texts."""
+        return (1 - self.weight) * network_logits + self.weight * self.words.logits(texts, texts_b)
+
+
+def best_weight(network_logits, word_logits, targets, kind):
+    """The weight of the words with the least cross-entropy (of numbers: squared error) on held-out rows: float."""
+    blends = [(1 - weight) * network_logits + weight * word_logits for weight in CANDIDATE_WEIGHTS]
+    losses = [cross_entropy(logits, targets, kind) for logits in blends]
+    return float(CANDIDATE_WEIGHTS[int(np.argmin(losses))])

@@ -3,21 +3,27 @@
 import functools
 from dataclasses import replace
 
+import numpy as np
+
 from keras_attention.data.tables.classification_batches import ClassificationBatches
+from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.settings import (
+    MANY_ROWS,
     epochs_for,
     learning_rate_for,
     max_tokens_for,
     patience_for,
     rows_per_batch_for,
 )
+from keras_attention.training.devices import from_chief
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
 from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.session import Session
 
-BUCKETS = 4
+BUCKETS = 4  # shapes that XLA compiles, one program each
+MANY_BUCKETS = 16  # shapes of a graph, which takes any length
 
 
 def fit_classifier(
@@ -47,11 +53,12 @@ def fit_classifier(
         resume, restart, log_dir: see `training.run_settings.RunSettings`.
 
     Returns:
-        TrainResult.
+        TrainResult; its best epoch is 0 where the model was best as it came.
+
+    Raises:
+        UserError: if more layers are to be frozen than there are.
     """
     settings = filled_in(settings, model, len(rows))
-    options = settings.rows_per_batch, BUCKETS, settings.seed, model.encoder.num_segments > 1
-    batches = ClassificationBatches(rows, targets, *options)
     run = RunSettings(
         accumulate=settings.accumulate,
         jit_compile=settings.jit_compile,
@@ -60,28 +67,62 @@ def fit_classifier(
         log_dir=log_dir or "",
     )
     session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows")
+    frozen = freeze(model, settings)
+    try:
+        return _fit(model, rows, targets, kind, settings, validate, session)
+    finally:
+        for layer in frozen:
+            layer.trainable = True
+
+
+def _fit(model, rows, targets, kind, settings, validate, session):
+    buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
+    options = settings.rows_per_batch, buckets, settings.seed, model.encoder.num_segments > 1
+    batches = ClassificationBatches(rows, targets, *options)
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     loss = functools.partial(classification_loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0)
+    update.any_length = settings.jit_compile is False
     watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
+    before, score = model.get_weights(), -np.inf if validate is None else validate(model)["val_score"]
     with session:
         for epoch in session.epochs(batches, settings.epochs, **watched):
             for batch in epoch:
                 epoch.record(update(batch))
             if validate:
                 session.report(**validate(model))
-    return session.result
+    result = session.result
+    if validate is None or (result.best is not None and result.best > from_chief([score])[0]):
+        return result
+    model.set_weights(before)
+    return result._replace(best=score, best_epoch=0)
+
+
+def freeze(model, settings):
+    """Makes the lowest layers untrainable, as the settings say; returns them."""
+    encoder = model.encoder
+    if settings.freeze > encoder.num_layers:
+        raise UserError(f"--freeze may be at most {encoder.num_layers}, the layers there are. Found: {settings.freeze}")
+    layers = list(encoder.encoder_layers[: settings.freeze])
+    if settings.freeze or settings.freeze_embeddings:
+        layers += [encoder.token_embedding, encoder.position_embedding]
+        layers += [encoder.segment_embedding] if encoder.segment_embedding is not None else []
+    for layer in layers:
+        layer.trainable = False
+    return layers
 
 
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
-    epochs = settings.epochs or epochs_for(num_rows)
+    epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"])
     rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim)
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience}
+    if settings.freeze_embeddings is None:  # a model from nothing, which has a pooler, has to learn them
+        filled["freeze_embeddings"] = num_rows <= MANY_ROWS and model.pooler_dense is None
     return replace(settings, **filled, max_tokens=tokens)
 
 

@@ -8,14 +8,17 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
+from keras_attention.evaluation.calibration import expected_calibration_error
 from keras_attention.pipelines.base import answers_to, label_text
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
+from keras_attention.zoo.words_file import save_words
 
 SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10
 CLASS_COLUMNS = ["label", "precision", "recall", "F1", "rows"]
+FOLD_COLUMNS = ["score", "mean", "standard deviation", "TF-IDF + linear"]
 MISTAKE_COLUMNS = ["line", "true", "given", "how wrong", "text"]
 
 
@@ -27,6 +30,9 @@ class Report(NamedTuple):
     per_class: list of rows of CLASS_COLUMNS.
     confusion: int array (K, K), rows are true labels; None for other tasks than binary and multiclass.
     mistakes: list of rows of MISTAKE_COLUMNS; a row that has no line has its number.
+    calibration_error: float, expected calibration error in per cent; None for a regression.
+    blend: str, why the model judges together with a bag of words, or None.
+    folds: list of rows of FOLD_COLUMNS, see `folds.cross_validate`, or None.
     """
 
     where: str
@@ -35,6 +41,9 @@ class Report(NamedTuple):
     per_class: list
     confusion: np.ndarray | None
     mistakes: list
+    calibration_error: float | None = None
+    blend: str | None = None
+    folds: list | None = None
 
     def as_json(self):
         """A dict of JSON types."""
@@ -56,9 +65,8 @@ def make_report(finetuned, test=None):
     """
     examples = finetuned.validation if test is None else test
     report = measure(finetuned.classifier, examples, "validation" if test is None else "test")
-    return report._replace(
-        baseline=bag_of_words_scores(finetuned.train, finetuned.validation, examples, finetuned.task)
-    )
+    baseline = bag_of_words_scores(finetuned.words, finetuned.validation, examples, finetuned.task)
+    return report._replace(baseline=baseline, blend=finetuned.blend_reason)
 
 
 def measure(classifier, examples, name="test"):
@@ -75,12 +83,35 @@ def measure(classifier, examples, name="test"):
     Raises:
         UserError: if a label is unknown to the classifier.
     """
+    return report_of(classifier, examples, judge(classifier, examples), name)
+
+
+class Judged(NamedTuple):
+    """What a classifier says of Examples: its Task, their targets, logits (N, K) and Predictions."""
+
+    task: Task
+    targets: np.ndarray
+    logits: np.ndarray
+    found: measures.Predictions
+
+
+def judge(classifier, examples):
+    """Returns Judged; arguments and errors as in `measure`."""
     settings = classifier.task
     names, separator = tuple(settings["label_names"]), settings["separator"]
     task = Task(settings["kind"], names, separator, "as config.json says")
     targets = examples.targets(task)
     logits = classifier.logits(classifier.rows(examples.texts, examples.texts_b))
-    found = measures.predictions(logits, task, classifier.task["threshold"])
+    logits = classifier.blended(logits, examples.texts, examples.texts_b)
+    return Judged(task, targets, logits, measures.predictions(logits, task, settings["threshold"]))
+
+
+def report_of(classifier, examples, judged, name="test"):
+    """The Report of what was Judged; see `measure`."""
+    task, targets, logits, found = judged
+    calibration = None
+    if task.kind != "regression":
+        calibration = expected_calibration_error(found.values, targets, task.kind)
     confusion = None
     if task.kind in ("binary", "multiclass"):
         labels = len(task.label_names)
@@ -96,15 +127,21 @@ def measure(classifier, examples, name="test"):
             _mistake(classifier, examples, row, logits[row], distance)
             for row, distance in measures.worst_mistakes(targets, found, task, MISTAKES)
         ],
+        calibration,
     )
 
 
 def report_text(report):
     """The report as lines for a terminal."""
-    lines = [f"\nOn {report.where}:"]
+    lines = [f"\n{report.blend}"] if report.blend else []
+    lines.append(f"\nOn {report.where}:")
     for name, value in report.scores.items():
         beside = f"   TF-IDF + linear: {report.baseline[name]:7.2f}" if report.baseline else ""
         lines.append(f"  {name:14} {value:7.2f}{beside}")
+    if report.calibration_error is not None:
+        lines.append(f"  Probabilities are off by {report.calibration_error:.1f} points (expected calibration error).")
+    if report.folds:
+        lines += ["", "Cross-validation:", table_text(FOLD_COLUMNS, report.folds)]
     if report.per_class:
         lines += ["", table_text(CLASS_COLUMNS, report.per_class)]
     if report.mistakes:
@@ -113,7 +150,9 @@ def report_text(report):
 
 
 def _mistake(classifier, examples, row, logits, distance):
-    given = label_text(classifier.answer(logits).label, classifier.task)
+    given = label_text(
+        classifier.answer(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label, classifier.task
+    )
     text = examples.texts[row] if examples.texts_b is None else f"{examples.texts[row]} / {examples.texts_b[row]}"
     shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "\N{HORIZONTAL ELLIPSIS}"
     place = row + 1 if examples.lines is None else examples.lines[row]
@@ -145,7 +184,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     began = "random weights" if start == "none" else f"`{start}`"
     metrics = {
         "description": f"Decides a {task.kind} task on texts of up to {classifier.max_tokens} tokens. Fine-tuned from "
-        f"{began} on {len(finetuned.train):,} rows.",
+        f"{began} on {len(finetuned.train):,} rows.{f' {report.blend}' if report.blend else ''}",
         "data": data,
         **facts,
         "minutes": finetuned.result.seconds / 60,
@@ -187,12 +226,17 @@ def write_measured(
     measured = {"parameters": classifier.model.count_params(), "scores": _scores(report), "examples": stored}
     metrics = {**metrics, **measured, "tables": [*_tables(report), *tables]}
     about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
-    pictures = []
+    extra_files = []
+    if classifier.blend is not None:
+        words, weight = classifier.blend
+        about["words"] = {"num_terms": len(words.terms), "weight": weight}
+        arrays = {"idf": words.idf, "kernel": words.kernel, "bias": words.bias}
+        extra_files.append(lambda entry: save_words(entry, words.terms, arrays))
     if report.confusion is not None:
         name, labels = "confusion.png", list(task["label_names"])
-        pictures = [lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name)]
+        extra_files.append(lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name))
         metrics["pictures"] = [{"file": name, "caption": "True labels (rows) and given ones"}]
-    options |= {"about": about, "metrics": metrics, "extra_files": pictures, "overwrite": overwrite}
+    options |= {"about": about, "metrics": metrics, "extra_files": extra_files, "overwrite": overwrite}
     return write_entry(folder, classifier.model, {"text": classifier.tokenizer}, **options)
 
 
@@ -216,6 +260,8 @@ def _tables(report):
     names = list(report.scores)
     beside = [["this model", *report.scores.values()], ["TF-IDF + linear", *(report.baseline[name] for name in names)]]
     tables = [{"title": BESIDE_WORDS, "columns": ["", *names], "rows": beside}]
+    if report.folds:
+        tables.append({"title": "Cross-validation", "columns": FOLD_COLUMNS, "rows": report.folds})
     if report.per_class:
         tables.append({"title": "By label", "columns": CLASS_COLUMNS, "rows": report.per_class})
     if report.mistakes:

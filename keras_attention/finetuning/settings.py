@@ -12,10 +12,15 @@ DEFAULT_START = "bert_mini_en"
 class FinetuneSettings(AccelerationSettings):
     """How to fine-tune; `keras-attention finetune --help` tells what each is."""
 
-    epochs: int | None = setting(None, "passes over the rows; default: 3 to 20, the fewer rows the more")
-    rows_per_batch: int | None = setting(None, "rows of one update; default: 8 to 32, the fewer rows the fewer")
+    epochs: int | None = setting(None, "passes over the rows; default: 3 to 20, by the number of rows and of classes")
+    rows_per_batch: int | None = setting(None, "rows of one update; default: 8 to 64, the fewer rows the fewer")
     learning_rate: float | None = setting(None, "peak, AdamW; default: by the width of the model")
+    linear_start: bool = setting(True, "begin with logistic regression on the vectors of the start")
     layer_decay: float = setting(0.9, "factor of the learning rate from a layer to the one below")
+    freeze: int = setting(0, "lowest layers that stay as they are, and the embeddings with them")
+    freeze_embeddings: bool | None = setting(
+        None, "keep the vectors of the pieces as they are; default: on up to 20,000 rows"
+    )
     warmup_share: float = setting(0.1, "share of the updates until the peak; linear decay behind")
     weight_decay: float = setting(0.01, "of AdamW, not on biases and norms")
     dropout: float = setting(0.1, "share of units dropped")
@@ -29,8 +34,12 @@ class FinetuneSettings(AccelerationSettings):
         "what is read of longer texts: their start; both ends; whole learns from both ends, but answers all of it",
         ("start", "ends", "whole"),
     )
+    blend: str = setting(
+        "auto", "auto: judge together with a bag of words where that is as good; none: never", ("auto", "none")
+    )
+    min_probability: float | None = setting(None, "give no label that is less probable: the model is unsure then")
     patience: int | None = setting(
-        None, "validations without a better score until the training stops; default: a third of the epochs, 3 at least"
+        None, "validations without a better score until the training stops; default: a third of the epochs, 2 at least"
     )
     seed: int = setting(1, "split, weights, dropout and order of the rows")
     accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
@@ -39,13 +48,16 @@ class FinetuneSettings(AccelerationSettings):
 
 
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
+ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each want more passes
 MOST_TOKENS = 256
-ROWS_PER_BATCH = ((300, 8), (1_000, 16), (float("inf"), 32))
+ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
+MANY_ROWS = 20_000  # from here on, pieces are seen often enough to learn new vectors
 
 
-def epochs_for(rows):
+def epochs_for(rows, classes=2):
     """Passes over so many rows when none are asked for: a small table is read some thousand rows long."""
-    return next(epochs for most, epochs in EPOCHS if rows <= most)
+    epochs = next(epochs for most, epochs in EPOCHS if rows <= most)
+    return epochs + MORE_EPOCHS * (classes > 2 and rows > 1_000 and rows < ROWS_PER_CLASS * classes)
 
 
 def rows_per_batch_for(rows):
@@ -55,7 +67,7 @@ def rows_per_batch_for(rows):
 
 def patience_for(epochs):
     """Validations without a better score until the training stops, when none are asked for."""
-    return max(3, epochs // 3)
+    return max(2, epochs // 3)
 
 
 def max_tokens_for(longest):

@@ -1,11 +1,16 @@
 """The classifier that a fine-tuning begins with: a pre-trained encoder under a new head, or nothing at all."""
 
+from dataclasses import replace
+
+import keras
+
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.training.devices import choose_acceleration, dtype_policy
+from keras_attention.training import devices
+from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
 from keras_attention.zoo.archive import load_entry
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
@@ -25,6 +30,8 @@ def accelerated(start, settings):
         FinetuneSettings, whose `mixed_precision` and `jit_compile` are decided.
     """
     sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else read_entry(find_entry(start)).config["model"]
+    if settings.jit_compile is None and devices.find_device() == CPU and keras.backend.backend() == "tensorflow":
+        settings = replace(settings, jit_compile=False)  # compiling takes longer than it saves
     return choose_acceleration(settings, large_products=sizes.get("hidden_dim", 0) >= 256)
 
 
@@ -32,10 +39,14 @@ def starting_classifier(start, num_labels, settings, texts):
     """Builds the classifier; arguments and errors as in `starting_encoder`.
 
     Returns:
-        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer.
+        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, a
+        trained encoder has the output layer alone above it.
     """
     described, tokenizer, encoder = starting_encoder(start, settings, texts)
-    model = BertClassifier(**described, num_labels=num_labels, dtype=dtype_policy(settings))
+    head = {}
+    if encoder is not None and settings.linear_start:
+        head = {"pooling": _pooling(read_entry(find_entry(start)).config), "pooler": False}
+    model = BertClassifier(**described, **head, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
     if encoder is not None:
         model.encoder.set_weights(encoder.get_weights())
@@ -75,3 +86,8 @@ def starting_encoder(start, settings, texts):
             )
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
     return described, tokenizer, encoder
+
+
+def _pooling(config):
+    """Which vector of a text the classifier reads: as the entry says, else the mean."""
+    return config["model"].get("pooling") or config.get("pooling") or "mean"

@@ -1,5 +1,6 @@
 """Fine-tuning step by step: rows in, a classifier out."""
 
+import time
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -10,18 +11,24 @@ from keras_attention.data.tables.label_task import Task, find_task
 from keras_attention.data.tables.split import split_validation
 from keras_attention.errors import UserError
 from keras_attention.evaluation import classification_scores as measures
+from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
+from keras_attention.evaluation.calibration import temperature
 from keras_attention.finetuning.before_training import check_label_names, check_saveable
-from keras_attention.finetuning.examples import Examples
+from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
+from keras_attention.finetuning.linear_start import PooledVectors, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_rows import LOST
-from keras_attention.training.devices import in_float32
+from keras_attention.training.devices import from_chief, in_float32, workers
 from keras_attention.training.result import TrainResult
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.place import entry_reserved
+
+COMPILE_SECONDS = 10.0
+UPDATE_TO_READ = 4.0  # how much longer an update takes than to read its rows: forward, backward, optimizer
 
 
 class Finetuned(NamedTuple):
@@ -33,6 +40,8 @@ class Finetuned(NamedTuple):
         train, validation: Examples, after the split.
         result: TrainResult.
         settings: dict, the FinetuneSettings with their defaults filled in.
+        words: BagOfWords, trained on the same rows.
+        blend_reason: str, why the classifier judges together with it, or None.
     """
 
     classifier: Classifier
@@ -41,6 +50,8 @@ class Finetuned(NamedTuple):
     validation: object
     result: TrainResult
     settings: dict
+    words: object = None
+    blend_reason: str | None = None
 
 
 class Prepared(NamedTuple):
@@ -54,6 +65,9 @@ class Prepared(NamedTuple):
         validation_rows: list of lists of Row, see `Classifier.rows`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers of a regression, else 0 and 1.
+        vectors: PooledVectors, or None for a model with a pooler.
+        linear_score: float, the main score of logistic regression on the vectors, on the validation; or None.
+        seconds: float, how long the model read the training rows, without learning; 0 if it has not.
     """
 
     classifier: Classifier
@@ -66,6 +80,9 @@ class Prepared(NamedTuple):
     validation_targets: np.ndarray
     center: float
     spread: float
+    vectors: object = None
+    linear_score: float | None = None
+    seconds: float = 0.0
 
 
 def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
@@ -154,9 +171,33 @@ def prepare(
     say(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
-    return Prepared(
+    prepared = Prepared(
         classifier, task, examples, validation, rows, validation_rows, targets, validation_targets, center, spread
     )
+    return prepared if model.pooler_dense is not None else _with_linear_start(prepared, settings, say)
+
+
+def _with_linear_start(prepared, settings, say):
+    """Makes logistic regression on the vectors the head; says what it reaches."""
+    model, kind = prepared.classifier.model, prepared.task.kind
+    vectors = PooledVectors(model, prepared.classifier.max_tokens)
+    held = vectors(prepared.validation_rows)  # first, for this compiles
+    began = time.perf_counter()
+    known = vectors([[row] for row in prepared.rows])
+    seconds = time.perf_counter() - began
+    labels = model.settings["num_labels"]
+    weights = class_weights(prepared.targets, kind, labels) if settings.class_weights else None
+    held_targets = (prepared.validation_targets - prepared.center) / prepared.spread
+    held_targets = held_targets if kind == "regression" else prepared.validation_targets
+    linear = fit_linear(known, prepared.targets, kind, labels, held, held_targets, weights)
+    for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
+        weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
+    prepared = prepared._replace(vectors=vectors, seconds=seconds)
+    name, score = _held_score(prepared)
+    say(
+        f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
+    )
+    return prepared._replace(linear_score=score)
 
 
 def fit(prepared, settings, **running):
@@ -183,12 +224,51 @@ def finish(prepared, result, settings):
     if settings.mixed_precision:  # scored as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
+    train, held = prepared.train, prepared.validation
+    words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
+    logits = classifier.logits(prepared.validation_rows)
+    logits, cooled = _calibrated(logits, prepared)
+    _rescale_output(classifier.model.output_dense, 1 / cooled)
+    reason = None
+    if settings.blend == "auto":
+        word_logits, cooled = _calibrated(words.logits(held.texts, held.texts_b), prepared)
+        weight, reason = _blend(logits, word_logits, prepared)
+        if reason:
+            logits, again = _calibrated((1 - weight) * logits + weight * word_logits, prepared)
+            _rescale_output(classifier.model.output_dense, 1 / again)
+            classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
     if task.kind == "multilabel":
-        logits = classifier.logits(prepared.validation_rows)
         probabilities = measures.predictions(logits, task).values
         classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
     filled = vars(filled_in(settings, classifier.model, len(prepared.rows)))
-    return Finetuned(classifier, task, prepared.train, prepared.validation, result, filled)
+    return Finetuned(classifier, task, train, held, result, filled, words, reason)
+
+
+def _calibrated(logits, prepared):
+    """Logits divided by their best temperature on the validation, and that temperature; 1 for a regression."""
+    kind = prepared.task.kind
+    cooled = 1.0 if kind == "regression" else temperature(logits, prepared.validation_targets, kind)
+    return logits / cooled, cooled
+
+
+def _blend(logits, word_logits, prepared):
+    """The weight of the words on the validation, and the sentence why they are blended in, or None if they are not.
+
+    They are where they are no worse than the network, a standard error allowed, and the blend is no worse than it.
+    """
+    targets, task = prepared.validation_targets, prepared.task
+    weight = best_weight(logits, word_logits, targets, task.kind)
+    (name, network), (_, alone), (_, both) = (
+        _score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
+    )
+    share = min(max(network / 100, 0.0), 1.0)
+    margin = 100 * float(np.sqrt(share * (1 - share) / len(targets)))
+    if weight == 0 or alone < network - margin or both < network:
+        return weight, None
+    return weight, (
+        f"A bag of words reaches {name} {alone:.1f} on the validation, the network {network:.1f}: the model judges by "
+        f"both, {100 * weight:.0f} % by words, and reaches {both:.1f}."
+    )
 
 
 def _task_settings(task, examples, settings):
@@ -200,6 +280,7 @@ def _task_settings(task, examples, settings):
         "threshold": 0.5,
         "pair": examples.texts_b is not None,
         "long_texts": settings.long_texts,
+        "min_probability": settings.min_probability,
     }
 
 
@@ -228,22 +309,39 @@ def _check_same_columns(examples, *others):
 
 
 def validator(prepared):
-    """A callable for `fit_classifier`: the main score on the rows, of a multilabel task at its best thresholds."""
-    rows, targets, task = prepared.validation_rows, prepared.validation_targets, prepared.task
+    """A callable for `fit_classifier`: the main score on the rows."""
 
     def validate(_):
-        logits = prepared.classifier.logits(rows) * prepared.spread + prepared.center
-        found = measures.predictions(logits, task)
-        if task.kind == "multilabel":
-            found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))
-        name, value = next(iter(measures.scores(targets, found, task).items()))
+        name, value = _held_score(prepared)
         return {"val_score": value, f"val_{name}": value}
 
     return validate
 
 
-def _rescale_output(dense, spread, center):
-    """Lets a dense layer, trained on (number - center) / spread, give the number itself."""
+def _held_score(prepared):
+    """Name and value of the main score on the validation, of a multilabel task at its best thresholds."""
+    logits = _held_logits(prepared) * prepared.spread + prepared.center
+    return _score_of(logits, prepared.validation_targets, prepared.task)
+
+
+def _score_of(logits, targets, task):
+    """Name and value of the main score of logits, of a multilabel task at the best thresholds."""
+    found = measures.predictions(logits, task)
+    if task.kind == "multilabel":
+        found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))
+    return next(iter(measures.scores(targets, found, task).items()))
+
+
+def _held_logits(prepared):
+    """Logits (N, K) of the validation rows, by the program that the vectors are computed with, if there is one."""
+    if prepared.vectors is None:
+        return prepared.classifier.logits(prepared.validation_rows)
+    kernel, bias = prepared.classifier.model.output_dense.get_weights()
+    return prepared.vectors(prepared.validation_rows) @ kernel + bias
+
+
+def _rescale_output(dense, spread, center=0.0):
+    """Lets a dense layer that gives (number - center) / spread give the number itself."""
     dense.kernel.assign(dense.kernel * spread)
     dense.bias.assign(dense.bias * spread + center)
 

@@ -1,12 +1,14 @@
 """From the folder of an entry to something that answers texts, and whether it still answers as it did."""
 
 from keras_attention.errors import UserError
+from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.translator import Translator
 from keras_attention.zoo.archive import load_entry
 from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.words_file import load_words
 
 
 def answers_to(pipeline, sources, sources_b=None):
@@ -31,7 +33,9 @@ def answers_to(pipeline, sources, sources_b=None):
 
 
 def label_text(label, task):
-    """A label as it would stand in a table: str."""
+    """A label as it would stand in a table: str; "unsure" where none is probable enough."""
+    if label is None:
+        return "unsure"
     if task["kind"] == "multilabel":
         return task["separator"].join(label)
     return f"{label:.2f}" if task["kind"] == "regression" else label
@@ -74,6 +78,8 @@ def load_pipeline(folder, *wanted):
     if use is not Translator:
         named = {Classifier: ("task",), TextEncoder: ("pooling", "normalize")}.get(use, ())
         settings = {name: config[name] for name in named}
+        if use is Classifier:
+            settings["blend"] = load_blend(entry)
         return use(model, tokenizers["text"], max_tokens=config["max_tokens"], **settings)
     return Translator(
         model,
@@ -83,6 +89,14 @@ def load_pipeline(folder, *wanted):
         low_score_threshold=config["low_score_threshold"],
         target_language=config["target_language"],
     )
+
+
+def load_blend(entry):
+    """The Blend of an entry of a classifier, or None where the network judges alone."""
+    if entry.config["words"] is None:
+        return None
+    terms, arrays = load_words(entry)
+    return Blend(BagOfWords(terms, **arrays), entry.config["words"]["weight"])
 
 
 def load_translator(folder):

@@ -15,8 +15,8 @@ class Classification(NamedTuple):
     """One answer.
 
     Attributes:
-        label: str; None if the best label is less probable than the threshold. Of a multilabel task the list of str of
-            the labels that reach it, the most probable first; of a regression the float.
+        label: str; None (unsure) if the best label is less probable than the threshold. Of a multilabel task the list
+            of str of the labels that reach it, the most probable first; of a regression the float.
         probabilities: dict from label to float in [0, 1], the most probable first. They sum to 1, except those of a
             multilabel task, where each label is a question of its own. Empty for a regression.
         truncated: bool, whether the text was longer than the model reads, and was cut.
@@ -35,13 +35,15 @@ class Classifier:
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a row with [CLS] and [SEP]. What is longer is cut, with a warning, or read in several rows.
         task: dict, see `schema.TASK`.
+        blend: Blend, the bag of words that judges together with the network, or None.
     """
 
-    def __init__(self, model, tokenizer, max_tokens, task):
+    def __init__(self, model, tokenizer, max_tokens, task, blend=None):
         self.model = model
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.task = task
+        self.blend = blend
         self.long_texts = task.get("long_texts", START)
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
@@ -54,8 +56,7 @@ class Classifier:
         Args:
             texts: str or list of str.
             texts_b: second texts, likewise, for a model of pairs; else None.
-            threshold: float in [0, 1] or None. The probability that a label needs; default: those of the model for a
-                multilabel task, none for the others.
+            threshold: float in [0, 1] or None. The probability that a label needs; default: what the model's task says.
             return_scores: bool.
             progress: callable (texts done, texts in all) or None.
 
@@ -76,7 +77,7 @@ class Classifier:
         rows = self.rows(texts, texts_b, warn=True)
         answers = [
             self.answer(logits, threshold)._replace(truncated=some[0].truncated)
-            for some, logits in zip(rows, self.logits(rows, progress), strict=True)
+            for some, logits in zip(rows, self.blended(self.logits(rows, progress), texts, texts_b), strict=True)
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
@@ -111,6 +112,10 @@ class Classifier:
             first += len(some)
         return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")
 
+    def blended(self, logits, texts, texts_b=None):
+        """Logits (N, K) of the network, together with those of the bag of words where there is one."""
+        return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
+
     def attention_view(self, text, text_b=None):
         """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
         return bert_view(self, text, text_b)
@@ -132,5 +137,6 @@ class Classifier:
             label = [self.task["label_names"][i] for i in order if given[i]]
         else:
             best, value = next(iter(probabilities.items()))
-            label = best if threshold is None or value >= threshold else None
+            needed = self.task.get("min_probability") if threshold is None else threshold
+            label = best if needed is None or value >= needed else None
         return Classification(label, probabilities, False)

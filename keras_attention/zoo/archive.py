@@ -18,6 +18,7 @@ from keras_attention.zoo.manifest import write_manifest
 from keras_attention.zoo.place import check_free
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
 from keras_attention.zoo.weights_file import load_weights, save_weights
+from keras_attention.zoo.words_file import load_words
 
 CLASSES = {
     network.__name__: network for network in (AttentionSeq2Seq, Transformer, BertEncoder, BertMaskedLM, BertClassifier)
@@ -138,6 +139,8 @@ def load_entry(folder):
     except ValueError as error:
         raise EntryError(f"{entry.folder / 'config.json'}: {error}") from error
     load_weights(model, entry.folder / WEIGHTS, entry.config["weights_dtype"])
+    if entry.config.get("words"):
+        load_words(entry)
     return LoadedEntry(entry, model, tokenizers)
 
 

@@ -9,6 +9,7 @@ from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.json_file import MAX_BYTES, read_json
 from keras_attention.zoo.manifest import verify_files
 from keras_attention.zoo.schema import check_config, estimated_parameters
+from keras_attention.zoo.words_file import max_bytes
 
 WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")
@@ -101,6 +102,11 @@ def _check_budget(folder, config, sizes):
     most |= {
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }
+    if config.get("words"):
+        words = max_bytes(config["words"]["num_terms"], config["model"]["num_labels"])
+        for name in words.keys() - sizes.keys():
+            raise EntryError(f"{folder} lacks {name!r}, the words of config.json.")
+        most |= words
     for name, size in sizes.items():
         if name not in most and not PICTURE.fullmatch(name):
             raise EntryError(f"{folder}: a saved model cannot have a file {name!r}.")

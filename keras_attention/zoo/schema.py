@@ -218,7 +218,8 @@ DECODING_DEFAULTS = {
 }
 # What a classifier decides: see `data.label_task.Task`. `threshold`: the probability from which on a label of a
 # multilabel task is given, one for all labels or one for each. `pair`: it reads two texts.
-# `long_texts`: what it reads of a text with too many tokens.
+# `long_texts`: what it reads of a text with too many tokens. `min_probability`: a label of a task with one label is
+# given if it is as probable; else the classifier is unsure.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(MAX_LABELS, MAX_LABEL_CHARACTERS),
@@ -226,8 +227,12 @@ TASK = {
     "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
     "pair": TRUTH,
     "long_texts": choice("start", "ends", "whole"),
+    "min_probability": optional(number(0, 1)),
 }
-TASK_DEFAULTS = {"long_texts": "start"}
+TASK_DEFAULTS = {"long_texts": "start", "min_probability": None}
+# The bag of words that a classifier is blended with: how many terms it knows, and how much it counts.
+MAX_TERMS, MAX_TERM_CHARACTERS = 50_000, 64
+WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1)}
 
 _FOLDER = text("[a-z][a-z0-9_]{0,40}", "the name of a folder of the entry")
 _LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language")
@@ -268,7 +273,8 @@ def check_config(config, where="config.json"):
     architecture = config.get("architecture") if isinstance(config, dict) else None
     if isinstance(architecture, str) and architecture.startswith("Bert"):
         classifies = architecture == "BertClassifier"
-        needs, may = (*BERT_NEEDS, "task") if classifies else BERT_NEEDS, BERT_MAY if classifies else ENCODER_MAY
+        needs = (*BERT_NEEDS, "task") if classifies else BERT_NEEDS
+        may = BERT_MAY | {"words": None} if classifies else ENCODER_MAY
         roles = ("text",)
     else:
         needs, may, roles = TRANSLATOR_NEEDS, TRANSLATOR_MAY, ("source", "target")
@@ -307,6 +313,8 @@ def _check_bert(config, where):
         )
     if "task" not in config:
         return
+    if config["words"] is not None:
+        check_fields(config["words"], WORDS, tuple(WORDS), f"{where}, words")
     task = config["task"]
     check_fields(task, TASK, tuple(name for name in TASK if name not in TASK_DEFAULTS), f"{where}, task")
     numbers = {"regression": (0, 1), "binary": (2, 2)}.get(task["kind"], (len(task["label_names"]),) * 2)

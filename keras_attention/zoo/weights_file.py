@@ -71,20 +71,41 @@ def load_weights(model, path, dtype="float32"):
     """
     expected = weight_names(model)
     stored = {name: _stored_dtypes(name, tuple(weight.shape), dtype) for name, weight in expected.items()}
-    datasets = {dataset for of_weight in stored.values() for dataset in of_weight}
+    shapes = {
+        dataset: (tuple(expected[name].shape) if dataset == name else (expected[name].shape[0],), dtypes[dataset])
+        for name, dtypes in stored.items()
+        for dataset in dtypes
+    }
+    arrays = read_arrays(path, shapes)
+    values = {name: _weight_of(path, arrays, name, weight.shape, dtype) for name, weight in expected.items()}
+    for name, weight in expected.items():
+        weight.assign(values[name].astype("float32"))
+
+
+def read_arrays(path, expected):
+    """Reads a file that holds exactly these arrays, as plain datasets of finite numbers.
+
+    Args:
+        path: Path.
+        expected: dict from name to (shape, dtype as str).
+
+    Returns:
+        Dict from name to array.
+
+    Raises:
+        EntryError: names the first array that is missing, extra, different or not finite.
+    """
     try:
         with h5py.File(path, "r") as file:
-            for name in sorted(set(file) - datasets):
+            for name in sorted(set(file) - set(expected)):
                 raise EntryError(f"{path} holds the weight {name!r}, which the model of config.json does not have.")
-            for name in sorted(datasets - set(file)):
+            for name in sorted(set(expected) - set(file)):
                 raise EntryError(f"{path} lacks the weight {name!r} of the model of config.json.")
-            values = {name: _read_weight(file, name, weight.shape, dtype) for name, weight in expected.items()}
+            return {name: _read(file, name, *shape_and_dtype) for name, shape_and_dtype in expected.items()}
     except EntryError:
         raise
     except Exception as error:  # whatever the library finds wrong with the bytes
         raise EntryError(f"{path} is not a valid weights file: {error}") from error
-    for name, weight in expected.items():
-        weight.assign(values[name].astype("float32"))
 
 
 def _has_scales(shape, dtype):
@@ -107,15 +128,14 @@ def _in_8_bits(name, values):
     return {name: np.clip(np.rint(values / steps), -MOST, MOST), f"{name}{SCALE}": scales}
 
 
-def _read_weight(file, name, shape, dtype):
+def _weight_of(path, arrays, name, shape, dtype):
     """The numbers of one weight."""
     if not _has_scales(shape, dtype):
-        return _read(file, name, shape, "float32" if dtype == "int8" else dtype)
-    multiples = _read(file, name, shape, "int8")
-    scales = _read(file, f"{name}{SCALE}", shape[:1], "float32")
+        return arrays[name]
+    scales = arrays[f"{name}{SCALE}"]
     if (scales < 0).any() or (scales > LARGEST_SCALE).any():
-        raise EntryError(f"{file.filename}: {name + SCALE!r} must be numbers from 0 to {LARGEST_SCALE:g}.")
-    return multiples * scales.reshape(-1, *[1] * (len(shape) - 1))
+        raise EntryError(f"{path}: {name + SCALE!r} must be numbers from 0 to {LARGEST_SCALE:g}.")
+    return arrays[name] * scales.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def _read(file, name, shape, dtype):

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.tables.label_task import Task, find_task
+from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
-from keras_attention.evaluation.bag_of_words import bag_of_words_scores
-from keras_attention.finetuning.examples import Examples
 
 CLASSES = Task("multiclass", ("a", "b", "c"), None, "")
 SEVERAL = Task("multilabel", ("x", "y"), ",", "")
@@ -78,19 +76,3 @@ def test_numbers():
     assert constant["Pearson"] == 0
     assert measures.per_class(targets, measures.predictions(found, NUMBERS), NUMBERS) == []
     assert measures.worst_mistakes(targets, measures.predictions(found, NUMBERS), NUMBERS, 1) == [(0, 0.5)]
-
-
-@pytest.mark.parametrize(
-    ("labels", "separator", "texts_b"),
-    [
-        (["up", "down"] * 10, None, None),
-        (["up", "down"] * 10, None, ["same"] * 20),
-        (["u,v", "v"] * 10, ",", None),
-        (["1.5", "2.5"] * 10, None, None),
-    ],
-)
-def test_a_bag_of_words_learns_what_words_say(labels, separator, texts_b):
-    examples = Examples(["it goes up", "it goes down"] * 10, labels, texts_b)
-    task = find_task(labels, separator=separator)
-    name, value = next(iter(bag_of_words_scores(examples, examples, examples, task).items()))
-    assert value > 95, name

@@ -16,7 +16,7 @@ from keras_attention.evaluation.classification_scores import best_thresholds
 from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
-from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.settings import FinetuneSettings, epochs_for
 from keras_attention.finetuning.start import accelerated
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.training import devices
@@ -132,14 +132,24 @@ def test_texts_read_whole_are_learned_by_their_ends():
 
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
 def test_a_small_table_gets_hundreds_of_updates_too(rows):
-    model = SimpleNamespace(encoder=SimpleNamespace(hidden_dim=256), settings={"max_length": 512})
+    model = SimpleNamespace(
+        encoder=SimpleNamespace(hidden_dim=256), settings={"max_length": 512, "num_labels": 2}, pooler_dense=None
+    )
     filled = filled_in(FinetuneSettings(), model, rows)
     updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
     assert updates >= (150 if rows >= 90 else 60)
     assert filled.epochs * rows <= max(10_500, 6 * rows)
-    assert 3 <= filled.patience <= filled.epochs
+    assert 2 <= filled.patience <= filled.epochs
     asked = FinetuneSettings(epochs=7, rows_per_batch=5, patience=2)
-    assert filled_in(asked, model, rows) == replace(asked, learning_rate=filled.learning_rate, max_tokens=256)
+    assert filled_in(asked, model, rows) == replace(
+        asked, learning_rate=filled.learning_rate, max_tokens=256, freeze_embeddings=rows <= 20_000
+    )
+
+
+def test_many_classes_get_more_epochs():
+    assert epochs_for(4_000, 77) == epochs_for(4_000, 2) + 2
+    assert epochs_for(15_000, 150) == epochs_for(15_000) + 2
+    assert epochs_for(40_000, 77) == epochs_for(40_000)
 
 
 def test_half_precision_while_training_only():
@@ -243,7 +253,7 @@ def test_from_a_csv_to_answers(tmp_path, capsys):
     card = (tmp_path / "mine" / "CARD.md").read_text()
     assert "![True labels (rows) and given ones](confusion.png)" in card
     assert main(["classify", "--model", out, "a fine day", "--top", "2"]) == 0
-    assert capsys.readouterr().out.startswith("good 0.")
+    assert capsys.readouterr().out.startswith("good ")
     assert main(["classify", "--model", out, "a fine day", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["label"] == "good"
     assert main(["zoo", "verify", out]) == 0

@@ -7,7 +7,12 @@ from keras_attention.training.update import Update, clip_by_norm, global_norm, s
 
 
 class TensorFlowUpdate:
-    """`update(batch) -> Update`; see `backends.compile_update`."""
+    """`update(batch) -> Update`; see `backends.compile_update`.
+
+    Attributes:
+        any_length: bool. Whether one program, traced once, serves batches of all lengths. XLA cannot, and models that
+            unroll a loop over the tokens cannot.
+    """
 
     def __init__(self, model, optimizer, loss, clip_norm, jit_compile):
         self.model = model
@@ -16,14 +21,18 @@ class TensorFlowUpdate:
         self.clip_norm = clip_norm
         self._function = tf.function(self._update, jit_compile=jit_compile, autograph=False)
         self._apply = tf.function(self._apply, autograph=False)  # traced once, for all batch shapes
+        self.any_length = False
         self._compiled = {}  # one function for each batch shape
 
     def __call__(self, batch):
-        shapes = tuple((name, value.shape) for name, value in batch.items())
+        shapes = tuple((name, self._shape(value)) for name, value in batch.items())
         if shapes not in self._compiled:
-            specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
+            specs = {name: tf.TensorSpec(self._shape(value), value.dtype) for name, value in batch.items()}
             self._compiled[shapes] = self._function.get_concrete_function(specs)
         return Update(*self._compiled[shapes]({name: tf.convert_to_tensor(value) for name, value in batch.items()}))
+
+    def _shape(self, value):
+        return (value.shape[0], *(None if self.any_length else length for length in value.shape[1:]))
 
     def sync(self):
         """TensorFlow's variables are always up to date."""

@@ -1,0 +1,90 @@
+"""A bag of words as plain arrays judges as scikit-learn's does."""
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from keras_attention.data.tables.label_task import find_task
+from keras_attention.evaluation import bag_of_words
+from keras_attention.evaluation.bag_of_words import Blend, bag_of_words_scores, best_weight, fit_bag_of_words
+from keras_attention.finetuning.examples import Examples
+
+TEXTS = ["It goes up!", "it goes down", "up, up and away", "Down a hole", "nothing known", "so very up"] * 3
+NEW = ["up or down?", "a hole goes away", "zzz", "It goes up! It goes up!"]
+LABELS = {"binary": [1, 0, 1, 0, 0, 1] * 3, "multiclass": [2, 0, 2, 0, 1, 2] * 3}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_equals_scikit_learn(kind):
+    targets = np.array(LABELS[kind])
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
+    model = LogisticRegression(C=10.0, max_iter=1000).fit(words.fit_transform(TEXTS), targets)
+    found = fit_bag_of_words(TEXTS, None, targets, kind, len(set(targets)))
+    assert found.terms == list(words.get_feature_names_out())
+    logits = found.logits(NEW)
+    expected = model.predict_log_proba(words.transform(NEW))
+    np.testing.assert_allclose(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True), expected, atol=1e-3)
+
+
+def test_numbers_and_pairs():
+    targets = np.arange(18.0)
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
+    both = [text + bag_of_words.BETWEEN + "again" for text in TEXTS]
+    model = Ridge().fit(words.fit_transform(both), targets)
+    found = fit_bag_of_words(TEXTS, ["again"] * 18, targets, "regression", 1)
+    new = [text + bag_of_words.BETWEEN + "up" for text in NEW]
+    np.testing.assert_allclose(found.logits(NEW, ["up"] * 4)[:, 0], model.predict(words.transform(new)), atol=1e-3)
+
+
+def test_labels_that_no_row_has_are_improbable():
+    found = fit_bag_of_words(TEXTS, None, np.array([0, 3] * 9), "multiclass", 5)
+    assert set(found.logits(NEW).argmax(axis=1)) <= {0, 3}
+    several = np.stack([np.zeros(18), np.ones(18), np.array([0, 1] * 9)], axis=1)
+    logits = fit_bag_of_words(TEXTS, None, several, "multilabel", 3).logits(NEW)
+    assert (logits[:, 0] < 0).all()
+    assert (logits[:, 1] > 0).all()
+
+
+def test_the_vocabulary_is_bounded(monkeypatch):
+    monkeypatch.setattr(bag_of_words, "MOST_NUMBERS", 14)
+    texts = [*TEXTS, "x" * 65, "bell\7 rings"]
+    found = fit_bag_of_words(texts, None, np.array([0, 1] * 10), "binary", 2)
+    assert len(found.terms) == 7
+    monkeypatch.setattr(bag_of_words, "MOST_NUMBERS", 10_000)
+    terms = fit_bag_of_words(texts, None, np.array([0, 1] * 10), "binary", 2).terms
+    assert max(map(len, terms)) <= 64
+    assert all(term.isprintable() for term in terms)
+
+
+def test_a_blend_weighs_both():
+    words = fit_bag_of_words(TEXTS, None, np.array(LABELS["binary"]), "binary", 2)
+    network = np.array([[1.0, -1.0]] * 4, "float32")
+    np.testing.assert_allclose(
+        Blend(words, 0.25).logits(network, NEW), 0.75 * network + 0.25 * words.logits(NEW), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(("better", "expected"), [(0, 0.0), (1, 1.0)])
+def test_the_weight_goes_to_the_better(better, expected):
+    targets = np.array([0, 1] * 11)
+    good, bad = np.eye(2)[targets] * 9, np.eye(2)[1 - targets] * 9
+    assert best_weight(*[(good, bad), (bad, good)][better], targets, "binary") == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "separator", "texts_b"),
+    [
+        (["up", "down"] * 10, None, None),
+        (["up", "down"] * 10, None, ["same"] * 20),
+        (["u,v", "v"] * 10, ",", None),
+        (["1.5", "2.5"] * 10, None, None),
+    ],
+)
+def test_a_bag_of_words_learns_what_words_say(labels, separator, texts_b):
+    examples = Examples(["it goes up", "it goes down"] * 10, labels, texts_b)
+    task = find_task(labels, separator=separator)
+    targets = examples.targets(task)
+    words = fit_bag_of_words(examples.texts, texts_b, targets, task.kind, max(1, len(task.label_names)))
+    name, value = next(iter(bag_of_words_scores(words, examples, examples, task).items()))
+    assert value > 95, name

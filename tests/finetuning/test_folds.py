@@ -1,0 +1,33 @@
+"""Folds: every row is held out once, and equal texts are never on both sides."""
+
+import numpy as np
+import pytest
+from finetuning.test_linear_start import SETTINGS, start  # noqa: F401 (a fixture)
+from finetuning.test_workflow import examples
+
+from keras_attention.data.tables.label_task import find_task
+from keras_attention.errors import UserError
+from keras_attention.finetuning.examples import Examples
+from keras_attention.finetuning.folds import cross_validate, fold_rows
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "regression"])
+def test_every_row_is_held_out_once(kind):
+    data = examples(kind, 67)
+    data = Examples([*data.texts, *data.texts[:9]], [*data.labels, *data.labels[:9]])
+    folds = fold_rows(data, find_task(data.labels), 5, seed=3)
+    assert sorted(np.concatenate(folds)) == list(range(76))
+    texts = [{data.texts[row] for row in fold} for fold in folds]
+    assert sum(map(len, texts)) == len(set(data.texts))
+    with pytest.raises(UserError, match="--folds must be from 2 to"):
+        fold_rows(data, find_task(data.labels), 1, seed=3)
+
+
+def test_mean_and_deviation_over_the_folds(start):  # noqa: F811
+    said = []
+    rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, say=said.append, verbose=0)
+    assert [row[0] for row in rows] == ["accuracy", "macro-F1", "Matthews"]
+    assert len(said) == 2
+    values = [float(line.split("accuracy ")[1].split(" ")[0]) for line in said]
+    assert rows[0][1] == pytest.approx(np.mean(values), abs=0.1)
+    assert rows[0][2] == pytest.approx(np.std(values, ddof=1), abs=0.1)

@@ -1,0 +1,163 @@
+"""The head begins as the best linear model on the vectors, and the training never ends below it."""
+
+import numpy as np
+import pytest
+from finetuning.test_workflow import QUIET, examples
+from sklearn.linear_model import LogisticRegression, Ridge
+from zoo.tiny_bert import tiny_encoder, write_tiny
+
+import keras_attention
+from keras_attention.errors import UserError
+from keras_attention.finetuning import fitting
+from keras_attention.finetuning.linear_start import STRENGTHS, fit_linear
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
+from keras_attention.zoo.entry import read_entry
+
+N, M, D, K = 61, 23, 7, 3
+SETTINGS = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False)
+
+
+def problem(kind, seed=1):
+    """Vectors with labels that depend on them, to fit and to choose by."""
+    random = np.random.default_rng(seed)
+    vectors = random.normal(3.0, [[1.0, 2.0, 0.5, 1.0, 1.0, 1.0, 5.0]], (N + M, D))
+    signs = vectors @ random.normal(size=(D, K)) + random.normal(size=(N + M, K))
+    signs -= signs.mean(axis=0)
+    if kind == "regression":
+        targets = (signs[:, 0] / signs[:, 0].std()).astype("float32")
+    elif kind == "multilabel":
+        targets = (signs > 0).astype("float32")
+    else:
+        targets = signs[:, : 2 if kind == "binary" else K].argmax(axis=1)
+    return vectors[:N], targets[:N], vectors[N:], targets[N:]
+
+
+def log_softmax(logits):
+    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_logits_are_those_of_scikit_learn(kind):
+    vectors, targets, *held = problem(kind)
+    found = fit_linear(vectors, targets, kind, 2 if kind == "binary" else K, *held)
+    center, spread = vectors.mean(axis=0), vectors.std(axis=0)
+    losses = {}
+    for strength in STRENGTHS:
+        theirs = LogisticRegression(C=strength, max_iter=1000).fit((vectors - center) / spread, targets)
+        log_probabilities = theirs.predict_log_proba((held[0] - center) / spread)
+        losses[strength] = -log_probabilities[np.arange(M), held[1]].mean()
+        if strength == found.strength:
+            np.testing.assert_allclose(log_softmax(found.logits(held[0])), log_probabilities, atol=2e-3)
+    assert found.strength == min(losses, key=losses.get)
+    assert found.loss == pytest.approx(min(losses.values()), abs=1e-3)
+
+
+def test_each_label_of_several_is_a_question():
+    vectors, targets, *held = problem("multilabel")
+    found = fit_linear(vectors, targets, "multilabel", K, *held)
+    center, spread = vectors.mean(axis=0), vectors.std(axis=0)
+    for label in range(K):
+        theirs = LogisticRegression(C=found.strength, max_iter=1000).fit((vectors - center) / spread, targets[:, label])
+        expected = theirs.decision_function((held[0] - center) / spread)
+        np.testing.assert_allclose(found.logits(held[0])[:, label], expected, atol=2e-3)
+
+
+def test_numbers_by_ridge_regression():
+    vectors, targets, *held = problem("regression")
+    found = fit_linear(vectors, targets, "regression", 1, *held)
+    center, spread = vectors.mean(axis=0), vectors.std(axis=0)
+    theirs = Ridge(alpha=found.strength).fit((vectors - center) / spread, targets)
+    np.testing.assert_allclose(found.logits(held[0])[:, 0], theirs.predict((held[0] - center) / spread), atol=1e-4)
+
+
+def test_labels_that_no_row_has_or_all_rows_have():
+    vectors, targets, *held = problem("multiclass")
+    targets = np.where(targets == 1, 2, targets)  # two of three are left
+    logits = fit_linear(vectors, targets, "multiclass", K, *held).logits(held[0])
+    assert set(logits.argmax(axis=1)) <= {0, 2}
+    several = np.stack([np.zeros(N), np.ones(N), targets == 2], axis=1).astype("float32")
+    logits = fit_linear(vectors, several, "multilabel", K, held[0], several[:M]).logits(held[0])
+    assert (logits[:, 0] < 0).all()
+    assert (logits[:, 1] > 0).all()
+
+
+def test_rare_classes_can_count_more():
+    vectors, targets, *held = problem("binary")
+    plain, balanced = (fit_linear(vectors, targets, "binary", 2, *held, weights) for weights in (None, [1.0, 9.0]))
+    assert (balanced.logits(held[0]).argmax(axis=1) == 1).sum() > (plain.logits(held[0]).argmax(axis=1) == 1).sum()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("starts") / "start"
+    write_tiny(folder, tiny_encoder())
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+def test_the_untouched_network_is_the_linear_model(start, kind):
+    separator = "|" if kind == "multilabel" else None
+    prepared = prepare(examples(kind, 90), None, start, SETTINGS, separator=separator, say=lambda _: None)
+    classifier = prepared.classifier
+    assert (classifier.model.pooling, classifier.model.pooler_dense) == ("mean", None)
+    vectors = prepared.vectors(prepared.validation_rows)
+    encoded = classifier.encode(prepared.validation.texts)
+    for vector, tokens in zip(vectors, encoded.vectors, strict=True):
+        np.testing.assert_allclose(vector, tokens.mean(axis=0), atol=1e-5)  # with [CLS] and [SEP]
+    linear = fit_linear(
+        prepared.vectors([[row] for row in prepared.rows]),
+        prepared.targets,
+        kind,
+        classifier.model.settings["num_labels"],
+        vectors,
+        (prepared.validation_targets - prepared.center) / prepared.spread
+        if kind == "regression"
+        else prepared.validation_targets,
+    )
+    np.testing.assert_allclose(classifier.logits(prepared.validation_rows), linear.logits(vectors), atol=1e-4)
+    assert prepared.linear_score is not None
+
+
+def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
+    prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
+    before = prepared.classifier.model.get_weights()
+    scores = iter([70.0, 60.0])
+    monkeypatch.setattr("keras_attention.finetuning.workflow._held_score", lambda _: ("accuracy", next(scores)))
+    result = fit(prepared, SETTINGS, verbose=0)
+    assert (result.best, result.best_epoch) == (70.0, 0)
+    for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("freeze", "moving"), [(0, 3), (2, 1)])
+def test_what_is_frozen_stays(start, freeze, moving):
+    settings = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, freeze=freeze, learning_rate=1e-2)
+    prepared = prepare(examples("binary", 40), None, start, settings, say=lambda _: None)
+    encoder = prepared.classifier.model.encoder
+    layers = [encoder.token_embedding, encoder.position_embedding, *encoder.encoder_layers]
+    before = [layer.get_weights() for layer in layers]
+    model = prepared.classifier.model
+    rows = prepared.rows, prepared.targets, "binary"
+    fitting.fit_classifier(model, *rows, settings, verbose=0)
+    changed = [
+        any((ours != theirs).any() for ours, theirs in zip(layer.get_weights(), weights, strict=True))
+        for layer, weights in zip(layers, before, strict=True)
+    ]
+    assert changed == [False] * (len(layers) - moving) + [True] * moving
+    assert all(layer.trainable for layer in layers)
+    with pytest.raises(UserError, match="--freeze may be at most 3, the layers there are. Found: 5"):
+        fitting.fit_classifier(model, *rows, FinetuneSettings(freeze=5), **{"verbose": QUIET["verbose"]})
+
+
+def test_words_are_blended_in_where_they_win(start, tmp_path):
+    data = examples("multiclass", 120)
+    rows = [data.texts, data.labels, None, start, None, None, tmp_path / "mine", False]
+    classifier = finetune_lists(*rows, {"epochs": 1, "max_tokens": 17, "jit_compile": False})
+    assert classifier.blend.weight > 0.5  # the vectors of random weights say little, the words all
+    entry = read_entry(tmp_path / "mine")
+    assert "A bag of words reaches accuracy 100.0 on the validation" in entry.metrics["description"]
+    assert entry.config["words"]["num_terms"] == len(classifier.blend.words.terms)
+    loaded = keras_attention.load(tmp_path / "mine")
+    for one, other in zip(*(c.classify(data.texts, return_scores=True) for c in (classifier, loaded)), strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)

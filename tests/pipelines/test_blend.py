@@ -1,0 +1,100 @@
+"""A classifier that judges together with a bag of words, and files of words that are not what they should be."""
+
+import h5py
+import numpy as np
+import pytest
+from zoo.tiny_bert import TEXTS, task, tiny_classifier, tokenizer
+from zoo.tiny_entry import METRICS
+
+import keras_attention
+from keras_attention.errors import EntryError
+from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
+from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.words_file import save_words
+
+WEIGHT = 0.35
+
+
+@pytest.fixture
+def blended():
+    classifier = tiny_classifier("multiclass")
+    words = fit_bag_of_words(TEXTS * 3, None, np.arange(12) % 3, "multiclass", 3).stored()
+    classifier.blend = Blend(words, WEIGHT)
+    return classifier
+
+
+def write(folder, classifier, **changes):
+    words = classifier.blend.words
+    arrays = {"idf": words.idf, "kernel": words.kernel, "bias": words.bias}
+    about = {"language": "en", "max_tokens": 23, "task": task("multiclass")}
+    about |= {"words": {"num_terms": len(words.terms), "weight": WEIGHT, **changes}}
+    metrics = {**METRICS, "examples": [], "parameters": classifier.model.count_params(), "pictures": []}
+    files = [lambda place: save_words(place, words.terms, arrays)]
+    return write_entry(folder, classifier.model, {"text": tokenizer()}, about=about, metrics=metrics, extra_files=files)
+
+
+def test_both_judge(blended, tmp_path):
+    alone = tiny_classifier("multiclass")
+    logits = np.array([alone.logits(alone.rows([text]))[0] for text in TEXTS])
+    mean = (1 - WEIGHT) * logits + WEIGHT * blended.blend.words.logits(TEXTS)
+    expected = np.exp(mean - np.logaddexp.reduce(mean, axis=1, keepdims=True))
+    loaded = keras_attention.load(write(tmp_path / "both", blended).folder)
+    for classifier in (blended, loaded):
+        for answer, row in zip(classifier.classify(TEXTS, return_scores=True), expected, strict=True):
+            assert answer.probabilities == pytest.approx(dict(zip("abc", row, strict=True)), abs=1e-4)
+
+
+def test_too_improbable_is_unsure(blended):
+    blended.task["min_probability"] = 0.999
+    assert blended.classify(TEXTS[0]) is None
+    assert blended.classify(TEXTS[0], threshold=0.0) is not None
+
+
+def change_numbers(name, change):
+    def damage(folder):
+        with h5py.File(folder / "words.h5", "r+") as file:
+            values = change(file[name][()])
+            del file[name]
+            file[name] = values
+
+    return damage
+
+
+def change_terms(change):
+    def damage(folder):
+        path = folder / "words.txt"
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+DAMAGES = {
+    "lacks 'words.txt'": lambda folder: (folder / "words.txt").unlink(),
+    "lacks 'words.h5'": lambda folder: (folder / "words.h5").unlink(),
+    "holds NaN or infinity": change_numbers("kernel", lambda x: x * np.float16(np.nan)),
+    "has shape and dtype": change_numbers("idf", lambda x: x[:-1]),
+    r"'kernel' has shape and dtype": change_numbers("kernel", lambda x: x.astype("float64")),
+    "different terms. Expected": change_terms(lambda text: text + b"\nmore"),
+    "1[0-9] different terms|different terms. Expected": change_terms(lambda text: text.replace(b"a\n", b"dog\n", 1)),
+    "is no term of up to 64 signs": change_terms(lambda text: text.replace(b"dog", b"d\x07g", 1)),
+    "is not UTF-8": change_terms(lambda text: text.replace(b"dog", b"d\xffg", 1)),
+    "has 9000[0-9]* bytes. Allowed": change_terms(lambda text: text + b" " * 90_000),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_damaged_words_are_refused(blended, tmp_path, message):
+    folder = write(tmp_path / "both", blended).folder
+    DAMAGES[message](folder)
+    (folder / "manifest.json").unlink()
+    write_manifest(folder)
+    message = "has .* bytes. Allowed" if "Allowed" in message else message
+    with pytest.raises(EntryError, match=message):
+        keras_attention.load(folder)
+
+
+@pytest.mark.parametrize(("changes", "message"), [({"weight": 1.5}, "weight=1.5"), ({"num_terms": 10**9}, "num_terms")])
+def test_settings_out_of_range(blended, tmp_path, changes, message):
+    with pytest.raises(EntryError, match=message):
+        write(tmp_path / "both", blended, **changes)
