@@ -33,7 +33,7 @@ from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.training.update import split_labels
 from keras_attention.zoo.place import claim_entry
-from keras_attention.zoo.warm_start import load_start
+from keras_attention.zoo.warm_start import load_encoder
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,7 @@ SMOKE = {"vocabulary_size": 250, "max_tokens": 64, "validation_share": 0.2, "lay
 TINY = {"hidden_dim": 24, "intermediate_dim": 48, "num_heads": 3, "num_layers": 3, "max_length": 64, "dropout": 0.0}
 
 
-def load_teacher(config, texts):
-    if not config.smoke:
-        start = load_start(config.teacher)
-        return start.model, start.tokenizers["text"]
+def tiny_teacher(texts):
     tokenizer = WordPieceTokenizer.train(texts, 400)
     teacher = BertEncoder(tokenizer.vocabulary_size, **TINY)
     teacher.build()
@@ -85,10 +82,10 @@ def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, lambda config: SMOKE if config.smoke else {})
     session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=True, unit="texts")
     config = session.config
+    texts = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
+    teacher, tokenizer = tiny_teacher(texts) if config.smoke else load_encoder(config.teacher)
     claim_entry(session.out, config.overwrite)
 
-    texts = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
-    teacher, tokenizer = load_teacher(config, texts)
     texts, held_out = hold_out(texts, config.validation_share)
     few_pieces, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
     pieces = tokenizer, few_pieces, kept, config.max_tokens

@@ -317,3 +317,16 @@ def test_distilling_writes_an_encoder(run, tmp_path):
     vectors = ka.load(entry.folder).encode(["A list of strings.", "A float."]).pooled
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1.0, atol=1e-5)
     assert 0 < entry.metrics["scores"][0]["value"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "The encoder to learn from is missing: give its name or its folder by --teacher."),
+        (("--teacher", "bert_mini_en"), "bert_mini_en is a BertMaskedLM. Expected: a BertEncoder."),
+    ],
+)
+def test_no_teacher_to_learn_from(run, tmp_path, arguments, complaint):
+    code, _, err = run(RECIPES[0].with_name("distill.py"), *arguments)
+    assert (code, err.splitlines()[-1]) == (2, f"distill.py: {complaint}")
+    assert not any(tmp_path.rglob("*"))

@@ -11,7 +11,7 @@ def student_of(teacher, layers, kept=None, **changes):
 
     Args:
         teacher: built BertEncoder.
-        layers: list of int, which of its layers, from 0 on, in their order.
+        layers: sequence of int, which of its layers, from 0 on, in their order.
         kept: int array, the tokens of the teacher that the student knows, by their ids there; None for all.
         changes: other settings of the student, such as `dropout`.
 
@@ -24,7 +24,7 @@ def student_of(teacher, layers, kept=None, **changes):
     Source: Sanh et al. (2019), section 3, https://arxiv.org/abs/1910.01108, where every other layer is taken.
     """
     if not layers or not all(0 <= layer < len(teacher.encoder_layers) for layer in layers):
-        raise ValueError(f"`layers` must be in [0, {len(teacher.encoder_layers)}). Received: layers={layers}")
+        raise ValueError(f"`layers` must be in [0, {len(teacher.encoder_layers)}). Received: layers={[*layers]}")
     vectors = ops.convert_to_numpy(teacher.token_embedding.embeddings)
     vectors = vectors if kept is None else vectors[kept]
     sizes = {"vocabulary_size": len(vectors), "num_layers": len(layers)}

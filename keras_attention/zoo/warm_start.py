@@ -34,6 +34,20 @@ def load_start(name):
     return load_entry(find_entry(name)) if name else None
 
 
+def load_encoder(name):
+    """Returns the BertEncoder and the tokenizer of an entry's name or path.
+
+    Raises:
+        UserError: if no name is given, or the entry is another model.
+    """
+    if not name:
+        raise UserError("The encoder to learn from is missing: give its name or its folder by --teacher.")
+    loaded = load_entry(find_entry(name))
+    if type(loaded.model).__name__ != "BertEncoder":
+        raise UserError(f"{name} is a {type(loaded.model).__name__}. Expected: a BertEncoder.")
+    return loaded.model, loaded.tokenizers["text"]
+
+
 def take_weights(model, trained):
     """Gives a model the weights of a trained one, whose feed-forward networks may be narrower.
 
