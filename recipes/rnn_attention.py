@@ -119,7 +119,7 @@ def main(arguments=None):
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
     if session.finish(weights_only=texts is None):  # not in other workers
-        described = f"A bidirectional {config.cell.upper()} reads, another writes with {config.attention} attention."
+        described = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
         told = {"description": described, "seed": config.seed, "start": start and start.entry, **session.told}
         scores = write_trained(session.out, translator, texts, **told)
         try_out(session.out, texts, scores, config.ask)

@@ -119,7 +119,7 @@ def main(arguments=None):
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
     if session.finish(weights_only=texts is None):  # not in other workers
-        described = f"A Transformer of {config.num_encoder_layers} and {config.num_decoder_layers} layers."
+        described = f"Transformer, {config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
         told = {"description": described, "seed": config.seed, "start": start and start.entry, **session.told}
         scores = write_trained(session.out, translator, texts, **told)
         try_out(session.out, texts, scores, config.ask)

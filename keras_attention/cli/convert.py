@@ -35,13 +35,13 @@ def convert(arguments):
         about["task"] = task_of(converted.label_names, arguments.pair)
     metrics = {
         "description": f"The {converted.source_format} checkpoint {folder.resolve().name}, converted.",
-        "data": [{"name": "that of the original", "terms": "as its publisher says", "link": ""}],
+        "data": [{"name": "the data of the original model", "terms": "as stated by its publisher", "link": ""}],
         **facts,
         "minutes": 0.0,
         "seeds": [],
         "parameters": converted.model.count_params(),
         "scores": [],
-        "limits": ["Those of the original, whose card tells them."],
+        "limits": ["The limits of the original model; see its card."],
         "examples": examples_of(converted, tokenizer, about),
     }
     options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}

@@ -42,8 +42,8 @@ class MaskedLMScores:
         """Scores all batches.
 
         Args:
-            batches: object with `len()` and `[i]` -> dict of int32 arrays, with "labels" (B, P), 0 where there is none;
-                of a BertPretrainer (B, P + 1), see `MaskedLMEpoch`.
+            batches: object with `len()` and `[i]` -> dict of int32 arrays, with "labels" (B, P), 0 for no label; for
+                a BertPretrainer (B, P + 1), see `MaskedLMEpoch`.
 
         Returns:
             dict with "loss" in nats per token and "accuracy" in per cent, and for a BertPretrainer "next_accuracy", the
@@ -52,7 +52,7 @@ class MaskedLMScores:
         totals = [0.0] * 5
         index, count = workers()
         for i in range(index, len(batches), count):
-            found = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
+            found: tuple = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
             totals = [total + float(value) for total, value in zip(totals, found, strict=True)]
         loss, tokens, correct, rows, right = add_up(totals)
         scores = {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}

@@ -19,7 +19,7 @@ SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10
 CLASS_COLUMNS = ["label", "precision", "recall", "F1", "rows"]
 FOLD_COLUMNS = ["score", "mean", "standard deviation", "TF-IDF + linear"]
-MISTAKE_COLUMNS = ["line", "true", "given", "how wrong", "text"]
+MISTAKE_COLUMNS = ["line", "true", "predicted", "error", "text"]
 
 
 class Report(NamedTuple):
@@ -145,7 +145,7 @@ def report_text(report):
     if report.per_class:
         lines += ["", table_text(CLASS_COLUMNS, report.per_class)]
     if report.mistakes:
-        lines += ["", "Worst mistakes:", table_text(MISTAKE_COLUMNS, report.mistakes[:MISTAKES_SHOWN])]
+        lines += ["", "Largest errors:", table_text(MISTAKE_COLUMNS, report.mistakes[:MISTAKES_SHOWN])]
     return "\n".join(lines)
 
 
@@ -159,8 +159,9 @@ def _mistake(classifier, examples, row, logits, distance):
     return [place, examples.labels[row], given, distance, " ".join(shown.split())]
 
 
-EXAMPLES, MOST_CHARACTERS = 20, 20_000  # of those that are stored, and of each
-BESIDE_WORDS = "Beside a bag of words"
+EXAMPLES, MOST_CHARACTERS = 20, 20_000  # stored examples, and characters of each
+LABELS_SHOWN = 5
+BESIDE_WORDS = "Compared with a bag of words"
 
 
 def write_classifier(folder, finetuned, report, *, start, facts, data, language="en", test=None, overwrite=False):
@@ -183,20 +184,31 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     classifier, task, start = finetuned.classifier, finetuned.task, Path(start).resolve().name
     began = "random weights" if start == "none" else f"`{start}`"
     metrics = {
-        "description": f"Decides a {task.kind} task on texts of up to {classifier.max_tokens} tokens. Fine-tuned from "
-        f"{began} on {len(finetuned.train):,} rows.{f' {report.blend}' if report.blend else ''}",
+        "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
+        f"up to {classifier.max_tokens} tokens.{f' {report.blend}' if report.blend else ''}",
         "data": data,
         **facts,
         "minutes": finetuned.result.seconds / 60,
         "seeds": [finetuned.settings["seed"]],
         "limits": [
-            "Knows no other labels than these, and gives one to any text, also to one of another kind or language.",
-            *(["Measured on the rows that chose the epoch, so the scores are a little too good."] * (test is None)),
+            "The model knows only these labels and labels any text, even text of another kind or language.",
+            *(
+                ["Scored on the validation rows, which also chose the epoch, so the scores are slightly optimistic."]
+                * (test is None)
+            ),
         ],
         "training": {**finetuned.settings, "start": start, "history": finetuned.result.history},
     }
     examples = finetuned.validation if test is None else test
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)
+
+
+def _task_sentence(task):
+    """One sentence about a task, such as "Binary classification of texts: bad, good."."""
+    if task.kind == "regression":
+        return "Predicts a number for a text."
+    names = ", ".join(task.label_names[:LABELS_SHOWN]) + ", ..." * (len(task.label_names) > LABELS_SHOWN)
+    return f"{task.kind.capitalize()} classification of texts: {names}."
 
 
 def write_measured(
@@ -235,7 +247,9 @@ def write_measured(
     if report.confusion is not None:
         name, labels = "confusion.png", list(task["label_names"])
         extra_files.append(lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name))
-        metrics["pictures"] = [{"file": name, "caption": "True labels (rows) and given ones"}]
+        metrics["pictures"] = [
+            {"file": name, "caption": "Confusion matrix: true labels (rows) and predicted labels (columns)"}
+        ]
     options |= {"about": about, "metrics": metrics, "extra_files": extra_files, "overwrite": overwrite}
     return write_entry(folder, classifier.model, {"text": classifier.tokenizer}, **options)
 
@@ -266,5 +280,5 @@ def _tables(report):
         tables.append({"title": "By label", "columns": CLASS_COLUMNS, "rows": report.per_class})
     if report.mistakes:
         shown = report.mistakes[:MISTAKES_SHOWN]
-        tables.append({"title": "Worst mistakes", "columns": MISTAKE_COLUMNS, "rows": shown})
+        tables.append({"title": "Largest errors", "columns": MISTAKE_COLUMNS, "rows": shown})
     return tables

@@ -66,7 +66,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
 GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
         "The capital of France is [MASK].", "He was born in [MASK] and died in 1950.")  # fmt: skip
-LIMITS = ["Made to be fine-tuned. Its guesses show what stands in its texts, not what is true."]
+LIMITS = ["Intended for fine-tuning. Its predictions reflect the training texts, not facts."]
 
 
 def write_pretrained(folder, model, tokenizer, *, scores, settings, result, facts, start=None, overwrite=False):
@@ -99,8 +99,8 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     metrics = {
-        "description": f"A BERT of {settings['num_layers']} layers that guesses hidden words; it has guessed "
-        f"{tokens:,.0f}.",
+        "description": f"BERT with {settings['num_layers']} layers: fill masks, embed texts, or fine-tune your own "
+        f"classifier. Trained to predict {tokens:,.0f} masked tokens.",
         "data": [*before["data"], data],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
@@ -116,7 +116,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
     dtype = "float16" if settings["half_precision"] else "float32"
     curve = "curve.png"
-    metrics["pictures"] = [{"file": curve, "caption": "Loss of the training and of its validations"}]
+    metrics["pictures"] = [{"file": curve, "caption": "Training and validation loss"}]
     options = {"weights_dtype": dtype, "overwrite": overwrite}
     options["extra_files"] = [lambda entry: learning_curve_plot(history, entry / curve)]
     write_entry(folder, model, {"text": tokenizer}, about=about, metrics=metrics, **options)
@@ -136,14 +136,16 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": "as their owners say"}
     told = {"set": f"{settings['validation_share']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
     metrics = {
-        "description": f"An encoder with {student.num_layers} of the layers of {teacher}, distilled from it.",
+        "description": f"Encoder with {student.num_layers} layers of {teacher}, distilled from it.",
         "data": [data | {"link": ""}],
         **facts,
         "minutes": result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": student.count_params(),
         "scores": [{**told, "value": scores["val_cosine"], "signature": ""}],
-        "limits": [f"Knows no more than its teacher. Read at most {settings['max_tokens']} tokens in training."],
+        "limits": [
+            f"Limited by the quality of its teacher. Training texts had at most {settings['max_tokens']} tokens."
+        ],
         "examples": [],
         "training": {**settings, "history": result.history},
     }

@@ -29,13 +29,13 @@ DATES_ORIGIN = {
     "link": "https://cldr.unicode.org",
 }
 DATES_LIMITS = [
-    "Day and month both written as numbers are read day first; 12/25/1998 is read month first because it must be.",
-    "Years 1900 to 2099; two digits mean 1950 to 2049. No times, no ranges, no relative dates.",
-    "A text that is no date still gets an answer, marked as unsure by its low score.",
+    "Numeric dates are read day first; 12/25/1998 is read month first because no other reading is valid.",
+    "Years 1900 to 2099; two-digit years mean 1950 to 2049. No times, ranges or relative dates.",
+    "A text that is not a date still gets an answer; its low score marks it as unreliable.",
 ]
 SENTENCE_LIMITS = [
-    "It knows the words and topics of its training data; other text comes out as the nearest thing it has seen.",
-    "One sentence at a time, without the context of its neighbours.",
+    "Vocabulary and topics are those of the training data; other text is translated into the closest known sentence.",
+    "Each sentence is translated alone, without context.",
 ]
 
 
