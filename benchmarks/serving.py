@@ -2,6 +2,7 @@
 
     python benchmarks/serving.py --model NAME [--model NAME ...]                # all of it, some ten minutes
     python benchmarks/serving.py --model NAME --only latency batching --seconds 10
+    python benchmarks/serving.py --model NAME --soak [MINUTES]                   # 30 minutes of good and bad clients
 
     equal     mixed requests of 64 clients have the answers that each has alone
     latency   one client: median and 95th percentile from the first byte sent to the last one read, each model
@@ -9,6 +10,7 @@
     overload  three times the measured capacity: statuses, /health, memory, and how soon all is as before
     abuse     30 requests that no translator's server should be asked: statuses, and whether it still runs
     sigterm   SIGTERM under load: whether the answer to each request that the server accepted was received
+    --soak    good, abusive and leaving clients at the same time: memory an hour, open files, tracebacks in the log
 
 A line that starts with "!" tells of something that should not be. Needs `pip install .[serve]`.
 """
@@ -29,6 +31,7 @@ from collections import Counter
 import numpy as np
 from serving_abuse import ABUSE, status_of
 from serving_load import CLIENT_CORE, PATHS, Client, closed_loop, open_loop, server, watch
+from serving_soak import soak
 
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
@@ -225,9 +228,15 @@ def main():
     parser.add_argument("--model", dest="models", action="append", required=True, help="may be repeated")
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--seconds", type=float, help="of each measurement (20; 300 of the overload)")
+    parser.add_argument("--soak", type=float, nargs="?", const=30, metavar="MINUTES", help="only that (30)")
     parser.add_argument("--beam", type=int, help="beam size of the translators")
     given = parser.parse_args()
     flags = () if given.beam is None else ("--beam", given.beam)
+    if given.soak:
+        requests = [request for name in given.models for request in requests_for(name)]
+        for good, text in soak(given.models, requests, given.soak, flags):
+            say(good, text)
+        return
     for measure in MEASURES:
         if measure.__name__ in given.only:
             measure(given.models, given.seconds or (300 if measure is overload else 20), flags)

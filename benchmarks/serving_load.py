@@ -66,12 +66,15 @@ class Client:
 
 
 @contextlib.contextmanager
-def server(models, *flags):
-    """Starts `keras-attention serve` on its core; gives (process, URL) once every shape is compiled."""
+def server(models, *flags, log=None):
+    """Starts `keras-attention serve` on its core; gives (process, URL) once every shape is compiled.
+
+    `log` is an open file for its standard error.
+    """
     command = [sys.executable, "-m", "keras_attention", "serve", "--port", "0", "--json", *map(str, flags)]
     command += [flag for name in models for flag in ("--model", name)]
     environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     os.sched_setaffinity(process.pid, CORES)  # all cores while it compiles, one of them from then on
     try:
         url = json.loads(process.stdout.readline())["url"]

@@ -50,6 +50,13 @@ def locked(path, inside=False):
         _release(file)
 
 
+def is_held_here(path):
+    """bool, whether this process holds the lock of `path`."""
+    with _guard:
+        held = _held.get(lock_file(path))
+        return held is not None and held.process == os.getpid()
+
+
 def until_the_command_ends(context):
     """Enters a context that is left by `release_claims`, or else when the process ends."""
     _claims.enter_context(context)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from keras_attention.errors import UserError
-from keras_attention.locks import locked, short_name
+from keras_attention.locks import is_held_here, lock_file, locked, short_name
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
@@ -135,6 +135,19 @@ def remove_leftovers(path):
             shutil.rmtree(leftover)
         else:
             leftover.unlink()
+
+
+def tidy(path):
+    """Removes what a dead writer of `path` has left, its lock too, unless somebody writes there; tells of no error.
+
+    For whoever finds that nothing is to be written to `path`; writers do it anyway.
+    """
+    path = Path(os.path.realpath(path))
+    with suppress(UserError, OSError):
+        # The lock file is the first thing that a writer makes, and the last one that it removes.
+        if lock_file(path).exists() and not is_held_here(path):
+            with locked(path):
+                remove_leftovers(path)
 
 
 def exchange(new, old):

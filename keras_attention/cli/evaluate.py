@@ -1,12 +1,15 @@
 """`keras-attention evaluate`."""
 
+from contextlib import nullcontext
+
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
-from keras_attention.cli.io.printing import print_json, safe
+from keras_attention.cli.io.printing import json_text, print_whole, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.data.translation.parallel_text import read_parallel
 from keras_attention.errors import UserError
 from keras_attention.evaluation import translation_scores as metrics
+from keras_attention.whole_file import whole_file
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
 
@@ -23,10 +26,16 @@ def evaluate(arguments):
         raise UserError(f"{arguments.model} is a translator. Expected: one --model; classifiers alone are compared.")
     if config["architecture"].startswith("Bert"):
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
-        _evaluate_classifier(arguments, folder, config)
+        evaluate_model = _evaluate_classifier
     else:
         _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
-        _evaluate_translator(arguments, folder, config)
+        evaluate_model = _evaluate_translator
+    with whole_file(arguments.output) if arguments.output else nullcontext() as file:
+        report = evaluate_model(arguments, folder, config)
+        if file:
+            file.write(f"{report}\n")
+    if not arguments.output:
+        print_whole(report)
 
 
 def _check_files(arguments, kind, needed, in_vain):
@@ -53,7 +62,7 @@ def _evaluate_classifier(arguments, folder, config):
         expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
-    first = None
+    first, parts = None, []
     for number, name in enumerate(arguments.models):
         classifier = classify.load(find_entry(name) if number else folder)
         _check_alike(arguments.model, config["task"], name, classifier.task)
@@ -63,14 +72,15 @@ def _evaluate_classifier(arguments, folder, config):
         report = report_of(classifier, examples, judged)
         if arguments.json:
             beside = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
-            print_json({"model": name, **report.as_json(), **beside})
+            parts.append(json_text({"model": name, **report.as_json(), **beside}, indent=1))
             continue
         if len(arguments.models) > 1:
             said = said if number == 0 else ""
             said += f"\n\n{name}"
-        print(said, safe(report_text(report), keep="\n"), sep="\n")
+        parts += [said, safe(report_text(report), keep="\n")]
         if number:
-            print("", comparison.text(arguments.model, name), sep="\n")
+            parts += ["", comparison.text(arguments.model, name)]
+    return "\n".join(parts)
 
 
 def _check_alike(first, task, second, other):
@@ -104,10 +114,7 @@ def _evaluate_translator(arguments, folder, config):
     if len(set(sources)) < len(sources):
         grouped = metrics.by_source(outputs, references, sources)
         report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
-    if arguments.json:
-        print_json(report)
-    else:
-        print(_as_text(report))
+    return json_text(report, indent=1) if arguments.json else _as_text(report)
 
 
 def _as_text(report):

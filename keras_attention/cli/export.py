@@ -9,7 +9,7 @@ from keras_attention.cli.io.printing import print_json
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import listing
-from keras_attention.whole_file import whole_folder
+from keras_attention.whole_file import tidy, whole_folder
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
 
@@ -18,6 +18,7 @@ def check_free(path):
     """Raises UserError if something stands at `path` (str or Path), or its folder is missing."""
     path = Path(path)
     if os.path.lexists(path):
+        tidy(path)
         raise UserError(f"{path} exists already. Choose the name of a new folder, or remove it first.")
     if not path.absolute().parent.is_dir():
         raise UserError(f"{path} cannot be written: its folder does not exist")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keras_attention.errors import EntryError
 from keras_attention.locks import locked, until_the_command_ends
-from keras_attention.whole_file import remove_leftovers
+from keras_attention.whole_file import remove_leftovers, tidy
 from keras_attention.zoo.manifest import verify_files
 
 
@@ -24,6 +24,7 @@ def check_free(folder, overwrite=False):
     folder = Path(folder)
     if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
         return
+    tidy(folder)
     try:
         verify_files(folder)
     except EntryError as error:

@@ -46,7 +46,8 @@ def save_weights(model, path, dtype="float32"):
     Raises:
         EntryError: if a weight is not finite, or not after rounding to `dtype`.
     """
-    with h5py.File(path, "w") as file:
+    # In memory first: where the disk is full, HDF5 cannot close the file, and the process ends with a crash.
+    with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
         for name, weight in sorted(weight_names(model).items()):
             values = np.asarray(weight)
             stored = _in_8_bits(name, values) if _has_scales(values.shape, dtype) else {name: values}
@@ -56,6 +57,9 @@ def save_weights(model, path, dtype="float32"):
                 if not np.isfinite(values).all() or not np.isfinite(numbers).all():
                     raise EntryError(f"Weight {name!r} holds a value that is not a finite {numbers.dtype}.")
                 file.create_dataset(dataset, data=numbers)
+        file.flush()
+        content = file.id.get_file_image()
+    path.write_bytes(content)
 
 
 def load_weights(model, path, dtype="float32"):

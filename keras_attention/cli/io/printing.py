@@ -13,10 +13,14 @@ def json_text(value, indent=None):
 
 
 def print_json(value, indent=1):
-    """Writes `value` to standard output as JSON, in one piece: a redirected file is empty or whole."""
+    """Writes `value` to standard output as JSON, see `print_whole`."""
+    print_whole(json_text(value, indent))
+
+
+def print_whole(text):
+    """Writes a text and a line break to standard output in one piece: a redirected file is empty or whole."""
     sys.stdout.flush()
-    stream = getattr(sys.stdout, "buffer", None)
-    text = json_text(value, indent) + "\n"
+    stream, text = getattr(sys.stdout, "buffer", None), f"{text}\n"
     if stream is None:  # replaced by a test or a notebook
         sys.stdout.write(text)
         return

@@ -1,0 +1,329 @@
+"""The commands that write, made small: what computes is replaced by prepared answers, what writes is the product's.
+
+Runs on Keras's NumPy backend, which has no threads, so that a process can be forked at any time.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+from typing import NamedTuple
+
+import numpy as np
+from convert.tiny_checkpoints import TINY_BERT
+from keras_attention.training.trainer import TrainResult
+from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
+from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
+
+from keras_attention.cli import classify, export, show_attention, translate  # noqa: F401 (imported before the fork)
+from keras_attention.cli.io import many_texts
+from keras_attention.cli.main import guarded, main
+from keras_attention.data.prose.encoded_prose import save_encoded_prose  # noqa: F401
+from keras_attention.evaluation import classification_scores, translation_scores  # noqa: F401
+from keras_attention.export import signatures
+from keras_attention.finetuning import report, workflow  # noqa: F401
+from keras_attention.pipelines import base, release
+from keras_attention.pipelines.classifier import Classification, Classifier
+from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
+from keras_attention.training import checkpoints
+from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.zoo.archive import write_entry  # noqa: F401
+
+TEXTS = [f"{text} {number}" for number, text in enumerate(ENGLISH * 3)]
+HISTORY = [{"epoch": 1, "steps": 2, "loss": 1.5, "val_loss": 1.25, "tokens": 7.0}]
+FACTS = {"command": "python x.py", "commit": "0", "hardware": "2 cores"}
+RESULT = TrainResult(HISTORY, 2, 60.0, 0.5, 1, "all epochs are done")
+TABLE = "text,label\n" + "".join(f"a fine day {i},good\na poor day {i},bad\n" for i in range(20))
+
+
+class Scenario(NamedTuple):
+    """A command that writes.
+
+    Attributes:
+        prepare: callable(folder), makes what is there before.
+        run: callable(folder, *flags) -> exit code.
+        again: list of tuples of flags: each is how the same command may be given after a crash.
+        scratch: names that may stand there after a crash or an error, and not at the end.
+    """
+
+    prepare: object
+    run: object
+    again: list = [()]
+    scratch: tuple = ()
+
+
+def command(*words):
+    """The exit code of `keras-attention` with these words, `{}` standing for the folder."""
+
+    def run(folder, *flags):
+        try:
+            return main([word.format(folder) for word in (*words, *flags)])
+        except SystemExit as stop:
+            return stop.code
+
+    return run
+
+
+class Hypothesis(NamedTuple):
+    text: str
+    truncated: bool = False
+    low_score: bool = False
+
+
+class StubTranslator:
+    """Answers at once."""
+
+    def hypotheses(self, texts, **options):
+        return [[Hypothesis(f"<{text}>")] for text in texts]
+
+
+class StubClassifier(Classifier):
+    """Answers at once, and is written as any classifier is."""
+
+    def __init__(self):
+        made = tiny_classifier()
+        super().__init__(made.model, made.tokenizer, made.max_tokens, made.task)
+
+    def rows(self, texts, texts_b=None, *, warn=False):
+        return [[text] for text in texts]
+
+    def logits(self, rows, progress=None):
+        return np.array([[len(str(row)) % 3, 1.0] for row in rows], "float32")
+
+    def classify(self, texts, texts_b=None, **options):
+        labels = [self.task["label_names"][len(text) % 2] for text in texts]
+        if options.get("return_scores"):
+            return [Classification(label, {label: 0.75}, False) for label in labels]
+        return labels
+
+
+def page(*arguments, **options):
+    return AttentionView({"title": "x" * 9999})
+
+
+class StubPipeline:
+    attention_view = staticmethod(page)
+
+
+def fit_with_checkpoints(model, rows, targets, kind, settings, *, validate, checkpoint_dir, resume, restart, **options):
+    """What a training of three steps writes."""
+    if restart and not resume:
+        checkpoints.remove(checkpoint_dir)
+    checkpoints.check_folder(checkpoint_dir, resume)
+    path = checkpoints.latest_valid(checkpoint_dir) if resume else None
+    for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
+        checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
+    return RESULT
+
+
+def write_saved_model(folder, translator, *arguments):
+    """Files and folders as TensorFlow writes them."""
+    (folder / "variables").mkdir()
+    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        (folder / name).write_bytes(name.encode() * 999)
+    return signatures.TEXT
+
+
+def use_stubs():
+    """Puts prepared answers in the place of all that computes."""
+    many_texts.WINDOW = 5
+    translate.load = lambda folder: StubTranslator()
+    classify.load = lambda folder: STUBS["classifier"]
+    base.load_pipeline = lambda folder, *wanted: StubPipeline()
+    export._saved_model = write_saved_model
+    workflow.fit_classifier = fit_with_checkpoints
+    workflow.Classifier = lambda model, *arguments, task: STUBS["classifier"]
+    workflow._train_rows = lambda classifier, examples, say: [[text] for text in examples.texts]
+    workflow._rescale_output = lambda dense, spread, center: None
+    workflow.starting_classifier = lambda *arguments: (STUBS["classifier"].model, STUBS["classifier"].tokenizer)
+    release.MaskFiller = lambda *arguments: StubFiller()
+    release.scores_on = lambda *arguments: METRICS["scores"]
+    os.environ["KERAS_ATTENTION_ZOO"] = ""
+
+
+class StubFiller:
+    def fill_mask(self, texts, top_k):
+        return [[Hypothesis(text.replace("[MASK]", "dog"))] for text in texts]
+
+
+class StubData(NamedTuple):
+    """What `write_trained` reads of a TranslationData."""
+
+    test: tuple = (ENGLISH, ENGLISH)
+    name: str = "tiny"
+    source_language: str = "en"
+    target_language: str = "de"
+    several_references: bool = False
+    limits: tuple = ("none",)
+    origin: dict = METRICS["data"][0]
+
+
+class StubTrained(NamedTuple):
+    """What `write_trained` reads of a Translator."""
+
+    model: object
+    source_tokenizer: object
+    target_tokenizer: object
+    decoding: dict = {"beam_size": 1}
+    low_score_threshold: float = None
+
+    def translate(self, texts):
+        return list(texts)
+
+
+STUBS = {}
+
+
+def make_stubs():
+    """What takes long to make, once, before the forks."""
+    STUBS["classifier"] = StubClassifier()
+    STUBS["parts"] = tiny_parts()
+    STUBS["encoder"] = tiny_mask_filler().model
+    use_stubs()
+
+
+def written(name, content="old"):
+    """Prepares a file, and the folder `model`, an entry."""
+
+    def prepare(folder):
+        (folder / name).write_text(content)
+
+    return prepare
+
+
+def with_model(prepare=None):
+    def prepare_both(folder):
+        write_tiny_entry(folder / "model", STUBS["parts"])
+        (folder / "texts").write_text("".join(f"{text}\n" for text in TEXTS))
+        if prepare:
+            prepare(folder)
+
+    return prepare_both
+
+
+def with_classifier(prepare=None):
+    def prepare_both(folder):
+        write_tiny(folder / "model", STUBS["classifier"].model, task=STUBS["classifier"].task)
+        (folder / "texts").write_text("".join(f"{text}\n" for text in TEXTS))
+        (folder / "table.csv").write_text(TABLE)
+        if prepare:
+            prepare(folder)
+
+    return prepare_both
+
+
+def interrupted(folder):
+    """What a killed run of `translate` left: two windows of answers."""
+    (folder / "out").write_text("old")
+    load = translate.load
+
+    class Killed(StubTranslator):
+        def hypotheses(self, texts, **options):
+            if len(texts) < 5:
+                raise KeyboardInterrupt
+            return super().hypotheses(texts)
+
+    translate.load = lambda folder: Killed()
+    with contextlib.redirect_stderr(None):
+        assert TRANSLATE(folder) == 130
+    translate.load = load
+    assert (folder / "out.partial.json").exists()
+
+
+FILES = ("--input", "{}/texts", "--output", "{}/out")
+TRANSLATE = command("translate", "--model", "{}/model", *FILES)
+CLASSIFY = command("classify", "--model", "{}/model", *FILES)
+FINETUNE = command(
+    "finetune", "{}/table.csv", "--text", "text", "--label", "label", "--out", "{}/mine", "--from", "none",
+    "--size", "tiny", "--epochs", "1", "--json", "--overwrite",
+)  # fmt: skip
+EVALUATE = command("evaluate", "--model", "{}/model", "--source", "{}/texts", "--target", "{}/texts", "--json")
+EVALUATE_TABLE = command("evaluate", "--model", "{}/model", "--table", "{}/table.csv", "--json")
+KEPT = ("out.partial", "out.partial.json")
+
+
+def redirected(run):
+    """The command with its standard output in the file `out`, which the shell has opened."""
+
+    def run_redirected(folder, *flags):
+        file = os.open(f"{folder}/out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        return run(folder, *flags)
+
+    return run_redirected
+
+
+def entry(folder, *flags):
+    return guarded(lambda: write_tiny_entry(folder / "mine", STUBS["parts"], overwrite=True) and 0, "recipe")
+
+
+def old_entry(folder):
+    write_tiny_entry(folder / "mine", STUBS["parts"], about={"low_score_threshold": -0.5})
+
+
+def trained(folder, *flags):
+    translator = StubTrained(*STUBS["parts"])
+    about = {"description": "A test.", "settings": {}, "seed": 1, "result": RESULT, "facts": FACTS, "overwrite": True}
+    return guarded(lambda: release.write_trained(folder / "mine", translator, StubData(), **about) and 0, "recipe")
+
+
+def pretrained(folder, *flags):
+    settings = {"max_tokens": 23, "text": [], "validation": [], "mask_rate": 0.3, "num_layers": 3, "seed": 1}
+    settings |= {"language": "en", "half_precision": True}
+    about = {"scores": {}, "settings": settings, "result": RESULT, "facts": FACTS, "overwrite": True}
+    return guarded(
+        lambda: release.write_pretrained(folder / "mine", STUBS["encoder"], tokenizer(), **about) and 0, "recipe"
+    )
+
+
+def two_checkpoints(folder):
+    for step in (1, 2):
+        checkpoints.check_folder(folder / "steps", resume=True)
+        checkpoints.write(folder / "steps", step, {"weight": np.full(9, step)}, {"step": step})
+
+
+def third_checkpoint(folder, *flags):
+    def write():
+        checkpoints.write(folder / "steps", 3, {"weight": np.full(9, 3)}, {"step": 3})
+
+    return guarded(write, "recipe")
+
+
+def checkpoint_to_convert(folder):
+    shutil.copytree(TINY_BERT, folder / "published")
+
+
+SCENARIOS = {
+    "translate --output, new": Scenario(with_model(), TRANSLATE, [(), ("--resume",)], KEPT),
+    "translate --output, old": Scenario(with_model(written("out")), TRANSLATE, [(), ("--resume",)], KEPT),
+    "translate --output --resume": Scenario(
+        with_model(interrupted), lambda folder: TRANSLATE(folder, "--resume"), [(), ("--resume",)], KEPT
+    ),
+    "translate TEXT --output": Scenario(
+        with_model(written("out")), command("translate", "a", "b", "--model", "{}/model", "--output", "{}/out")
+    ),
+    "classify --output": Scenario(with_classifier(written("out")), CLASSIFY, [(), ("--resume",)], KEPT),
+    "evaluate --json > file, translator": Scenario(with_model(), redirected(EVALUATE)),
+    "evaluate --json > file, classifier": Scenario(with_classifier(), redirected(EVALUATE_TABLE)),
+    "evaluate --json --output": Scenario(
+        with_model(written("out")), lambda folder: EVALUATE(folder, "--output", "{}/out")
+    ),
+    "attention --out": Scenario(
+        with_model(written("out.html")), command("attention", "a dog", "--model", "{}/model", "--out", "{}/out.html")
+    ),
+    "export": Scenario(with_model(), command("export", "{}/model", "{}/exported")),
+    "convert, new": Scenario(checkpoint_to_convert, command("convert", "{}/published", "--out", "{}/mine")),
+    "convert --overwrite": Scenario(
+        lambda folder: (checkpoint_to_convert(folder), old_entry(folder)),
+        command("convert", "{}/published", "--out", "{}/mine", "--overwrite"),
+    ),
+    "finetune --overwrite": Scenario(
+        with_classifier(old_entry), FINETUNE, [("--restart",), ("--resume",)], ("mine_checkpoints",)
+    ),
+    "zoo entry, new": Scenario(lambda folder: None, entry),
+    "zoo entry, old": Scenario(old_entry, entry),
+    "recipes: translator": Scenario(old_entry, trained),
+    "recipes: masked language model": Scenario(old_entry, pretrained),
+    "checkpoints": Scenario(two_checkpoints, third_checkpoint),
+}

@@ -1,0 +1,68 @@
+"""Kills a process, or lets it fail, at the k-th operation that changes the disk below a folder; see faults.c."""
+
+import ctypes
+import errno
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+COUNT, KILL, TORN, ERROR, FULL = range(5)
+# What may happen at an operation: (what `faults.c` does, the error).
+MODES = {
+    "kill": (KILL, 0),
+    "torn write": (TORN, 0),  # half of it, then the kill
+    "no space": (FULL, errno.ENOSPC),  # and no space from then on
+    "no permission": (ERROR, errno.EACCES),
+    "disk error": (ERROR, errno.EIO),
+}
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+SOURCE = Path(__file__).with_name("faults.c")
+
+
+@functools.cache
+def library():
+    """The compiled library: Path."""
+    path = Path(tempfile.mkdtemp(prefix="faults-")) / "faults.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-w", "-o", path, SOURCE, "-ldl"], check=True)
+    return path
+
+
+def run_with_faults(script, *arguments, **environment):
+    """Runs a Python script in a process whose operations can be counted; returns what it prints."""
+    paths = [str(SOURCE.parents[2]), str(SOURCE.parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LD_PRELOAD": str(library()), **environment}
+    command = [sys.executable, str(script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+class Faults:
+    """The faults of this process, and of children that it forks."""
+
+    def __init__(self):
+        self._library = ctypes.CDLL(None)
+        self._library.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_long, ctypes.c_int]
+        self._library.fault_last.restype = ctypes.c_char_p
+
+    def arm(self, folder, mode=None, at=0):
+        """From now on operations below `folder` count, and at number `at` happens what MODES[mode] says."""
+        what, error = MODES[mode] if mode else (COUNT, 0)
+        self._library.fault_arm(os.fsencode(folder), what, at, error)
+
+    def disarm(self):
+        self._library.fault_disarm()
+
+    @property
+    def count(self):
+        """int, how many operations there were."""
+        return self._library.fault_count()
+
+    @property
+    def last(self):
+        """str, the operation that failed."""
+        return self._library.fault_last().decode(errors="replace")
