@@ -1,7 +1,6 @@
 """`keras-attention finetune`."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 from keras_attention.cli.io.printing import print_json, safe
@@ -24,6 +23,7 @@ def finetune(arguments):
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.workflow import finetune_classifier
+        from keras_attention.training.checkpoints import discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy
 
     facts = run_facts()
@@ -65,7 +65,7 @@ def finetune(arguments):
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
-    shutil.rmtree(unfinished, ignore_errors=True)
+    discard_folder(unfinished)
     if arguments.json:
         print_json({"folder": str(entry.folder), **report.as_json()})
     else:

@@ -13,6 +13,8 @@ import keras
 import numpy as np
 
 from keras_attention.errors import TrainingDivergedError, UserError
+from keras_attention.locks import locked
+from keras_attention.whole_file import remove_leftovers, temporary_name
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")
@@ -31,26 +33,39 @@ def open_folder(folder, resume, restart):
         restart: bool, whether to remove checkpoints that are there, unless `resume` is True.
 
     Raises:
-        UserError: if nothing can be written there, or it holds checkpoints and neither flag is True.
+        UserError: if nothing can be written there, another process trains there, or it holds checkpoints and neither
+            flag is True.
     """
     folder = Path(folder)
-    if restart and not resume:
-        remove(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f"{_UNFINISHED}probe-{os.getpid()}"
-        probe.write_bytes(b"probe")
-        probe.unlink()
-    except OSError as error:
-        raise UserError(
-            f"Checkpoints cannot be written to {folder}: {error.strerror}. Expected a writable folder."
-        ) from error
-    if not resume and _checkpoints(folder):
-        raise UserError(
-            f"{folder} already holds checkpoints of another training. "
-            "Resume that training, or choose an empty folder for this one."
-        )
-    yield folder
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.callback(_remove_if_empty, folder)
+            stack.enter_context(locked(folder, inside=True))
+            remove_leftovers(Path(os.path.realpath(folder)))
+            if restart and not resume:
+                remove(folder)
+            probe = folder / f"{_UNFINISHED}probe-{os.getpid()}"
+            probe.write_bytes(b"probe")
+            probe.unlink()
+        except OSError as error:
+            raise UserError(
+                f"Checkpoints cannot be written to {folder}: {error.strerror}. Expected a writable folder."
+            ) from error
+        if not resume and _checkpoints(folder):
+            raise UserError(
+                f"{folder} already holds checkpoints of another training. Resume that training (--resume), start anew "
+                "(--restart), or choose an empty folder for this one."
+            )
+        yield folder
+
+
+def discard_folder(folder):
+    """Removes a folder of checkpoints, all of them at one instant; tells of no error."""
+    aside = temporary_name(Path(os.path.realpath(folder)))
+    with contextlib.suppress(OSError):
+        os.rename(folder, aside)
+        shutil.rmtree(aside)
 
 
 def remove(folder):
@@ -61,7 +76,7 @@ def remove(folder):
     """
     try:
         for path in [*_checkpoints(Path(folder)), *Path(folder).glob(f"{_UNFINISHED}*")]:
-            shutil.rmtree(path)
+            _discard(path)
     except OSError as error:
         raise UserError(f"The checkpoints in {folder} cannot be removed: {error.strerror}.") from error
 
@@ -91,7 +106,7 @@ def write(folder, step, arrays, state, keep=2):
     unfinished = folder / f"{_UNFINISHED}{target.name}"
     try:
         for leftover in folder.glob(f"{_UNFINISHED}*"):  # of a run that was killed while it wrote
-            shutil.rmtree(leftover)
+            _discard(leftover)
         unfinished.mkdir()
         _write_file(unfinished / ARRAYS, lambda file: np.savez(file, allow_pickle=False, **arrays))
         _write_file(unfinished / STATE, lambda file: file.write(json.dumps(state, indent=1).encode()))
@@ -99,20 +114,21 @@ def write(folder, step, arrays, state, keep=2):
         _write_file(unfinished / MANIFEST, lambda file: file.write(json.dumps({"files": files}, indent=1).encode()))
         _flush_folder(unfinished)
         if target.exists():
-            shutil.rmtree(target)
+            _discard(target)
         unfinished.rename(target)
         _flush_folder(folder)
-        # What is ahead of the newest was damaged, or left behind when the training went on from an older one.
-        behind = [path for path in _checkpoints(folder) if path.name <= target.name]
-        for path in _checkpoints(folder):
-            if path not in behind[-keep:]:
-                shutil.rmtree(path)
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise UserError(
             f"The checkpoint {target} could not be written: {error.strerror}. Earlier checkpoints are untouched; "
             "free some space or mend the permissions, then resume."
         ) from error
+    # What is ahead of the newest was damaged, or left behind when the training went on from an older one.
+    behind = [path for path in _checkpoints(folder) if path.name <= target.name]
+    for path in _checkpoints(folder):
+        if path not in behind[-keep:]:
+            with contextlib.suppress(OSError):  # the next checkpoint tries it again
+                _discard(path)
     return target
 
 
@@ -263,6 +279,23 @@ def _flatten(value, prefix=""):
     if not isinstance(value, dict):
         return {prefix: value}
     return {k: v for key, entry in value.items() for k, v in _flatten(entry, f"{prefix}.{key}".lstrip(".")).items()}
+
+
+def _discard(path):
+    """Removes a checkpoint, or what is left of one; at no instant does half of it have its name."""
+    if not path.name.startswith(_UNFINISHED):
+        aside = path.with_name(f"{_UNFINISHED}discarded-{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path = path.rename(aside)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _remove_if_empty(folder):
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _checkpoints(folder):

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import shutil
 import time
 from pathlib import Path
 
@@ -275,7 +274,7 @@ class Session:
 
     def clean_up(self):
         """Removes the checkpoints, once what was trained is saved elsewhere."""
-        shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
+        checkpoints.discard_folder(self.checkpoint_dir)
 
     def say(self, text):
         """Prints, unless the session is silent."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from convert.tiny_checkpoints import TINY_BERT
-from keras_attention.training.trainer import TrainResult
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
 from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
@@ -26,6 +25,7 @@ from keras_attention.pipelines import base, release
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
 from keras_attention.training import checkpoints
+from keras_attention.training.result import TrainResult
 from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.archive import write_entry  # noqa: F401
 
@@ -107,12 +107,10 @@ class StubPipeline:
 
 def fit_with_checkpoints(model, rows, targets, kind, settings, *, validate, checkpoint_dir, resume, restart, **options):
     """What a training of three steps writes."""
-    if restart and not resume:
-        checkpoints.remove(checkpoint_dir)
-    checkpoints.check_folder(checkpoint_dir, resume)
-    path = checkpoints.latest_valid(checkpoint_dir) if resume else None
-    for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
-        checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
+    with checkpoints.open_folder(checkpoint_dir, resume, restart):
+        path = checkpoints.latest_valid(checkpoint_dir) if resume else None
+        for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
+            checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
     return RESULT
 
 
@@ -278,14 +276,15 @@ def pretrained(folder, *flags):
 
 
 def two_checkpoints(folder):
+    (folder / "steps").mkdir()
     for step in (1, 2):
-        checkpoints.check_folder(folder / "steps", resume=True)
         checkpoints.write(folder / "steps", step, {"weight": np.full(9, step)}, {"step": step})
 
 
 def third_checkpoint(folder, *flags):
     def write():
-        checkpoints.write(folder / "steps", 3, {"weight": np.full(9, 3)}, {"step": 3})
+        with checkpoints.open_folder(folder / "steps", resume=True, restart=False):
+            checkpoints.write(folder / "steps", 3, {"weight": np.full(9, 3)}, {"step": 3})
 
     return guarded(write, "recipe")
 

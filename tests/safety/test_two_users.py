@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from safety.faults import COMPILER, run_with_faults
 
+RUN = Path(__file__).with_name("two_users.py")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="faults.c needs a C compiler")
 
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="faults.c needs a C com
     "sequences", [pytest.param(20, marks=pytest.mark.slow), pytest.param(500, marks=pytest.mark.thorough)]
 )
 def test_two_users_of_one_folder(sequences):
-    found = json.loads(run_with_faults(Path(__file__).with_name("two_users.py"), sequences))
+    found = json.loads(run_with_faults(RUN, sequences, KERAS_BACKEND="numpy"))
     assert found["sequences"] >= sequences
     assert {"write_output -9", "write_output 2", "write_model -9", "write_model 2", "other -9"} <= set(
         found["outcomes"]

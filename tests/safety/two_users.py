@@ -61,8 +61,8 @@ def write_model(path, version, overwrite, ready=lambda: None):
 
 
 def write_checkpoint(folder, step):
-    checkpoints.check_folder(folder, resume=True)
-    checkpoints.write(folder, step, {}, {"step": step})
+    with checkpoints.open_folder(folder, resume=True, restart=False):
+        checkpoints.write(folder, step, {}, {"step": step})
 
 
 def in_a_child(function, *arguments, **options):
@@ -203,6 +203,7 @@ class TwoUsers(RuleBasedStateMachine):
         self.steps_done = {step} if code == 0 else self.steps_done | {step}
         if code == 0:
             assert len(list(self.steps.iterdir())) <= 2
+            self.check_tidy(self.steps)
 
     # The other user
 

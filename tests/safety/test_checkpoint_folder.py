@@ -1,0 +1,58 @@
+"""One training in a folder of checkpoints, and nothing of dead ones in its way."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keras_attention.errors import UserError
+from keras_attention.training import checkpoints
+
+
+def train(folder, resume=False, restart=False, steps=(1, 2, 3)):
+    with checkpoints.open_folder(folder, resume, restart):
+        for step in steps:
+            checkpoints.write(folder, step, {}, {"step": step})
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_second_training_is_told_of_the_first(tmp_path):
+    with checkpoints.open_folder(tmp_path / "steps", resume=False, restart=False), ThreadPoolExecutor(1) as other:
+        for flags in ({}, {"resume": True}, {"restart": True}):
+            with pytest.raises(UserError, match="steps is in use"):
+                other.submit(train, tmp_path / "steps", **flags).result()
+    assert names(tmp_path) == []
+
+
+def test_a_restart_removes_nothing_of_a_running_training(tmp_path):
+    train(tmp_path / "steps")
+    with checkpoints.open_folder(tmp_path / "steps", resume=True, restart=False), ThreadPoolExecutor(1) as other:
+        with pytest.raises(UserError, match="in use"):
+            other.submit(train, tmp_path / "steps", restart=True).result()
+        assert names(tmp_path / "steps") == [".lock", "step-000000002", "step-000000003"]
+
+
+@pytest.mark.parametrize("left", ["unfinished-probe-1", "unfinished-step-000000004", ".lock"])
+def test_what_a_killed_training_left_is_in_nobodys_way(tmp_path, left):
+    """A probe that was killed before it was removed let every later checkpoint fail: "Not a directory"."""
+    train(tmp_path / "steps")
+    if "step" in left:
+        (tmp_path / "steps" / left).mkdir()
+    else:
+        (tmp_path / "steps" / left).write_text("probe")
+    train(tmp_path / "steps", resume=True, steps=(4,))
+    assert names(tmp_path / "steps") == ["step-000000003", "step-000000004"]
+
+
+def test_a_folder_that_could_not_be_discarded_whole_goes_with_the_next_training(tmp_path, monkeypatch):
+    train(tmp_path / "steps")
+    monkeypatch.setattr(checkpoints.shutil, "rmtree", lambda path: os.rename(path / "step-000000002", path / "half"))
+    checkpoints.discard_folder(tmp_path / "steps")
+    assert not (tmp_path / "steps").exists()
+    assert len(names(tmp_path)) == 1
+    monkeypatch.undo()
+    train(tmp_path / "steps", steps=(1,))
+    assert names(tmp_path) == ["steps"]
