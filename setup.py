@@ -44,7 +44,7 @@ setup(
     author="The keras_attention developers",
     url=HOME,
     project_urls={
-        "Documentation": f"{FILES}/docs/index.md",
+        "Documentation": f"{HOME}/tree/main/docs",
         "Changelog": f"{FILES}/CHANGELOG.md",
         "Issues": f"{HOME}/issues",
     },

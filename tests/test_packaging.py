@@ -21,6 +21,7 @@ FILES = (
     "setup.py",
     "pyproject.toml",
     "MANIFEST.in",
+    "mkdocs.yml",
     "README.md",
     "LICENSE",
     "CHANGELOG.md",

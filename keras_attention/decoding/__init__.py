@@ -1,9 +1,8 @@
 """Greedy search, sampling and beam search over a step function; knows no model.
 
 A step function is `step(token_ids (N,), state) -> (logits (N, V), state)`; a state is a nested structure of tensors
-with leading axis N. A beam search may give it a third argument, `memory`, that it reads and does not change. What a
-state, if it is a dict, holds as `state["shared"]` has the beams of a row in common: a search neither repeats it for
-them nor reorders it when it replaces some of them by others.
+with leading axis N. A beam search may pass a third argument, `memory`, which the step reads but does not change. If the
+state is a dict, all beams of a sentence share `state["shared"]`: the search neither repeats nor reorders it.
 
 Shapes: B rows, K beams, N sequences (B * K in a beam search), L steps, S source positions, V vocabulary.
 """

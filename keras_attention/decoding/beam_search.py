@@ -1,4 +1,4 @@
-"""Beam search with frozen finished hypotheses; sentences that are finished leave the loop."""
+"""Beam-search loop that freezes finished hypotheses and drops finished sentences."""
 
 import math
 from typing import NamedTuple
@@ -15,12 +15,12 @@ REPORTED = ("token_ids", "log_probs", "scores", "finished")  # of `Beams`: what 
 
 
 class Rows(NamedTuple):
-    """R rows in tensors whose leading axis is R or a multiple of it, what belongs to one row side by side.
+    """R sentences in tensors whose leading axis is R or a multiple of R; the parts of a sentence are adjacent.
 
     Attributes:
         beams: Beams.
         state: state of the step function.
-        memory: what a step reads and does not change, or None: then no row can leave.
+        memory: tensors that a step reads but does not change, or None; without memory, no sentence can be dropped.
         limits: int32 (R,).
         penalties: Penalties.
     """
@@ -46,16 +46,16 @@ class Rows(NamedTuple):
 
 
 def search_rows(step, rows, max_steps, rules):
-    """Searches until every row is done.
+    """Searches until every sentence is done.
 
-    The rows end at different steps, and the last ones come late. Of `MANY` rows and more, the last quarter goes on in
-    a loop of its own, which is compiled besides. (With fewer rows that takes longer than it saves.)
+    Sentences end at different steps, and the last ones end late. With at least `MANY` sentences, the last quarter
+    continues in a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
 
     Args:
         step: function (token_ids, state) -> (logits, state), with `rows.memory` (token_ids, state, memory).
         rows: Rows.
         max_steps: int.
-        rules: dict, what `advance` knows by other names than those of `Rows`.
+        rules: dict, the other arguments of `advance`.
 
     Returns:
         The last `Beams` of all rows, in their order.
@@ -71,7 +71,7 @@ def search_rows(step, rows, max_steps, rules):
 
 
 def _search_until(step, rows, fewer, max_steps, rules):
-    """Goes on until no more than `fewer` rows are left; returns their `Beams` and their state."""
+    """Searches until at most `fewer` sentences are left; returns their `Beams` and their state."""
     keep_attention = has_attention(rows.state)
     count, beam_size = rows.beams.last_ids.shape
     first_rows = ops.arange(count, dtype="int32")[:, None] * beam_size  # (R, 1)
@@ -91,7 +91,7 @@ def _search_until(step, rows, fewer, max_steps, rules):
 
 
 def _put(beams, places, others):
-    """Returns the beams with what is reported of others at `places`, int32 (M,)."""
+    """Returns the beams with the results of others written to `places`, int32 (M,)."""
 
     def put(name):
         return tree.map_structure(

@@ -1,4 +1,4 @@
-"""What beam search carries from step to step, and one step of it."""
+"""The state of beam search, and one step."""
 
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ class Beams(NamedTuple):
         done: bool (B,).
         last_ids: int32 (B, K), the newest token of each live beam.
         token_ids: int32 (B, K, L).
-        log_probs: float32 (B, K), largest first, -infinity where no beam lives.
-        scores: float32 (B, K), what each live beam would score if it were cut here.
+        log_probs: float32 (B, K), largest first, -infinity for dead beams.
+        scores: float32 (B, K), score of each live beam if it were truncated here.
         coverage: float32 (B, K, S), the attention summed over the steps.
         ended: int32 (B,), how many hypotheses have ended.
-        finished: `Hypotheses` of N, best first, score -infinity where there is none.
+        finished: `Hypotheses` of N, best first; missing ones have the score -infinity.
     """
 
     index: object
@@ -116,7 +116,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
 
 
 def best_hypotheses(beams, limits, pad_id):
-    """Returns the N finished `Hypotheses` of each row; the best of those that were cut fill the gaps."""
+    """Returns the N finished `Hypotheses` of each row; if there are fewer, the best truncated ones are added."""
     n_best = beams.finished.scores.shape[1]
     scores, order = top_tokens(beams.scores, n_best)  # (B, N)
     exists = scores > NOTHING
@@ -146,7 +146,7 @@ def _continue(offsets, logits):
 
 
 def _rank_ended(ended, log_probs, parents, ids, end_id):
-    """Counts for each continuation by END (B, K) the better ones: among the K best others and by END of other beams."""
+    """Rank of each continuation by END (B, K): the number of better continuations, with or without END."""
     beams = ops.arange(ended.shape[1], dtype="int32")
     this, this_beam = ended[:, :, None], beams[:, None]
     other, other_beam, other_id = log_probs[:, None, :], parents[:, None, :], ids[:, None, :]
@@ -159,21 +159,21 @@ def _rank_ended(ended, log_probs, parents, ids, end_id):
 
 
 def _keep_best(kept, new):
-    """Returns the best of both, as many as were kept; of equal ones those that ended earlier."""
+    """Returns the best hypotheses of both, as many as before; of equal ones, those that ended earlier."""
     both = _join(kept, new)
     _, order = top_tokens(both.scores, kept.scores.shape[1])
     return _pick_hypotheses(both, order)
 
 
 def _is_done(log_probs, kept_scores, length, limits, penalties):
-    """Returns bool (B,): at the row's limit, or no live beam can beat the worst kept hypothesis."""
+    """Returns bool (B,): the row is at its limit, or no live beam can beat the worst finished hypothesis."""
     attainable = penalties.bound(log_probs[:, 0], limits)
     done = ops.logical_or(length >= limits, attainable <= kept_scores[:, -1])
     return ops.logical_or(done, kept_scores[:, 0] > NOTHING) if log_probs.shape[1] == 1 else done
 
 
 def _freeze_done(old, new):
-    """Returns the new beams, but everything that is reported of a row that was done before as it was."""
+    """Returns the new beams, with the results of rows that were already done unchanged."""
 
     def keep(before, after):
         return ops.where(ops.reshape(old.done, (-1,) + (1,) * (len(after.shape) - 1)), before, after)

@@ -1,4 +1,4 @@
-"""Which tokens may be generated, and how many: the same rules for every search."""
+"""Allowed tokens and maximum lengths: the same rules for every search."""
 
 from keras import ops
 
@@ -7,8 +7,8 @@ def row_limits(batch_size, max_length, min_length, max_steps):
     """Checks the lengths and returns (the static number of steps, the int32 limit of each row (B,)).
 
     Lengths count END. `max_length` is an int >= 1, or an int tensor (B,) with one limit per row; then `max_steps` (int)
-    is the static upper bound and larger limits are cut to it. A limit of 0 leaves the row empty, for rows that only
-    fill up a batch. Where a row's own limit is below `min_length`, the limit wins.
+    is the static upper bound of the limits. A limit of 0 leaves the row empty, for padding rows of a batch. If a row's
+    limit is below `min_length`, the limit wins.
     """
     if isinstance(max_length, int):
         if max_length < 1:
@@ -30,7 +30,7 @@ def row_limits(batch_size, max_length, min_length, max_steps):
 
 
 def forbidden_ids(start_id, end_id, pad_id, unknown_id):
-    """Checks the special ids and returns those that are never generated. END is left to `end_allowed`."""
+    """Checks the special ids and returns those that are never generated, without END."""
     if end_id in (start_id, pad_id):
         raise ValueError(
             "`end_id` must differ from `start_id` and `pad_id`. "

@@ -1,4 +1,4 @@
-"""What a search returns, and how a batch of states becomes a batch of beams."""
+"""The result of a search, and helpers for the states of beams."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ from keras import ops, tree
 class Hypotheses(NamedTuple):
     """The best sequences of each row, best first. B rows, N hypotheses per row, L = the largest allowed length.
 
-    Lengths count END. A hypothesis that was cut at its maximum length has no END; it stands behind all that ended.
-    Where a row has fewer than N hypotheses, the missing ones are all padding, of length 0 and score -infinity.
+    Lengths count END. A hypothesis truncated at its maximum length has no END and comes after all that ended. If a row
+    has fewer than N hypotheses, the missing ones are padding, with length 0 and score -infinity.
 
     Attributes:
-        token_ids: int32 (B, N, L), without START, with END, then filled up with PAD.
+        token_ids: int32 (B, N, L), without START, with END, padded with PAD.
         lengths: int32 (B, N), tokens including END.
-        scores: float32 (B, N), what the search ranks by: the log probability after its penalties.
+        scores: float32 (B, N), log probabilities after penalties, which the search maximizes.
         log_probs: float32 (B, N), the summed natural log probability under the model.
     """
 
@@ -43,7 +43,7 @@ def take_rows(state, rows):
 
 
 def _map_own(function, state):
-    """Maps the tensors of a state, but leaves what beams share, `state["shared"]`, as it is."""
+    """Maps the tensors of a state, except `state["shared"]`, which the beams share."""
     if not isinstance(state, dict) or "shared" not in state:
         return tree.map_structure(function, state)
     own = {name: value for name, value in state.items() if name != "shared"}

@@ -6,7 +6,7 @@ LEAST_COVERAGE = 1e-30
 
 
 class Penalties:
-    """Turns log probabilities into scores: log P(Y) / lp(Y) + cp(X; Y).
+    """Converts log probabilities to scores: log P(Y) / lp(Y) + cp(X; Y).
 
     Args:
         alpha: float >= 0, strength of the length penalty.
@@ -32,7 +32,7 @@ class Penalties:
         return scores + coverage_penalty(coverage, self.source_mask[:, None, :], self.beta) if self.beta else scores
 
     def bound(self, log_probs, limits):
-        """Returns what no continuation of these beams can exceed: log probabilities (B,), maximum lengths (B,)."""
+        """Returns an upper bound of the scores of all continuations: log probabilities (B,), maximum lengths (B,)."""
         return log_probs / length_penalty(limits, self.alpha)
 
 
@@ -44,7 +44,7 @@ def length_penalty(lengths, alpha):
 def coverage_penalty(coverage, source_mask, beta):
     """Returns cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
 
-    Coverage below 1e-30 counts as 1e-30: a position that was never looked at costs much, and not infinity.
+    Coverage below 1e-30 counts as 1e-30, so that a position without attention has a large, but finite penalty.
 
     Args:
         coverage: float32 tensor (..., S), sum_j p_ij: the attention summed over the tokens so far, END's included.

@@ -78,14 +78,14 @@ def sample(
 ):
     """Draws each token from softmax(logits / temperature) of the allowed tokens, cut by top-k and then by top-p.
 
-    A row's draws depend on (seed, row key, step) alone: never on the batch it is in, nor on the backend.
+    The draws of a row depend only on (seed, row key, step), not on the batch or the backend.
 
     Args:
         step, state, batch_size, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length: as in
             `greedy_search`.
         seed: int or int scalar tensor. The same seed gives the same answer.
         row_keys: int tensor (B,); None means 0, 1, 2, ... Rows of equal key and equal model draw the same.
-        temperature: float > 0. Below 1 the probable becomes more probable.
+        temperature: float > 0. Values below 1 sharpen the distribution.
         top_k: int >= 0. Keeps the k most probable tokens, of equal ones those with the lower id; 0 keeps all.
         top_p: float in (0, 1]. Keeps the most probable tokens, as few as reach this probability, and all that are
             as probable as the last one kept.

@@ -1,4 +1,4 @@
-"""The largest entries of each row, fast where XLA compiles for a CPU."""
+"""The largest entries of each row, fast with XLA on a CPU."""
 
 from keras import ops
 

@@ -1,4 +1,4 @@
-"""What can be known before a training: whether the classifier could be saved at its end."""
+"""Checks before a training whether the classifier can be saved at its end."""
 
 from keras_attention.data.tables.raw_rows import shown
 from keras_attention.errors import UserError
@@ -10,7 +10,7 @@ THRESHOLD = 0.1234567890123456  # takes as much room as any that will be found
 
 
 def check_label_names(task, examples):
-    """Refuses labels that no model can have.
+    """Raises an error for labels that no model can have.
 
     Args:
         task: Task.

@@ -1,4 +1,4 @@
-"""Labelled texts, how they become token ids, and how ids travel to a machine without TensorFlow."""
+"""Labelled texts, and encoded rows for machines without TensorFlow."""
 
 import json
 from dataclasses import dataclass, replace

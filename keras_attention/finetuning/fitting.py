@@ -1,4 +1,4 @@
-"""The training of a classifier on rows of ids: needs neither texts nor TensorFlow."""
+"""Trains a classifier on token ids; needs neither texts nor TensorFlow."""
 
 import functools
 from dataclasses import replace
@@ -40,7 +40,7 @@ def fit_classifier(
     log_dir=None,
     verbose=1,
 ):
-    """Trains the model; where there is a validation, its best epoch is kept.
+    """Trains the model and, with a validation, keeps the weights of the best epoch.
 
     Args:
         model: BertClassifier, built.

@@ -1,4 +1,4 @@
-"""The settings of a fine-tuning, with values that do well on most tables."""
+"""The settings of fine-tuning, with defaults that work well on most tables."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ DEFAULT_START = "bert_mini_en"
 
 @dataclass(frozen=True)
 class FinetuneSettings(AccelerationSettings):
-    """How to fine-tune; `keras-attention finetune --help` tells what each is."""
+    """Settings of fine-tuning; `keras-attention finetune --help` explains each of them."""
 
     epochs: int | None = setting(None, "passes over the rows; default: 3 to 20, by the number of rows and of classes")
     rows_per_batch: int | None = setting(None, "rows of one update; default: 8 to 64, the fewer rows the fewer")

@@ -1,4 +1,4 @@
-"""The classifier that a fine-tuning begins with: a pre-trained encoder under a new head, or nothing at all."""
+"""The classifier before fine-tuning: a pre-trained encoder, or random weights, with a new head."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Fine-tuning step by step: rows in, a classifier out."""
+"""The steps of fine-tuning, from rows to a classifier."""
 
 import time
 from contextlib import nullcontext
@@ -32,7 +32,7 @@ UPDATE_TO_READ = 4.0  # how much longer an update takes than to read its rows: f
 
 
 class Finetuned(NamedTuple):
-    """What a fine-tuning gives.
+    """The result of fine-tuning.
 
     Attributes:
         classifier: Classifier.
@@ -55,7 +55,7 @@ class Finetuned(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What is trained on, and what the result is made of.
+    """Everything prepared for training: model, rows and targets.
 
     Attributes:
         classifier: Classifier, untrained.

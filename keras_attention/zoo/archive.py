@@ -1,4 +1,4 @@
-"""A trained model as a folder of data: written whole or not at all, loaded only if it is exactly what it claims."""
+"""Writes a trained model as a folder of data, whole or not at all, and loads it after all checks."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ CLASSES = {
 
 
 class LoadedEntry(NamedTuple):
-    """A model with everything that turns text into its input and its output into text.
+    """A loaded model with its tokenizers.
 
     `tokenizers` is a dict by role: "source" and "target" of a translator, "text" of a BERT.
     """

@@ -1,4 +1,4 @@
-"""CARD.md, made from metrics.json, and what metrics.json must hold."""
+"""Generates CARD.md from metrics.json, and checks metrics.json."""
 
 import re
 
@@ -93,7 +93,7 @@ def _data(data):
 
 
 def _attention(settings):
-    """Which attention it is, where there is a choice."""
+    """The kind of attention, for models that have a choice."""
     return f" with {settings['attention']} attention" if "attention" in settings else ""
 
 
@@ -145,7 +145,7 @@ _SCORE = {"set": _TEXT, "metric": _TEXT, "value": number(-1e300, 1e300), "signat
 
 
 def check_metrics(metrics, where):
-    """Checks those values of a `metrics.json` that are shown or run again.
+    """Checks the values of `metrics.json` that are shown or reproduced.
 
     Args:
         metrics: dict.

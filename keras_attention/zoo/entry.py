@@ -1,4 +1,4 @@
-"""What an entry says about itself, read without building a model."""
+"""Reads and checks an entry without building its model."""
 
 import re
 from pathlib import Path

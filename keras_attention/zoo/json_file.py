@@ -1,4 +1,4 @@
-"""Reading and writing small JSON files of people we do not know."""
+"""Reads and writes small JSON files; files from untrusted sources are checked strictly."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The manifest of an entry: size and SHA-256 of each of its files, checked before anything else opens them."""
+"""The manifest of an entry: size and SHA-256 of each file, checked before anything else opens the files."""
 
 import hashlib
 import os

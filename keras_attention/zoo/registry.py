@@ -1,4 +1,4 @@
-"""Where zoo entries are: a path, the folders of KERAS_ATTENTION_ZOO, the zoo of the package."""
+"""Finds entries: by path, in the folders of KERAS_ATTENTION_ZOO, and in the zoo of the package."""
 
 import difflib
 import os

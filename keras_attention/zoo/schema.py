@@ -1,4 +1,4 @@
-"""The schema of `config.json`: which architectures, which keys, which values. Anything else is refused."""
+"""The schema of `config.json`: allowed architectures, keys and values."""
 
 import re
 

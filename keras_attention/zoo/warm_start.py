@@ -1,4 +1,4 @@
-"""A trained model that a training begins with."""
+"""Warm start: training from the weights of a trained model."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ FEED_FORWARD_AXES = {"feed_forward/intermediate_dense/kernel": 1, "feed_forward/
 
 
 def start_settings(name, known):
-    """The settings of a trained model that a recipe has flags for.
+    """The settings of a trained model for which a recipe has flags.
 
     Args:
         name: str, an entry's name or path, or "" for none.
@@ -49,10 +49,10 @@ def load_encoder(name):
 
 
 def take_weights(model, trained):
-    """Gives a model the weights of a trained one, whose feed-forward networks may be narrower.
+    """Copies the weights of a trained model, whose feed-forward networks may be narrower.
 
-    The units that the trained one lacks stay as they are and say nothing yet: what leads out of them becomes zero. So
-    both compute the same, and the wider one can learn more. Source: Chen et al. (2016), Net2Net,
+    Additional units keep their random weights, but their outgoing weights become zero, so both models compute the same
+    function at first. Source: Chen et al. (2016), Net2Net,
     https://arxiv.org/abs/1511.05641; there the further units are copies of others.
 
     Args:

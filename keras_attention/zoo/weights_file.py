@@ -1,4 +1,4 @@
-"""Weights as plain HDF5 arrays: one dataset a weight, no code, no links, no compression."""
+"""Weights as plain HDF5 arrays: one dataset per weight, without code, links and compression."""
 
 import h5py
 import numpy as np
