@@ -17,7 +17,7 @@ from pathlib import Path
 from keras_attention.cli.main import guarded
 from keras_attention.data.translation.translation_sets import load_translation_data
 from keras_attention.evaluation import translation_scores as metrics
-from keras_attention.pipelines.base import load_translator
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.release import add_to_card
 from keras_attention.visualize.score_plots import bleu_by_length_plot
 from keras_attention.zoo.card import table_text
@@ -64,7 +64,7 @@ def train(name, arguments):
 def measure(folder, data):
     """Scores of one system, and its BLEU A by source length."""
     sources, references = data.test
-    outputs = load_translator(folder).translate(sources)
+    outputs = load_pipeline(folder, "translate").translate(sources)
 
     def bleu_a(hypotheses, truths):
         return metrics.bleu_tradition_a(hypotheses, truths, data.target_language)

@@ -37,9 +37,9 @@ class Ours:
     """The translator of an entry."""
 
     def __init__(self, folder):
-        from keras_attention.pipelines.base import load_translator
+        from keras_attention.pipelines.base import load_pipeline
 
-        self.translator = load_translator(folder)
+        self.translator = load_pipeline(folder, "translate")
 
     def translate(self, texts, beam):
         answers = self.translator.hypotheses(texts, beam_size=beam, length_penalty=LENGTH_PENALTY)

@@ -36,19 +36,13 @@ from serving_soak import soak
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry
 
-TASKS = {
-    "AttentionSeq2Seq": "translate",
-    "Transformer": "translate",
-    "BertClassifier": "classify",
-    "BertMaskedLM": "fill-mask",
-}
 ALLOWED_UNDER_LOAD = {200, 429, 503}
 
 
 def requests_for(name):
     """One request for each example of a model: a list of (path, body)."""
     entry = read_entry(find_entry(name))
-    task, model = TASKS[entry.config["architecture"]], entry.folder.name
+    task, model = entry.architecture.use.task, entry.folder.name
     bodies = [{"model": model, "texts": [example["source"]]} for example in entry.metrics["examples"]]
     for body, example in zip(bodies, entry.metrics["examples"], strict=True):
         if "source_b" in example:

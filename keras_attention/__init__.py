@@ -1,5 +1,11 @@
 """Attention in Keras: layers, recipes and small trained models. Imports nothing heavy until asked."""
 
+import contextlib
+import os
+import sys
+
+from keras_attention.presets import set_loader
+
 __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "list_models", "load"]
 
@@ -19,11 +25,14 @@ def load(name_or_path):
     """Loads a trained model.
 
     Args:
-        name_or_path: str, a name out of `list_models()`; or str or Path, the folder of a saved model.
+        name_or_path: str, a name out of `list_models()`, or words of one that no other has, such as "sst2"; or str or
+            Path, the folder of a saved model.
 
     Returns:
-        A `Translator`, whose `translate` takes a str or a list of str; or likewise a `Classifier` with `classify`, a
-        `MaskFiller` with `fill_mask` or a `TextEncoder` with `encode`, all of `keras_attention.zoo`.
+        A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,
+        a `MaskFiller` with `fill_mask` or a `TextEncoder` with `encode`. Each takes a str, or any sequence or iterable
+        of str, such as a NumPy array or a pandas Series. Its `model` is the bare network, a `keras.Model` with its
+        trained weights that takes token ids and returns logits; `save(folder)` writes it as a model again.
 
     Raises:
         UserError: if there is no such model, or its files are damaged.
@@ -31,17 +40,24 @@ def load(name_or_path):
     Example:
         keras_attention.load("rnn_attention_multi30k_en_de").translate(["A dog runs."], beam_size=5)
     """
-    from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.zoo.registry import find_entry
+    from keras_attention.zoo.registry import open_entry
 
-    return load_pipeline(find_entry(name_or_path))
+    entry = open_entry(name_or_path)
+    with _silent_start():
+        from keras_attention.pipelines.base import load_pipeline
+
+        entry.architecture.use.pipeline_class()
+    return load_pipeline(entry)
 
 
 def finetune(
     texts,
-    labels,
+    labels=None,
     *,
     texts_b=None,
+    text=None,
+    label=None,
+    text_b=None,
     start="bert_mini_en",
     validation=None,
     task=None,
@@ -52,12 +68,13 @@ def finetune(
     """Trains a classifier on your own texts.
 
     Args:
-        texts: list of str.
-        labels: one for each text: str or number, or a list of str where a text may have several.
-        texts_b: list of str, the second texts of pairs, or None.
+        texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame.
+        labels: one for each text: str or number, or a list of str where a text may have several. None with a table.
+        texts_b: likewise, the second texts of pairs, or None.
+        text, label, text_b: str, of a table: the columns of texts, labels and, if there are, second texts.
         start: str or Path, a BERT to start from, by name or folder; "none" for random weights of the settings' `size`.
-        validation: pair (texts, labels), or triple with second texts, to choose the best epoch by; None holds out a
-            tenth of the rows.
+        validation: pair (texts, labels), or triple with second texts, or a table with the same columns, to choose the
+            best epoch by; None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None finds it from the labels.
         out: str or Path of a folder to save the model to, with its report; or None.
         overwrite: bool. Whether a trained model that stands there is replaced.
@@ -70,6 +87,33 @@ def finetune(
         UserError: if texts and labels do not fit together, or there is no such model to start from, or
             something stands at `out` that may not be replaced.
     """
-    from keras_attention.finetuning.workflow import finetune_lists
+    from keras_attention.pipelines.texts import labelled_texts
+
+    columns = {"text": text, "label": label, "text_b": text_b}
+    texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
+    if validation is not None:
+        given = validation if isinstance(validation, (tuple, list)) else (validation,)
+        validation = labelled_texts(*given, **columns, where="validation")
+    with _silent_start():
+        from keras_attention.finetuning.workflow import finetune_lists
 
     return finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings)
+
+
+def _silent_start():
+    """Silences what TensorFlow prints while it is imported, unless the user has imported it or chosen a log level."""
+    if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return contextlib.nullcontext()
+    from keras_attention.cli.io.silence import silent_libraries
+
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    return silent_libraries()
+
+
+def _trained_network(model_class, name_or_path):
+    from keras_attention.zoo.archive import trained_network
+
+    return trained_network(model_class, name_or_path)
+
+
+set_loader(_trained_network)

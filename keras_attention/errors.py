@@ -1,6 +1,7 @@
-"""The errors that are reported in one line."""
+"""The errors that are reported in one line, and how they quote what others wrote."""
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
+MOST_QUOTED = 80
 
 
 class UserError(ValueError):
@@ -17,6 +18,12 @@ class TrainingDivergedError(UserError):
 
 class EntryError(UserError):
     """A folder that is no sound zoo entry: says which file, what was found and what was expected."""
+
+
+def quoted(value, most=MOST_QUOTED):
+    """The `repr` of a value for a message, cut to `most` characters: whoever wrote it cannot fill a screen."""
+    written = repr(value)
+    return written if len(written) <= most else written[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def one_line(text):

@@ -6,7 +6,7 @@ from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
 
-MODEL = "model name from `zoo list`, or a model folder"
+MODEL = "model name from `zoo list` or unique words of one, or a model folder"
 
 
 def add_command(commands, name, module, function, help_text):
@@ -92,8 +92,9 @@ def add_zoo(commands):
     )
     actions = zoo.add_subparsers(title="actions", metavar="ACTION", required=True)
     add_command(actions, "list", "zoo", "list_entries", "List the models.")
-    show = add_command(actions, "show", "zoo", "show", "Show the card of a model.")
+    show = add_command(actions, "show", "zoo", "show", "Show what a model does, its data and its scores.")
     show.add_argument("name", metavar="NAME", help=MODEL)
+    show.add_argument("--card", action="store_true", help="print the whole model card")
     verify = add_command(
         actions, "verify", "zoo", "verify", "Check the files against their hashes and reproduce the stored examples."
     )

@@ -1,13 +1,10 @@
 """`keras-attention classify`."""
 
-from functools import partial
-
-from keras_attention.cli.io.many_texts import Answered, check_source, write_answers
+from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
-from keras_attention.errors import UserError
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.registry import find_entry
+from keras_attention.errors import UserError, quoted
+from keras_attention.zoo.registry import open_entry
 
 
 def classify(arguments):
@@ -15,44 +12,40 @@ def classify(arguments):
     check_source(arguments)
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
-    folder = find_entry(arguments.model)
-    pairs = read_entry(folder).config.get("task", {}).get("pair", False)
-    check = _check_pair if pairs else None
-    write_answers(arguments, folder, lambda: partial(_answered, arguments, load(folder), pairs), check)
+    entry = open_entry(arguments.model, "classify")
+    check = _check_pair if entry.config["task"]["pair"] else None
+    with many_texts(arguments, entry.folder, check) as job:
+        classifier = load(entry)
+        for window in job.windows():
+            sides = map(list, zip(*map(classifier.sides, window.texts), strict=True))
+            options = {"threshold": arguments.threshold, "progress": window.progress}
+            answers = classifier.classify(*sides, **options, return_scores=True)
+            lines = [_line(text, answer, arguments) for text, answer in zip(window.texts, answers, strict=True)]
+            job.write(lines, [answer.truncated for answer in answers])
 
 
-def load(folder):
+def load(entry):
     """The classifier of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
-        from keras_attention.pipelines.classifier import Classifier
 
-    return load_pipeline(folder, Classifier)
-
-
-def _answered(arguments, classifier, pairs, texts, first, total, progress):
-    """The output lines of some texts."""
-    sides = zip(*(text.split("\t") for text in texts), strict=True) if pairs else [texts]
-    sides = [list(side) for side in sides]
-    answers = classifier.classify(*sides, threshold=arguments.threshold, return_scores=True, progress=progress)
-    lines = [_line(text, answer, arguments) for text, answer in zip(texts, answers, strict=True)]
-    return Answered(lines, [answer.truncated for answer in answers])
+    return load_pipeline(entry, "classify")
 
 
 def _check_pair(number, text):
     """Raises UserError unless a tab splits the text into two."""
     if text.count("\t") != 1:
         raise UserError(
-            f"This model classifies pairs. Text {number} has {text.count(chr(9))} tabs: {text!r:.80}. "
+            f"This model classifies pairs. Text {number} has {text.count(chr(9))} tabs: {quoted(text)}. "
             "Expected: two texts with one tab between them."
         )
 
 
 def _line(text, answer, arguments):
     if arguments.json:
-        best = dict(list(answer.probabilities.items())[: arguments.top])
-        found = {"text": text, "label": answer.label, "probabilities": best, "truncated": answer.truncated}
-        return json_text(found)
+        from keras_attention.pipelines.classifier import classification_as_json
+
+        return json_text({"text": text, **classification_as_json(answer, arguments.top)})
     if not answer.probabilities:
         return f"{answer.label:.4f}"
     if arguments.top:

@@ -5,12 +5,9 @@ from pathlib import Path
 from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.place import check_free, claim_entry
-from keras_attention.zoo.schema import VALUES, check_value
-
-GAPS = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
-MOST_TOKENS = 64  # that these have, whatever the vocabulary
-TEXTS = ("What a wonderful day.", "This is the worst that I have seen.")
+from keras_attention.zoo.schema import check_value
 
 
 def convert(arguments):
@@ -18,9 +15,10 @@ def convert(arguments):
     folder = Path(arguments.path)
     out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
     check_free(out, arguments.overwrite)
-    check_value("--language", arguments.language, VALUES["language"], "convert")
+    check_value("--language", arguments.language, LANGUAGE, "convert")
     with silent_libraries():
         from keras_attention.convert import load_checkpoint
+        from keras_attention.pipelines.base import make_pipeline
         from keras_attention.tokenizers import WordPieceTokenizer
         from keras_attention.zoo.archive import write_entry
 
@@ -29,8 +27,7 @@ def convert(arguments):
         converted = load_checkpoint(folder)
         tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
     claim_entry(out, arguments.overwrite)
-    encoder = getattr(converted.model, "encoder", converted.model)
-    about = {"language": arguments.language, "max_tokens": encoder.max_length}
+    about = {"language": arguments.language, "max_tokens": converted.model.get_config()["max_length"]}
     if converted.label_names is not None:
         about["task"] = task_of(converted.label_names, arguments.pair)
     metrics = {
@@ -42,7 +39,7 @@ def convert(arguments):
         "parameters": converted.model.count_params(),
         "scores": [],
         "limits": ["The limits of the original model; see its card."],
-        "examples": examples_of(converted, tokenizer, about),
+        "examples": make_pipeline(converted.model, {"text": tokenizer}, about).examples(),
     }
     options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
     options["overwrite"] = arguments.overwrite
@@ -60,24 +57,6 @@ def task_of(label_names, pair=False):
     kind = {1: "regression", 2: "binary"}.get(len(label_names), "multiclass")
     names = [] if kind == "regression" else list(label_names)
     return {"kind": kind, "label_names": names, "separator": None, "threshold": 0.5, "pair": pair}
-
-
-def examples_of(converted, tokenizer, about):
-    """A few texts with the model's answers; none for an encoder, text pairs, or a limit of a few tokens."""
-    from keras_attention.pipelines.base import answers_to
-    from keras_attention.pipelines.classifier import Classifier
-    from keras_attention.pipelines.mask_filler import MaskFiller
-
-    model, max_tokens, task = converted.model, about["max_tokens"], about.get("task")
-    kind = type(model).__name__
-    if kind == "BertEncoder" or max_tokens < MOST_TOKENS or (task and task["pair"]):
-        return []
-    if kind == "BertMaskedLM":
-        texts, pipeline = GAPS, MaskFiller(model, tokenizer, max_tokens)
-    else:
-        texts, pipeline = TEXTS, Classifier(model, tokenizer, max_tokens, task)
-    outputs = answers_to(pipeline, list(texts))
-    return [{"source": text, "output": output} for text, output in zip(texts, outputs, strict=True)]
 
 
 def _as_text(report):

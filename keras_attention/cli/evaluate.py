@@ -10,8 +10,7 @@ from keras_attention.data.translation.parallel_text import read_parallel
 from keras_attention.errors import UserError
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.whole_file import whole_file
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.registry import find_entry
+from keras_attention.zoo.registry import open_entry
 
 LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
 OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b")
@@ -20,18 +19,20 @@ OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label"
 def evaluate(arguments):
     """Scores a translator on the target file, or classifiers on the labels of the table."""
     arguments.model, *others = arguments.models
-    folder = find_entry(arguments.model)
-    config = read_entry(folder).config
-    if others and not config["architecture"].startswith("Bert"):
-        raise UserError(f"{arguments.model} is a translator. Expected: one --model; classifiers alone are compared.")
-    if config["architecture"].startswith("Bert"):
+    entry = open_entry(arguments.model)
+    task = entry.architecture.use.task
+    if others and task != "classify":
+        raise UserError(f"{arguments.model} can {task}. Expected: one --model; classifiers alone are compared.")
+    if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
         evaluate_model = _evaluate_classifier
-    else:
+    elif task == "translate":
         _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
         evaluate_model = _evaluate_translator
+    else:
+        raise UserError(f"{arguments.model} can {task}. Expected: a model that can translate or classify.")
     with whole_file(arguments.output) if arguments.output else nullcontext() as file:
-        report = evaluate_model(arguments, folder, config)
+        report = evaluate_model(arguments, entry)
         if file:
             file.write(f"{report}\n")
     if not arguments.output:
@@ -50,22 +51,23 @@ def _check_files(arguments, kind, needed, in_vain):
             )
 
 
-def _evaluate_classifier(arguments, folder, config):
+def _evaluate_classifier(arguments, entry):
+    task = entry.config["task"]
     with silent_libraries():
         from keras_attention.evaluation.significance import compare
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import judge, report_of, report_text
 
     columns = arguments.text or "text", arguments.label or "label", arguments.text_b
-    options = {"empty_labels": config["task"]["separator"] is not None}
-    if config["task"]["pair"] != (arguments.text_b is not None):
-        expected = "--text-b COLUMN" if config["task"]["pair"] else "no --text-b"
-        raise UserError(f"{arguments.model} reads {'pairs' if config['task']['pair'] else 'single texts'}: {expected}.")
+    options = {"empty_labels": task["separator"] is not None}
+    if task["pair"] != (arguments.text_b is not None):
+        expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
+        raise UserError(f"{arguments.model} reads {'pairs' if task['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
     first, parts = None, []
     for number, name in enumerate(arguments.models):
-        classifier = classify.load(find_entry(name) if number else folder)
-        _check_alike(arguments.model, config["task"], name, classifier.task)
+        classifier = classify.load(open_entry(name, "classify") if number else entry)
+        _check_alike(arguments.model, task, name, classifier.task)
         judged = judge(classifier, examples)
         first = first or judged
         comparison = compare(judged.targets, first.found, judged.found, judged.task) if number else None
@@ -93,16 +95,16 @@ def _check_alike(first, task, second, other):
             )
 
 
-def _evaluate_translator(arguments, folder, config):
+def _evaluate_translator(arguments, entry):
     sources, references = read_parallel(arguments.source, arguments.target)
     progress = ProgressLine()
-    answers = translate.load(folder).hypotheses(sources, progress=progress, **translate.search_options(arguments))
+    answers = translate.load(entry).hypotheses(sources, progress=progress, **translate.search_options(arguments))
     outputs = [best.text for best, *_ in answers]
     report = {
         "model": arguments.model,
         "sentences": len(sources),
         "exact_match": 100.0 * sum(map(str.__eq__, outputs, references)) / len(outputs),
-        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, config["target_language"])._asdict(),
+        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, entry.config["target_language"])._asdict(),
         "bleu_tradition_b": metrics.bleu_tradition_b(outputs, references)._asdict(),
         "chrf": metrics.chrf(outputs, references)._asdict(),
         "bleu_by_source_length": [

@@ -4,14 +4,13 @@ import os
 import shutil
 from pathlib import Path
 
-from keras_attention.cli import translate
 from keras_attention.cli.io.printing import print_json
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import listing
 from keras_attention.whole_file import tidy, whole_folder
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.registry import find_entry
+from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.schema import imported
 
 
 def check_free(path):
@@ -27,18 +26,24 @@ def check_free(path):
 def export(arguments):
     """Checks the output folder, loads the model, exports it with its card, and prints its signature."""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
-    if arguments.format != "saved_model" and any(value is not None for value in search.values()):
+    search = {name: value for name, value in search.items() if value is not None}
+    if arguments.format != "saved_model" and search:
         raise UserError(
             f"--beam and --length-penalty need --format saved_model: {arguments.format} contains no search."
         )
-    entry = read_entry(find_entry(arguments.name))
+    entry = open_entry(arguments.name)
     check_free(arguments.folder)
     with whole_folder(arguments.folder, check_free) as folder:
-        translator = translate.load(entry.folder)
-        if arguments.format == "saved_model":
-            signature = _saved_model(folder, translator, entry, Path(arguments.folder).name, search)
-        else:
-            signature = _keras_format(folder, translator, arguments.format)
+        pipeline = load(entry)
+        if arguments.format not in pipeline.exports:
+            known = ", ".join(pipeline.exports) or "none"
+            raise UserError(
+                f"{arguments.name} can {entry.architecture.use.task}, and has no export as {arguments.format}. "
+                f"Formats of such models: {known}."
+            )
+        with silent_libraries():
+            write = imported(pipeline.exports[arguments.format])
+            signature = write(folder, pipeline, name=Path(arguments.folder).name, **search)
         shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # the terms travel along
         files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
@@ -50,19 +55,12 @@ def export(arguments):
         print(listing(signature))
 
 
-def _saved_model(folder, translator, entry, name, search):
+def load(entry):
+    """The pipeline of an entry; imports TensorFlow."""
     with silent_libraries():
-        from keras_attention.export.saved_model import write_saved_model
+        from keras_attention.pipelines.base import load_pipeline
 
-        examples = [example["source"] for example in entry.metrics.get("examples", [])]
-        return write_saved_model(folder, translator, name=name, example=(examples or ["A dog runs."])[0], **search)
-
-
-def _keras_format(folder, translator, file_format):
-    with silent_libraries():
-        from keras_attention.export.keras_formats import write_keras_format
-
-        return write_keras_format(folder, translator, file_format)
+    return load_pipeline(entry)
 
 
 def _as_json(tensors):

@@ -5,16 +5,16 @@ from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.cli.io.text_files import standard_input_lines
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
-from keras_attention.zoo.registry import find_entry
+from keras_attention.zoo.registry import open_entry
 
 
 def fill_mask(arguments):
     """Prints the best fillings of each text, one per line: joint probability of the words, and the text."""
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
-    folder = find_entry(arguments.model)
+    entry = open_entry(arguments.model, "fill-mask")
     texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
-    answers = load(folder).fill_mask(texts, top_k=arguments.top, max_pieces=arguments.pieces)
+    answers = load(entry).fill_mask(texts, top_k=arguments.top, max_pieces=arguments.pieces)
     for text, fillings in zip(texts, answers, strict=True):
         if arguments.json:
             found = {"text": text, "fillings": [filling._asdict() for filling in fillings]}
@@ -24,10 +24,9 @@ def fill_mask(arguments):
                 print(f"{filling.score:.4f}\t{filling.text}")
 
 
-def load(folder):
+def load(entry):
     """The masked language model of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
-        from keras_attention.pipelines.mask_filler import MaskFiller
 
-    return load_pipeline(folder, MaskFiller)
+    return load_pipeline(entry, "fill-mask")

@@ -8,8 +8,9 @@ from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.training.run_facts import run_facts
+from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.place import check_free, claim_entry
-from keras_attention.zoo.schema import VALUES, check_value
+from keras_attention.zoo.schema import check_value
 
 
 def finetune(arguments):
@@ -17,7 +18,7 @@ def finetune(arguments):
     out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
     settings = settings_of(arguments)
     check_free(out, arguments.overwrite)
-    check_value("--language", arguments.language, VALUES["language"], "finetune")
+    check_value("--language", arguments.language, LANGUAGE, "finetune")
     with silent_libraries():
         from keras_attention.finetuning.folds import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier

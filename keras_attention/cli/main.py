@@ -1,12 +1,12 @@
-"""The command `keras-attention`: the parser of its arguments, and how errors are reported."""
+"""The command `keras-attention`: how it begins and ends. Its arguments are in `arguments.py`."""
 
 import importlib
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 
 from keras_attention import __version__
-from keras_attention.cli import arguments
 from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
@@ -31,47 +31,51 @@ def main(argv=None):
     """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
-    given = make_parser().parse_args(argv)
-    # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-    models = getattr(given, "model", None) or getattr(given, "name", None)
-    if models:
-        use_compile_cache([models] if isinstance(models, str) else models)
-
-    def run():
-        command = importlib.import_module(f"keras_attention.cli.{given.module}")
-        return getattr(command, given.function)(given)
-
-    return guarded(run, PROGRAM, given.debug)
+    words = sys.argv[1:] if argv is None else argv
+    with one_line_errors(PROGRAM, "--debug" in words) as outcome:
+        given = make_parser().parse_args(words)
+        # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        models = getattr(given, "model", None) or getattr(given, "name", None)
+        if models:
+            use_compile_cache([models] if isinstance(models, str) else models)
+        command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)
+        outcome.code = command(given) or 0
+    return outcome.code
 
 
-def guarded(function, program, debug=False, mendable=(UserError, OSError)):
-    """Runs a command or recipe and reports errors that the user can fix in one line.
+class Outcome:
+    """`code` is the exit code, see `main`."""
+
+    code = 0
+
+
+@contextmanager
+def one_line_errors(program, debug=False, mendable=(UserError, OSError)):
+    """Inside the `with`, errors that the user can fix are reported in one line and set the exit code.
 
     Args:
-        function: callable without arguments that returns an exit code or None.
         program: str, the beginning of the line on stderr.
         debug: bool, whether errors show their traceback.
         mendable: tuple of exception classes that are reported in one line.
 
-    Returns:
-        int, the exit code, see `main`.
+    Yields:
+        Outcome.
     """
+    outcome = Outcome()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, category, *_: _show_warning(program, message, category)
-            code = function()
+            yield outcome
             sys.stdout.flush()
-            return code or 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        outcome.code = BROKEN_PIPE
     except KeyboardInterrupt:
         if debug:
             raise
         print(f"{program}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        outcome.code = INTERRUPTED
     except WorkerLostError as error:
         print(f"{program}: {one_line(error)}", file=sys.stderr, flush=True)
         sys.stdout.flush()
@@ -80,9 +84,16 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
         if debug:
             raise
         print(f"{program}: {one_line(describe(error))}", file=sys.stderr)
-        return BAD_USAGE
+        outcome.code = BAD_USAGE
     finally:
         release_claims()
+
+
+def guarded(function, program, debug=False, mendable=(UserError, OSError)):
+    """Runs a function without arguments under `one_line_errors`; returns the exit code."""
+    with one_line_errors(program, debug, mendable) as outcome:
+        outcome.code = function() or 0
+    return outcome.code
 
 
 def run_recipe(main, path):
@@ -103,6 +114,8 @@ def _show_warning(program, message, category):
 
 
 def make_parser():
+    from keras_attention.cli import arguments  # here: Ctrl-C meanwhile ends as quietly as later
+
     parser = OneLineParser(prog=PROGRAM, description="Attention in Keras: layers, recipes and small trained models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -1,43 +1,44 @@
 """`keras-attention translate`."""
 
 import sys
-from functools import partial
 from pathlib import Path
 
-from keras_attention.cli.io.many_texts import Answered, check_source, write_answers
+from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.printing import json_text
 from keras_attention.cli.io.silence import silent_libraries
-from keras_attention.cli.io.text_files import decode_line, standard_input_lines, text_output
+from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
-from keras_attention.zoo.registry import find_entry
+from keras_attention.zoo.registry import open_entry
 
 
 def translate(arguments):
     """Reads all sentences, checks the output paths, loads the model, translates and writes."""
     check_source(arguments)
-    folder = find_entry(arguments.model)
-    _check_stream(arguments)
-    if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
-        raise UserError("--layers and --heads need --attention FILE.")
-    if arguments.attention:
-        from keras_attention.visualize.figures import check_figure_path
-
-        check_figure_path(arguments.attention)
-    talks = not arguments.texts and not arguments.input and sys.stdin.isatty()
-    if not talks and not arguments.stream:
-        write_answers(arguments, folder, lambda: partial(_answered, arguments, load(folder)))
+    entry = open_entry(arguments.model, "translate")
+    _check_options(arguments)
+    if arguments.stream:
+        _stream(arguments, entry)
         return
-    with text_output(arguments.output) as output:
-        if talks:
-            _talk(arguments, folder, output)
-        else:
-            texts = _texts(arguments)
-            _stream(arguments, load(folder), texts, output)
+    with many_texts(arguments, entry.folder) as job:
+        translator = load(entry)
+        for window in job.windows():
+            answers = translator.hypotheses(
+                window.texts,
+                n_best=arguments.n_best,
+                attention=bool(arguments.attention),
+                replace_unknowns=arguments.replace_unknowns,
+                progress=window.progress,
+                **search_options(arguments),
+            )
+            if arguments.attention:
+                _draw(arguments, answers, window)
+            truncated = [best.truncated for best, *_ in answers]
+            job.write(_lines(arguments, window, answers), truncated, _notes(window, answers))
 
 
-def _check_stream(arguments):
-    """Raises UserError for options that do not go with --stream, or that need it."""
+def _check_options(arguments):
+    """Raises UserError for options that do not go together, such as those that need --stream."""
     beside = {"--json": arguments.json, "--n-best": arguments.n_best > 1, "--attention": arguments.attention}
     beside |= {"--beam": arguments.beam, "--replace-unknowns": arguments.replace_unknowns}
     beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
@@ -46,29 +47,40 @@ def _check_stream(arguments):
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
     if not arguments.stream and (arguments.temperature or arguments.top_k or arguments.top_p != 1.0 or arguments.seed):
         raise UserError("--temperature, --top-k, --top-p and --seed need --stream.")
+    if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
+        raise UserError("--layers and --heads need --attention FILE.")
+    if arguments.attention:
+        from keras_attention.visualize.figures import check_figure_path
+
+        check_figure_path(arguments.attention)
 
 
-def _stream(arguments, translator, texts, output):
+def _stream(arguments, entry):
     """Prints one line per sentence, each token as soon as it is known."""
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
-    for text in texts:
-        for piece in translator.stream(text, **sampling):
-            print(piece, end="", file=output, flush=True)
-        print(file=output, flush=True)
+    with text_output(arguments.output) as output:
+        texts = _texts(arguments)
+        translator = load(entry)
+        for text in texts:
+            for piece in translator.stream(text, **sampling):
+                print(piece, end="", file=output, flush=True)
+            print(file=output, flush=True)
 
 
 def _texts(arguments):
     if arguments.texts:
         return arguments.texts
-    return read_lines(arguments.input) if arguments.input else standard_input_lines()
+    if arguments.input:
+        return read_lines(arguments.input)
+    return keyboard_lines() if sys.stdin.isatty() else standard_input_lines()
 
 
-def load(folder):
+def load(entry):
     """The translator of an entry; imports TensorFlow."""
     with silent_libraries():
-        from keras_attention.pipelines.base import load_translator
+        from keras_attention.pipelines.base import load_pipeline
 
-    return load_translator(folder)
+    return load_pipeline(entry, "translate")
 
 
 def search_options(arguments):
@@ -81,73 +93,40 @@ def search_options(arguments):
     }
 
 
-def _talk(arguments, folder, output):
-    """Translates each line as soon as it is typed, until Ctrl-D."""
-    translator = load(folder)
-    print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
-    for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
-        texts = [decode_line(line.removesuffix(b"\n"), number)]
-        if arguments.stream:
-            _stream(arguments, translator, texts, output)
-            continue
-        answered = _answered(arguments, translator, texts, number, 1)
-        print(*answered.lines, sep="\n", file=output, flush=True)
-        for note in answered.notes:
-            print(f"keras-attention: {note}", file=sys.stderr)
-
-
-def _answered(arguments, translator, texts, first, total, progress=None):
-    """The output lines of some sentences, starting with number `first` of `total`; draws the --attention maps."""
-    answers = translator.hypotheses(
-        texts,
-        n_best=arguments.n_best,
-        attention=bool(arguments.attention),
-        replace_unknowns=arguments.replace_unknowns,
-        progress=progress,
-        **search_options(arguments),
-    )
-    if arguments.attention:
-        _draw(arguments, answers, first, total)
-    lines, notes = [], []
-    for number, (text, translations) in enumerate(zip(texts, answers, strict=True), start=first):
-        lines += _lines(arguments, number, text, translations)
-        if translations[0].low_score:
-            notes.append(
-                f"sentence {number}: low score, the model is not sure of its answer; the input may be unlike all that "
-                "it was trained on."
-            )
-    return Answered(lines, [best.truncated for best, *_ in answers], notes)
-
-
-def _lines(arguments, number, text, translations):
+def _lines(arguments, window, answers):
     """One line per sentence; with --n-best, one line per translation: number, score, text, separated by tabs."""
-    if arguments.json:
-        return [json_text(_as_json(text, translations))]
-    if arguments.n_best > 1:
-        return [f"{number}\t{translation.score:.4f}\t{translation.text}" for translation in translations]
-    return [translations[0].text]
+    from keras_attention.pipelines.translator import translations_as_json
+
+    lines = []
+    for number, (text, translations) in enumerate(zip(window.texts, answers, strict=True), start=window.first):
+        if arguments.json:
+            lines.append(json_text({"source": text, **translations_as_json(translations)}))
+        elif arguments.n_best > 1:
+            lines += [f"{number}\t{translation.score:.4f}\t{translation.text}" for translation in translations]
+        else:
+            lines.append(translations[0].text)
+    return lines
 
 
-def _as_json(text, translations):
-    best = translations[0]
-    shown = ("text", "score", "log_prob", "low_score", "tokens")
-    return {
-        "source": text,
-        "source_tokens": best.source_tokens,
-        "truncated": best.truncated,
-        "translations": [{name: getattr(translation, name) for name in shown} for translation in translations],
-    }
+def _notes(window, answers):
+    """A message for each sentence whose translation has a low score."""
+    return [
+        f"sentence {number}: low score, the model is not sure of its answer; the input may be unlike all that it was "
+        "trained on."
+        for number, (best, *_) in enumerate(answers, start=window.first)
+        if best.low_score
+    ]
 
 
-def _draw(arguments, answers, first, total):
+def _draw(arguments, answers, window):
     """Draws the heat map of each best translation, or of its layers and heads; several files are numbered."""
     from keras_attention.visualize.heatmaps import attention_heatmap, heads_heatmap
 
     path = Path(arguments.attention)
-    for number, (best, *_) in enumerate(answers, start=first):
+    for number, (best, *_) in enumerate(answers, start=window.first):
         if not best.tokens:
             continue
-        file = path if total == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        file = path if window.total == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         if arguments.layers is None and arguments.heads is None:
             attention_heatmap(best.attention, best.source_tokens, best.tokens, file)
         else:

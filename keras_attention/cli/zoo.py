@@ -5,9 +5,9 @@ import sys
 from keras_attention.cli.io.printing import print_json, safe
 from keras_attention.cli.io.silence import silent_libraries
 from keras_attention.errors import UserError
-from keras_attention.zoo.card import use_of
+from keras_attention.zoo.card import first_sentence
 from keras_attention.zoo.entry import JSON_FILES, read_entry
-from keras_attention.zoo.registry import find_entry, list_models, zoo_folders
+from keras_attention.zoo.registry import find_entry, list_models, open_entry, zoo_folders
 
 
 def list_entries(arguments):
@@ -25,13 +25,25 @@ def list_entries(arguments):
 
 
 def show(arguments):
-    """Prints the card of one model."""
-    entry = read_entry(find_entry(arguments.name))
+    """Prints the first sentence, data and scores of one model; with --card its whole card."""
+    entry = open_entry(arguments.name)
     if arguments.json:
         facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
         print_json({**facts, "config": entry.config, "metrics": entry.metrics})
     else:
-        print(entry.card, end="")
+        print(entry.card if arguments.card else _as_text(entry), end="")
+
+
+def _as_text(entry):
+    """The first sentence of the description, then data and scores."""
+    metrics, use = entry.metrics, entry.architecture.use
+    lines = [f"{entry.name}: {first_sentence(metrics['description'])}", ""]
+    lines += [f"{use.reads(entry.config)}. {metrics['parameters']:,} parameters, {entry.bytes / 1e6:.1f} MB.", ""]
+    lines += ["Data", *(f"  {data['name']}: {data['terms']}" for data in metrics["data"]), ""]
+    lines += ["Scores"]
+    lines += [f"  {score['metric']} {score['value']:.2f} on {score['set']}" for score in metrics["scores"]]
+    lines += ["", f"More: keras-attention zoo show {entry.name} --card"]
+    return "".join(f"{safe(line)}\n" for line in lines)
 
 
 def verify(arguments):
@@ -52,11 +64,11 @@ def verify(arguments):
 def _verified(name):
     folder = find_entry(name)
     try:
-        read_entry(folder)  # all hashes, before TensorFlow is imported
+        entry = read_entry(folder)  # all hashes, before TensorFlow is imported
         with silent_libraries():
             from keras_attention.pipelines.base import failing_examples
 
-        examples, problems = failing_examples(folder)
+        examples, problems = failing_examples(entry)
     except UserError as error:
         examples, problems = 0, [f"damaged: {error}"]
     return {"name": str(name), "folder": str(folder), "sound": not problems, "examples": examples, "problems": problems}
@@ -73,7 +85,7 @@ def _summary(name):
         "name": name,
         "folder": str(folder),
         "architecture": entry.config["architecture"],
-        "use": use_of(entry.config),
+        "use": entry.architecture.use.title(entry.config),
         "bytes": entry.bytes,
         **{key: entry.metrics[key] for key in keys if key in entry.metrics},
     }

@@ -1,6 +1,38 @@
 """Converts published BERT checkpoints into models of this package, without the libraries that wrote them."""
 
-from keras_attention.convert.checkpoint import load_checkpoint
+from pathlib import Path
+
 from keras_attention.convert.converted import Converted
+from keras_attention.convert.google import load_google
+from keras_attention.convert.hugging_face import load_hugging_face
+from keras_attention.errors import UserError
 
 __all__ = ["Converted", "load_checkpoint"]
+
+
+def load_checkpoint(path):
+    """Turns a published BERT checkpoint into a model of ours that gives the same outputs.
+
+    Every size, name and shape is checked before a model is built: it is read whole or not at all. Runs no code out of
+    the folder, and needs neither torch nor transformers; a checkpoint of Google's needs TensorFlow.
+
+    Args:
+        path: str or Path, a folder. Of Hugging Face: `config.json`, `model.safetensors`, `vocab.txt` or
+            `tokenizer.json`, and `tokenizer_config.json` if there is one; BERT and DistilBERT as encoder, masked
+            language model or classifier. Of Google: `bert_config.json`, `vocab.txt` and the files of a TensorFlow 1
+            checkpoint such as `bert_model.ckpt.index`.
+
+    Returns:
+        Converted.
+
+    Raises:
+        UserError: names the file, field or tensor that is missing, damaged or not supported.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder. Expected the folder of a published BERT checkpoint.")
+    if (folder / "bert_config.json").is_file():
+        return load_google(folder)
+    if (folder / "config.json").is_file():
+        return load_hugging_face(folder)
+    raise UserError(f"{folder} has neither config.json (Hugging Face) nor bert_config.json (Google).")

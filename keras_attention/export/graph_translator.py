@@ -9,7 +9,7 @@ from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS
 from keras_attention.pipelines.static_shapes import BATCH_SIZES, answer_limit
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
-from keras_attention.zoo.schema import DECODING
+from keras_attention.zoo.architectures import DECODING
 
 
 def map_chunks(function, tensors, outputs):

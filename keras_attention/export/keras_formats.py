@@ -5,6 +5,17 @@ import tensorflow as tf
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import token_signature
 
+
+def export_litert(folder, translator, name):
+    """Writes a LiteRT file, see `Translator.exports`."""
+    return write_keras_format(folder, translator, "litert")
+
+
+def export_onnx(folder, translator, name):
+    """Writes an ONNX file, see `Translator.exports`."""
+    return write_keras_format(folder, translator, "onnx")
+
+
 FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 
 

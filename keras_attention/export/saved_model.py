@@ -24,6 +24,13 @@ Beam size {beam_size}, length penalty {length_penalty}. Written by keras_attenti
 """
 
 
+def export_saved_model(folder, translator, name, **search):
+    """Writes what `Translator.exports` says; README.txt translates the first example of the card."""
+    examples = translator.entry.metrics["examples"] if translator.entry else ()
+    texts = [example["source"] for example in examples] or ["A dog runs."]
+    return write_saved_model(folder, translator, name=name, example=texts[0], **search)
+
+
 def write_saved_model(folder, translator, *, name, example="A dog runs.", beam_size=None, length_penalty=None):
     """Writes a SavedModel with the signature "serving_default", and a README.txt that explains it.
 

@@ -2,9 +2,9 @@
 
 from keras_attention.data.tables.raw_rows import shown
 from keras_attention.errors import UserError
+from keras_attention.zoo.architectures import MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.zoo.archive import config_of
 from keras_attention.zoo.json_file import as_json
-from keras_attention.zoo.schema import MAX_LABEL_CHARACTERS, MAX_LABELS
 
 THRESHOLD = 0.1234567890123456  # takes as much room as any that will be found
 

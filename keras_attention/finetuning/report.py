@@ -9,7 +9,6 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.calibration import expected_calibration_error
-from keras_attention.pipelines.base import answers_to, label_text
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
@@ -150,8 +149,8 @@ def report_text(report):
 
 
 def _mistake(classifier, examples, row, logits, distance):
-    given = label_text(
-        classifier.answer(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label, classifier.task
+    given = classifier.label_text(
+        classifier.answer(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label
     )
     text = examples.texts[row] if examples.texts_b is None else f"{examples.texts[row]} / {examples.texts_b[row]}"
     shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "\N{HORIZONTAL ELLIPSIS}"
@@ -231,7 +230,7 @@ def write_measured(
         Entry.
     """
     task, examples = classifier.task, _short_examples(examples)
-    outputs = answers_to(classifier, examples.texts, examples.texts_b)
+    outputs = classifier.answers(examples.texts, examples.texts_b)
     stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
     for example, second in zip(stored, examples.texts_b or (), strict=False):
         example["source_b"] = second

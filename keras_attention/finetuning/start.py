@@ -8,13 +8,13 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
-from keras_attention.zoo.archive import load_entry
+from keras_attention.zoo.architectures import ENCODER
 from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.registry import find_entry
-from keras_attention.zoo.schema import ENCODER
+from keras_attention.zoo.registry import find_entry, open_entry
 
 FROM_NOTHING = "none"
 
@@ -73,16 +73,15 @@ def starting_encoder(start, settings, texts):
         described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
         encoder = None
     else:
-        folder = find_entry(start)
-        architecture = read_entry(folder).config["architecture"]
-        if not architecture.startswith("Bert"):
-            raise UserError(f"{folder} is a {architecture}. Expected: a BERT, or none.")
-        entry, source, tokenizers = load_entry(folder)
-        described, tokenizer = entry.config["model"], tokenizers["text"]
-        encoder = getattr(source, "encoder", source)
+        entry = open_entry(start)
+        if "encode" not in entry.architecture.use.tasks:
+            raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a BERT, or none.")
+        source = load_pipeline(entry)
+        described, tokenizer, encoder = entry.config["model"], source.tokenizer, source.encoder
         if settings.max_tokens and settings.max_tokens > described["max_length"]:
             raise UserError(
-                f"{folder} reads at most {described['max_length']} tokens. Received: max_tokens={settings.max_tokens}"
+                f"{entry.folder} reads at most {described['max_length']} tokens. "
+                f"Received: max_tokens={settings.max_tokens}"
             )
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
     return described, tokenizer, encoder

@@ -6,6 +6,7 @@ from keras import ops
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import with_keras_mask
+from keras_attention.presets import FromPreset
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
@@ -79,7 +80,7 @@ def _check_whole(name, value, lowest, what):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BertEncoder(keras.Model):
+class BertEncoder(FromPreset, keras.Model):
     """Reads a text in both directions at once: every token becomes a vector that knows its neighbours.
 
         x = norm(E[token] + P[position] + S[segment])        output = encoder layers(x)

@@ -7,13 +7,14 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.transformer_layers import at_positions
 from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
+from keras_attention.presets import FromPreset
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
 POOLINGS = ("cls", "mean", "both")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BertClassifier(keras.Model):
+class BertClassifier(FromPreset, keras.Model):
     """Reads a text and judges it by one vector: that of its first token, [CLS], or the mean of all.
 
         x = encoder(text)        pooled = tanh(W_p x[0] + b_p)        logits = W pooled + b
@@ -131,7 +132,7 @@ class BertClassifier(keras.Model):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BertMaskedLM(keras.Model):
+class BertMaskedLM(FromPreset, keras.Model):
     """For every place in a text, which token could stand there.
 
         x = encoder(text)        logits = E norm(activation(W x + c)) + b,    E the token embedding of the encoder

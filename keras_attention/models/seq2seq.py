@@ -6,6 +6,7 @@ from keras import ops
 from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
+from keras_attention.presets import FromPreset
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
 LUONG_SCORES = ("dot", "general", "concat")
@@ -46,7 +47,7 @@ def check_settings(**settings):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AttentionSeq2Seq(keras.Model):
+class AttentionSeq2Seq(FromPreset, keras.Model):
     """Reads a sentence in both directions, then writes another while looking back at it.
 
         h_1..h_S = BiRNN(source)            s_t = RNN([y_(t-1); o_(t-1)], s_(t-1))
@@ -197,6 +198,8 @@ class AttentionSeq2Seq(keras.Model):
         if self.attention_layer is not None:
             memory["key"] = self.attention_layer.project_keys(value)
         return memory
+
+    has_self_attention = False
 
     @property
     def has_attention(self):

@@ -11,6 +11,7 @@ from keras_attention.layers import (
     padding_mask,
 )
 from keras_attention.layers.dropout import Dropout
+from keras_attention.presets import FromPreset
 
 SIZES = (
     "source_vocabulary_size",
@@ -74,7 +75,7 @@ FEW_ROWS = 16  # up to which a product takes half as long with a table that was 
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class Transformer(keras.Model):
+class Transformer(FromPreset, keras.Model):
     """Reads a sentence with attention to itself, then writes another with attention to both.
 
         x = sqrt(D) E[token] + position        memory = encoder layers(source x)
@@ -225,7 +226,7 @@ class Transformer(keras.Model):
         source, _ = self._read(source_ids, mask, training)
         return {"mask": mask, "layers": tuple(layer.project_source(source) for layer in self.decoder_layers)}
 
-    has_attention = True
+    has_attention = has_self_attention = True
 
     def cross_attention(self, inputs):
         """The weights (B, L, H, T, S) of its L decoder layers and H heads on the source, for the inputs of `call`."""

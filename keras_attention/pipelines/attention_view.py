@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.text_rows import LOST, START, text_rows
-from keras_attention.pipelines.texts import check_texts
+from keras_attention.pipelines.texts import as_texts
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, attention_page
 
@@ -30,7 +30,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
     """
     if not translator.has_attention:
         raise UserError("This model has no attention, so there is nothing to show.")
-    check_texts([text] if target is None else [text, target])
+    as_texts([text] if target is None else [text, target], "text")
     if target is None:
         best = translator.hypotheses(text, n_best=n_best, **search)[0]
         written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
@@ -55,7 +55,7 @@ def _translation_maps(translator, source_ids, written_ids):
     cross = AttentionMap(
         "cross-attention", _first(translator.model.cross_attention(batch)), written, read, TRANSLATION, SOURCE
     )
-    if not hasattr(translator.model, "encoder_layers"):
+    if not translator.model.has_self_attention:
         return [cross]
     weights = translator.model(batch, training=False, return_attention_scores=True)[1]
     own = "translation so far"
@@ -66,13 +66,16 @@ def _translation_maps(translator, source_ids, written_ids):
     ]
 
 
-def bert_view(pipeline, text, text_b=None):
-    """The attention page of a BERT, with every layer and head, and the answer of a classifier or mask filler.
+def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said=""):
+    """The attention page of a BERT, with every layer and head, and the answer of the model.
 
     Args:
-        pipeline: Classifier, MaskFiller or TextEncoder.
+        pipeline: TextEncoder, or a pipeline that is one.
         text: str.
         text_b: str, the second text of a pair, or None.
+        masks: bool, whether "[MASK]" in a text is the mask.
+        decision: list of (str, float), what the model says, with probabilities.
+        said: str, what the note says of it.
 
     Returns:
         AttentionView.
@@ -80,23 +83,17 @@ def bert_view(pipeline, text, text_b=None):
     Raises:
         UserError: if the text is no text; see `Classifier.classify`.
     """
-    model, tokenizer = pipeline.model, pipeline.tokenizer
+    encoder, tokenizer = pipeline.encoder, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
     limits = {"max_tokens": pipeline.max_tokens, "long_texts": pipeline.long_texts}
-    (row,) = text_rows(tokenizer, *sides, **limits, masks=hasattr(pipeline, "fill_mask"))
+    (row,) = text_rows(tokenizer, *sides, **limits, masks=masks)
     inputs = {"token_ids": row.token_ids[None]}
-    if getattr(model, "encoder", model).num_segments > 1:
+    if encoder.num_segments > 1:
         inputs["segment_ids"] = row.segment_ids[None]
-    weights = model(inputs, training=False, return_attention_scores=True)[1]
+    weights = encoder(inputs, training=False, return_attention_scores=True)[1]
     tokens, segments = tokenizer.tokens(row.token_ids), row.segment_ids.tolist()
     maps = [AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)]
-    decision, said = (), ""
-    if hasattr(pipeline, "classify"):
-        answer = pipeline.classify(text, text_b, return_scores=True)
-        decision, said = list(answer.probabilities.items())[:10], f", answer: {answer.label}"
-    elif hasattr(pipeline, "fill_mask") and tokenizer.mask_id in row.token_ids:
-        decision = [(", ".join(filling.words), filling.score) for filling in pipeline.fill_mask(text)]
-    note = f"{type(model).__name__}, {model.count_params():,} parameters{said}"
+    note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"
     return attention_page([("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * row.truncated, decision)
 

@@ -5,10 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
+from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.attention_view import bert_view
+from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled_bert import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.text_rows import START, WHOLE, text_rows, whole_text_rows
+from keras_attention.pipelines.texts import as_pair
+from keras_attention.zoo.words_file import load_words, save_words
 
 
 class Classification(NamedTuple):
@@ -27,7 +31,17 @@ class Classification(NamedTuple):
     truncated: bool
 
 
-class Classifier:
+SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
+SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
+
+
+def classification_as_json(answer, top=None):
+    """A Classification as a dict of JSON types, with the `top` most probable labels or all."""
+    best = dict(list(answer.probabilities.items())[:top])
+    return {"label": answer.label, "probabilities": best, "truncated": answer.truncated}
+
+
+class Classifier(TextEncoder):
     """Says which label a text has, with a fine-tuned BERT.
 
     Args:
@@ -38,23 +52,83 @@ class Classifier:
         blend: Blend, the bag of words that judges together with the network, or None.
     """
 
+    request_fields = {
+        "texts": Field(list[str], "Texts to classify.", low=1),
+        "texts_b": Field(list[str] | None, "The second texts, for a model of text pairs.", None),
+        "threshold": Field(float | None, "Minimum probability of a label.", None, 0, 1),
+        "top": Field(int | None, "Number of probabilities per text; default: all.", None, 1),
+    }
+    answer_fields = {
+        "label": Field(str | list[str] | float | None, "One label, a list where a text may have several, or a number."),
+        "probabilities": Field(dict[str, float], "Probability of each label, most probable first."),
+        "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
+    }
+
     def __init__(self, model, tokenizer, max_tokens, task, blend=None):
-        self.model = model
-        self.tokenizer = tokenizer
-        self.max_tokens = max_tokens
+        super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task
         self.blend = blend
-        self.long_texts = task.get("long_texts", START)
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
         )
-        self.encode = TextEncoder(model, tokenizer, max_tokens, self.long_texts).encode
+
+    @classmethod
+    def from_parts(cls, model, tokenizers, config):
+        return cls(model, tokenizers["text"], config["max_tokens"], config["task"])
+
+    @classmethod
+    def from_loaded(cls, loaded):
+        classifier = super().from_loaded(loaded)
+        if loaded.entry.config["words"] is not None:
+            terms, arrays = load_words(loaded.entry)
+            classifier.blend = Blend(BagOfWords(terms, **arrays), loaded.entry.config["words"]["weight"])
+        return classifier
+
+    def described(self):
+        words = {"num_terms": len(self.blend.words.terms), "weight": self.blend.weight} if self.blend else None
+        return {**self.described_text(), "task": self.task, "words": words}
+
+    @property
+    def extra_files(self):
+        if self.blend is None:
+            return []
+        words = self.blend.words
+        arrays = {"idf": words.idf, "kernel": words.kernel, "bias": words.bias}
+        return [lambda folder: save_words(folder, words.terms, arrays)]
+
+    @property
+    def facts(self):
+        return {"kind": self.task["kind"], "labels": self.task["label_names"], "pair": self.task["pair"]}
+
+    @property
+    def samples(self):
+        return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS and not self.task["pair"] else []
+
+    def sides(self, line):
+        if self.task["pair"] and line.count("\t") != 1:
+            raise UserError(f"A pair has one tab between its texts. Found {line.count(chr(9))}")
+        return tuple(line.split("\t")) if self.task["pair"] else (line,)
+
+    def answers(self, sources, sources_b=None):
+        return [self.label_text(label) for label in self.classify(sources, sources_b)]
+
+    def label_text(self, label):
+        """A label as it would stand in a table: several are joined, a number has two decimals."""
+        if label is None:
+            return "unsure"
+        if self.task["kind"] == "multilabel":
+            return self.task["separator"].join(label)
+        return f"{label:.2f}" if self.task["kind"] == "regression" else label
+
+    def reply(self, texts, texts_b=None, threshold=None, top=None):
+        found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
+        return [classification_as_json(answer, top) for answer in found]
 
     def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
         """Classifies one text or many.
 
         Args:
-            texts: str or list of str.
+            texts: str, or any sequence or iterable of str.
             texts_b: second texts, likewise, for a model of pairs; else None.
             threshold: float in [0, 1] or None. The probability that a label needs; default: what the model's task says.
             return_scores: bool.
@@ -72,8 +146,7 @@ class Classifier:
         if self.task["pair"] != (texts_b is not None):
             needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
             raise UserError(f"This model classifies {needed}.")
-        alone = isinstance(texts, str)
-        texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
+        texts, texts_b, alone = as_pair(texts, texts_b)
         rows = self.rows(texts, texts_b, warn=True)
         answers = [
             self.answer(logits, threshold)._replace(truncated=some[0].truncated)
@@ -116,9 +189,12 @@ class Classifier:
         """Logits (N, K) of the network, together with those of the bag of words where there is one."""
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
-    def attention_view(self, text, text_b=None):
-        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
-        return bert_view(self, text, text_b)
+    def attention_view(self, text, text_b=None, **options):
+        """What each token looked at, and what was decided, as a page: see `attention_view.bert_view`."""
+        self.check_view(text_b, options)
+        answer = self.classify(text, text_b, return_scores=True)
+        decision = list(answer.probabilities.items())[:10]
+        return bert_view(self, text, text_b, decision=decision, said=f", answer: {answer.label}")
 
     def answer(self, logits, threshold=None):
         """The Classification that logits (K,) mean."""

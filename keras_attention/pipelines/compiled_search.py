@@ -43,7 +43,13 @@ class CompiledSearch:
             Hypotheses of NumPy arrays.
         """
         key = ("search", source_ids.shape, max_steps, *sorted(options.items()))
-        program = self._program(key, lambda: self._compile_search(source_ids.shape, max_steps, **options))
+        with self._tracing:  # threads that need the same program trace it once
+            program = self._programs.get(key)
+            if program is None:
+                signature = [tf.TensorSpec(source_ids.shape, tf.int32), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
+                function = search_function(self.model, max_steps, **options)
+                program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
+                program = self._keep(key, program.get_concrete_function())
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
 
     def stream(self, source_ids, limit, max_steps, sampling=None):
@@ -90,18 +96,14 @@ class CompiledSearch:
         return weights.reshape(batch, n_best, *weights.shape[1:])
 
     def _program(self, key, compile_it):
-        with self._tracing:  # threads that need the same program trace it once
-            if key not in self._programs:
-                if len(self._programs) >= MAX_PROGRAMS:
-                    self._programs.pop(next(iter(self._programs)))
-                self._programs[key] = compile_it()
-            return self._programs[key]
+        with self._tracing:
+            return self._programs[key] if key in self._programs else self._keep(key, compile_it())
 
-    def _compile_search(self, shape, max_steps, **options):
-        signature = [tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape[:1], tf.int32)]
-        search = search_function(self.model, max_steps, **options)
-        program = tf.function(search, jit_compile=True, input_signature=signature, autograph=False)
-        return program.get_concrete_function()
+    def _keep(self, key, program):
+        if len(self._programs) >= MAX_PROGRAMS:
+            self._programs.pop(next(iter(self._programs)))
+        self._programs[key] = program
+        return program
 
     def _compile_stream(self, shape, max_steps, sampling):
         @tf.function(jit_compile=True, autograph=False, input_signature=[tf.TensorSpec(shape, tf.int32)])

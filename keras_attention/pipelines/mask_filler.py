@@ -6,12 +6,18 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
+from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled_bert import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.text_rows import START, Row, text_rows, warn_of_cut
+from keras_attention.pipelines.text_rows import Row, text_rows, warn_of_cut
+from keras_attention.pipelines.texts import as_texts
 
 MASK = "[MASK]"
 MAX_MASKS = 32
+MAX_SHOWN = 100  # fillings of a text in an answer over HTTP
+SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
+SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
+SHOWN = ("text", "words", "score", "probabilities")  # of a Filling, in JSON
 
 
 class Filling(NamedTuple):
@@ -67,21 +73,48 @@ class _Word(NamedTuple):
         return _Beam(self.beam.score + mean, (*self.beam.words, (self.pieces, mean)), self.token_ids)
 
 
-class MaskFiller:
+def fillings_as_json(fillings):
+    """The Fillings of one text as a dict of JSON types."""
+    return {
+        "fillings": [{name: getattr(one, name) for name in SHOWN} for one in fillings],
+        "truncated": fillings[0].truncated,
+    }
+
+
+class MaskFiller(TextEncoder):
     """Fills the gaps of a text with a masked language model.
 
     Args:
         model: BertMaskedLM, built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text with [CLS] and [SEP].
+        pooling, normalize: of the vectors that `encode` gives, see `TextEncoder`.
     """
 
-    def __init__(self, model, tokenizer, max_tokens):
-        self.model = model
-        self.tokenizer = tokenizer
-        self.max_tokens = max_tokens
-        self.long_texts = START
-        self.encode = TextEncoder(model, tokenizer, max_tokens).encode
+    request_fields = {
+        "texts": Field(list[str], 'Texts with "[MASK]" in place of missing words.', low=1),
+        "top": Field(int, "Answers per text.", 5, 1, MAX_SHOWN),
+    }
+    answer_fields = {
+        "fillings": Field(
+            [
+                {
+                    "text": Field(str),
+                    "words": Field(list[str]),
+                    "score": Field(float, "Joint probability of the words."),
+                    "probabilities": Field(list[float]),
+                }
+            ],
+            "The best fillings, best first.",
+        ),
+        "truncated": Field(bool, "True if the text was too long and its end was ignored."),
+    }
+    view_options = ()
+    row_inputs = {"masked_positions": 1}
+
+    def __init__(self, model, tokenizer, max_tokens, pooling="mean", normalize=False):
+        options = {"pooling": pooling, "normalize": normalize}
+        super().__init__(model, tokenizer, max_tokens, **options, encoder=model.encoder)
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
         )
@@ -90,6 +123,19 @@ class MaskFiller:
         self._begins = ~special & ~tokenizer.is_continuation
         self._continues = ~special & tokenizer.is_continuation
 
+    def answers(self, sources, sources_b=None):
+        return [best.text for best, *_ in self.fill_mask(sources, top_k=1)]
+
+    def reply(self, texts, top=5):
+        return [fillings_as_json(fillings) for fillings in self.fill_mask(texts, top_k=top)]
+
+    @property
+    def samples(self):
+        return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS else []
+
+    def sides(self, line):
+        return (line,)
+
     def fill_mask(self, texts, *, top_k=5, max_pieces=1):
         """The most probable words for the gaps of one text or many.
 
@@ -97,7 +143,7 @@ class MaskFiller:
         so that the words fit each other, which the best word of each gap alone need not.
 
         Args:
-            texts: str or list of str; each has one "[MASK]" or more.
+            texts: str, or any sequence or iterable of str; each has one "[MASK]" or more.
             top_k: int > 0, answers to each text.
             max_pieces: int in [1, 8]. The pieces of the vocabulary that a word may be made of.
 
@@ -110,8 +156,7 @@ class MaskFiller:
         for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
             if type(value) is not int or not 1 <= value <= most:
                 raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
-        alone = isinstance(texts, str)
-        texts = [texts] if alone else texts
+        texts, alone = as_texts(texts)
         rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
         for text, row in zip(texts, rows, strict=True):
             self._check(text, row)
@@ -119,9 +164,13 @@ class MaskFiller:
         answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
         return answers[0] if alone else answers
 
-    def attention_view(self, text):
-        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
-        return bert_view(self, text)
+    def attention_view(self, text, text_b=None, **options):
+        """What each token looked at, and what stands in the gaps; see `attention_view.bert_view`."""
+        self.check_view(text_b, options)
+        (row,) = text_rows(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
+        fillings = self.fill_mask(text) if self.tokenizer.mask_id in row.token_ids else ()
+        decision = [(", ".join(filling.words), filling.score) for filling in fillings]
+        return bert_view(self, text, masks=True, decision=decision)
 
     def _check(self, text, row):
         gaps = text.count(MASK)

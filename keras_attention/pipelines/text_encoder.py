@@ -6,8 +6,10 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
+from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled_bert import CompiledBert
 from keras_attention.pipelines.text_rows import START, text_rows
+from keras_attention.pipelines.texts import as_pair
 
 
 class Embeddings(NamedTuple):
@@ -26,37 +28,85 @@ class Embeddings(NamedTuple):
     truncated: list
 
 
-class TextEncoder:
+class TextEncoder(Pipeline):
     """Turns texts into vectors with a BERT, of which only the encoder is used.
 
+    Classifier and MaskFiller are text encoders too, whose model has a head on its encoder.
+
     Args:
-        model: BertEncoder, or a model with one as `encoder`; built.
+        model: BertEncoder, built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a text with [CLS] and [SEP]; the rest is left out, with a warning.
         long_texts: str, which part of a longer text is read, see `text_rows`.
         pooling: "mean" over all tokens of a text, [CLS] and [SEP] included, or "cls", the vector of [CLS].
         normalize: bool. Whether the vector of a text is scaled to length 1.
+        encoder: BertEncoder of a model with a head; None if the model is the encoder.
     """
 
-    def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False):
+    request_fields = {"texts": Field(list[str], "Texts to encode.", low=1)}
+    answer_fields = {
+        "vector": Field(list[float], "The vector of the text."),
+        "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
+    }
+    has_attention = True
+    view_options = ("text_b",)
+    batching = "rows"
+    row_inputs: dict = {}  # further inputs of `compiled`: how many numbers each row has of them
+
+    def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False, encoder=None):
         self.model = model
+        self.encoder = encoder = encoder or model
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.long_texts = long_texts
         self.pooling = pooling
         self.normalize = normalize
-        encoder = getattr(model, "encoder", model)
-        self.compiled = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
+        self.encoding = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
+        self.compiled = self.encoding
 
-    def attention_view(self, text, text_b=None):
+    @classmethod
+    def from_parts(cls, model, tokenizers, config):
+        options = {name: config[name] for name in ("pooling", "normalize")}
+        return cls(model, tokenizers["text"], config["max_tokens"], **options)
+
+    def described(self):
+        return {**self.described_text(), "pooling": self.pooling, "normalize": self.normalize}
+
+    def described_text(self):
+        """The keys of `config.json` that all models have that read text."""
+        language = {} if self.entry else {"language": "en"}
+        return {**language, "max_tokens": self.max_tokens}
+
+    @property
+    def tokenizers(self):
+        return {"text": self.tokenizer}
+
+    def answers(self, sources, sources_b=None):
+        return []
+
+    def reply(self, texts):
+        found = self.encode(texts)
+        return [
+            {"vector": vector.tolist(), "truncated": cut}
+            for vector, cut in zip(found.pooled, found.truncated, strict=True)
+        ]
+
+    def sides(self, line):
+        """The texts of a line: those of a pair have a tab between them."""
+        if line.count("\t") > 1:
+            raise UserError(f"A pair has one tab between its texts. Found {line.count(chr(9))}")
+        return tuple(line.split("\t"))
+
+    def attention_view(self, text, text_b=None, **options):
         """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        self.check_view(text_b, options)
         return bert_view(self, text, text_b)
 
     def encode(self, texts, texts_b=None, *, pooling=None, progress=None):
         """The vectors of one text or many.
 
         Args:
-            texts: str or list of str.
+            texts: str, or any sequence or iterable of str.
             texts_b: second texts of pairs, likewise, or None.
             pooling: "mean", "cls" or None, as the model says; see `TextEncoder`.
             progress: callable (texts done, texts in all) or None.
@@ -70,13 +120,12 @@ class TextEncoder:
         pooling = self.pooling if pooling is None else pooling
         if pooling not in ("mean", "cls"):
             raise UserError(f"`pooling` must be mean or cls. Received: pooling={pooling!r}")
-        texts, texts_b = ([side] if isinstance(side, str) else side for side in (texts, texts_b))
+        texts, texts_b, _ = as_pair(texts, texts_b)
         rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts)
-        outputs = self.compiled.run(rows, progress)
+        outputs = self.encoding.run(rows, progress)
         vectors = [output[: len(row.token_ids)] for row, (output,) in zip(rows, outputs, strict=True)]
         of_texts = [vector[0] if pooling == "cls" else vector.mean(0) for vector in vectors]
-        width = getattr(self.model, "encoder", self.model).hidden_dim
-        pooled = np.stack(of_texts) if of_texts else np.zeros((0, width), "float32")
+        pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
         if self.normalize:
             pooled = pooled / np.maximum(np.linalg.norm(pooled, axis=-1, keepdims=True), 1e-12)
         tokens = [self.tokenizer.tokens(row.token_ids) for row in rows]

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import TruncatedText, check_texts
+from keras_attention.pipelines.texts import TruncatedText, as_pair, as_texts
 
 # What is read of a text that is too long: its start, both ends without the middle, or all of it, in several rows.
 START, ENDS, WHOLE = "start", "ends", "whole"
@@ -41,11 +40,8 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
     Raises:
         UserError: if a text is no text, or there are not as many second texts as texts.
     """
+    texts, texts_b, _ = as_pair(texts, texts_b)
     sides = [texts] if texts_b is None else [texts, texts_b]
-    for side in sides:
-        check_texts(side)
-    if len({len(side) for side in sides}) > 1:
-        raise UserError(f"There must be as many second texts as texts. Received: {len(texts)} and {len(texts_b)}")
     longest = max_tokens * CHARACTERS_PER_TOKEN
     sides = [[text.strip() for text in side] for side in sides]
     encoded = [tokenizer.encode([_cut(text, longest, long_texts) for text in side], masks=masks) for side in sides]
@@ -70,7 +66,7 @@ def whole_text_rows(tokenizer, texts, *, max_tokens):
     Raises:
         UserError: if a text is no text.
     """
-    check_texts(texts)
+    texts, _ = as_texts(texts)
     room = max_tokens - 2
     rows = []
     for ids in tokenizer.encode([text.strip() for text in texts]):

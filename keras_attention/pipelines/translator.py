@@ -2,6 +2,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import translation_view
+from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS, CompiledSearch
 from keras_attention.pipelines.copy_unknowns import copy_unknowns
 from keras_attention.pipelines.static_shapes import answer_limit, batches, source_bucket
-from keras_attention.pipelines.texts import TruncatedText, check_texts, is_calendar_day
+from keras_attention.pipelines.texts import TruncatedText, as_texts, is_calendar_day
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
-from keras_attention.zoo.schema import DECODING_DEFAULTS
+from keras_attention.zoo.architectures import DECODING_DEFAULTS
 
 
 class Translation(NamedTuple):
@@ -47,16 +49,44 @@ class Translation(NamedTuple):
 
 
 def map_in_threads(function, items):
-    """Yields `function(item)` for each of a list's items, in order, computed on as many at once as there are cores.
+    """Iterates over `function(item)` of a list's items, in order, computed on as many at once as there are cores.
 
     XLA gives the matrix products of a program to all cores but does the rest on one: two programs side by side keep two
     cores busy. A single item is computed without another thread.
     """
-    if len(items) == 1:
-        yield function(items[0])
-        return
+    return map(function, items) if len(items) == 1 else _in_threads(function, items)
+
+
+def _in_threads(function, items):
     with ThreadPoolExecutor(available_cores()) as threads:
         yield from threads.map(function, items)
+
+
+def translations_as_json(hypotheses):
+    """The Translations of one text as a dict of JSON types."""
+    return {
+        "translations": [{name: getattr(one, name) for name in SHOWN} for one in hypotheses],
+        "source_tokens": hypotheses[0].source_tokens,
+        "truncated": hypotheses[0].truncated,
+    }
+
+
+class Batch(NamedTuple):
+    """Sentences that are searched together.
+
+    Attributes:
+        positions: list of int, their places among all texts.
+        rows: list of int32 arrays, their ids with END.
+        texts: list of str.
+        size: int, rows of the batch; those without a sentence fill it up.
+        padded: int, ids of a row.
+    """
+
+    positions: list
+    rows: list
+    texts: list
+    size: int
+    padded: int
 
 
 def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
@@ -75,7 +105,7 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     Raises:
         UserError: if the text is no str or a setting is out of range.
     """
-    check_texts([text])
+    as_texts([text], "text")
     if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
         raise UserError(
             "Sampling needs temperature >= 0, top-k >= 0, top-p in (0, 1] and seed >= 0. "
@@ -103,7 +133,11 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
 CHARACTERS_PER_TOKEN = 64
 
 
-class Translator:
+SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
+SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # of a Translation, in JSON
+
+
+class Translator(Pipeline):
     """Translates sentences with a trained encoder-decoder.
 
     Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. Padding is masked, so
@@ -121,6 +155,36 @@ class Translator:
         translator.translate(["A dog runs."], beam_size=5)
     """
 
+    request_fields = {
+        "texts": Field(list[str], "Sentences to translate.", low=1),
+        "n_best": Field(int, "Translations per text, up to the beam size of the model.", 1, 1, 64),
+    }
+    answer_fields = {
+        "translations": Field(
+            [
+                {
+                    "text": Field(str),
+                    "score": Field(
+                        float, "What the search maximizes: length-normalized log probability with penalties."
+                    ),
+                    "log_prob": Field(float, "Summed natural log probability of the tokens."),
+                    "low_score": Field(bool, "True if the score is so low that the translation is unreliable."),
+                    "tokens": Field(list[str]),
+                }
+            ],
+            "The best translations, best first.",
+        ),
+        "source_tokens": Field(list[str], "Tokens of the source text."),
+        "truncated": Field(bool, "True if the text was too long and its end was ignored."),
+    }
+    view_options = ("target", "n_best", *SEARCH_SETTINGS)
+    batching = "search"
+    exports = {
+        "saved_model": "keras_attention.export.saved_model:export_saved_model",
+        "litert": "keras_attention.export.keras_formats:export_litert",
+        "onnx": "keras_attention.export.keras_formats:export_onnx",
+    }
+
     def __init__(
         self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None, target_language=None
     ):
@@ -132,16 +196,39 @@ class Translator:
         self.target_language = target_language
         self.compiled = CompiledSearch(model)
 
+    @classmethod
+    def from_parts(cls, model, tokenizers, config):
+        options = {name: config.get(name) for name in ("decoding", "low_score_threshold", "target_language")}
+        return cls(model, tokenizers["source"], tokenizers["target"], **options)
+
+    def described(self):
+        language = {"target_language": self.target_language} if self.target_language else {}
+        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **language}
+
+    @property
+    def tokenizers(self):
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
+
     @property
     def has_attention(self):
         """bool, whether the model can say where it looked."""
         return self.model.has_attention
 
+    @property
+    def facts(self):
+        return {"beam_size": self.decoding["beam_size"]}
+
+    def answers(self, sources, sources_b=None):
+        return self.translate(sources)
+
+    def reply(self, texts, n_best=1):
+        return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best)]
+
     def translate(self, texts, *, n_best=1, return_attention=False, **options):
         """Translates one sentence or many.
 
         Args:
-            texts: str or list of str. An empty sentence has an empty translation.
+            texts: str, or any sequence or iterable of str. An empty sentence has an empty translation.
             n_best: int in [1, beam_size], answers per sentence.
             return_attention: bool.
             options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
@@ -153,16 +240,17 @@ class Translator:
         Raises:
             UserError: see `hypotheses`.
         """
+        texts, alone = as_texts(texts)
         answers = self.hypotheses(texts, n_best=n_best, attention=return_attention, **options)
         if n_best == 1:
             answers = [best if return_attention else best.text for best, *_ in answers]
-        return answers[0] if isinstance(texts, str) else answers
+        return answers[0] if alone else answers
 
     def hypotheses(self, texts, *, n_best=1, attention=False, replace_unknowns=False, progress=None, **search):
         """The best answers to each text, with all that is known of them.
 
         Args:
-            texts: str or list of str.
+            texts: str, or any sequence or iterable of str.
             n_best: int in [1, beam_size].
             attention: bool, whether the answers carry their attention weights.
             replace_unknowns: bool. If True the model may write its unknown token, and the source token that it looked
@@ -177,8 +265,7 @@ class Translator:
         Raises:
             UserError: if a text is no str, or a setting is out of range or needs attention that the model lacks.
         """
-        texts = [texts] if isinstance(texts, str) else texts
-        check_texts(texts)
+        texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
         ids, truncated = self.encode(texts, settings["max_source_length"])
         read = [position for position, row in enumerate(ids) if len(row) > 1]
@@ -186,24 +273,22 @@ class Translator:
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
         answers = [[empty] for _ in texts]
         done = len(texts) - len(read)
-
-        def search_batch(batch):
-            group, size, padded = batch
-            positions = [read[i] for i in group]
-            rows, row_texts = ([of_all[position] for position in positions] for of_all in (ids, texts))
-            return positions, self._search(rows, row_texts, size, padded, settings, n_best, attention, replace_unknowns)
-
-        groups = list(batches([len(ids[position]) for position in read], settings["max_source_length"]))
-        for positions, found in map_in_threads(search_batch, groups):
-            for position, hypotheses in zip(positions, found, strict=True):
+        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
+        waiting = [
+            Batch([read[i] for i in group], [ids[read[i]] for i in group], [texts[read[i]] for i in group], *shape)
+            for group, *shape in batches([len(ids[position]) for position in read], settings["max_source_length"])
+        ]
+        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+            for position, hypotheses in zip(batch.positions, found, strict=True):
                 answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
-            done += len(positions)
+            done += len(batch.positions)
             if progress:
                 progress(done, len(texts))
         return answers
 
-    def attention_view(self, text, **options):
+    def attention_view(self, text, text_b=None, **options):
         """What was looked at in every layer and head, as a page: see `attention_view.translation_view`."""
+        self.check_view(text_b, options)
         return translation_view(self, text, **options)
 
     def stream(self, text, **sampling):
@@ -228,17 +313,17 @@ class Translator:
             )
         return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated
 
-    def _search(self, rows, texts, size, padded, settings, n_best, attention, replace_unknowns):
-        """Answers of one batch: a list of Translations for each of the rows of source ids and their texts."""
-        source_ids = np.full((size, padded), PAD_ID, dtype="int32")
-        limits = np.zeros(size, dtype="int32")
-        for i, row in enumerate(rows):
+    def _search(self, settings, n_best, attention, replace_unknowns, batch):
+        """Answers of one batch: a list of Translations for each of its sentences."""
+        source_ids = np.full((batch.size, batch.padded), PAD_ID, dtype="int32")
+        limits = np.zeros(batch.size, dtype="int32")
+        for i, row in enumerate(batch.rows):
             source_ids[i, : len(row)] = row
             limits[i] = answer_limit(len(row), settings)
         found = self.compiled.search(
             source_ids,
             limits,
-            answer_limit(padded, settings),
+            answer_limit(batch.padded, settings),
             n_best=n_best,
             unknowns=replace_unknowns,
             **{name: settings[name] for name in SEARCH_OPTIONS},
@@ -252,7 +337,7 @@ class Translator:
                 for j in range(n_best)
                 if found.lengths[i, j] > 0  # fewer answers than asked for exist where the vocabulary is tiny
             ]
-            for i, (row, text) in enumerate(zip(rows, texts, strict=True))
+            for i, (row, text) in enumerate(zip(batch.rows, batch.texts, strict=True))
         ]
 
     def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):

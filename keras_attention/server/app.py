@@ -11,24 +11,20 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
 from keras_attention.errors import UserError
-from keras_attention.server import answers
 from keras_attention.server.gate import Gate
 from keras_attention.server.messages import (
     AttentionReply,
     AttentionRequest,
-    ClassifyReply,
-    ClassifyRequest,
     Error,
-    FillMaskReply,
-    FillMaskRequest,
     Refusal,
-    TranslateReply,
-    TranslateRequest,
+    reply_model,
+    request_model,
 )
+from keras_attention.server.server import look
 from keras_attention.server.server_metrics import CONTENT_TYPE
+from keras_attention.zoo.schema import ARCHITECTURES
 
-API = ("/v1/translate", "/v1/classify", "/v1/fill-mask", "/v1/attention")
-PATHS = (*API, "/", "/attention", "/v1/models", "/health", "/ready", "/metrics")
+PAGES = ("/", "/attention", "/v1/attention", "/v1/models", "/health", "/ready", "/metrics")
 ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
@@ -45,6 +41,17 @@ DEMO = {"demo.css": "text/css", "demo.js": "text/javascript"}
 DEMO_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:"
 )
+
+
+def tasks():
+    """Dict from each task that models of the zoo may have to the class of its pipeline."""
+    found = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
+    return {task: pipeline for task, pipeline in found.items() if pipeline.request_fields}
+
+
+def paths():
+    """The paths of all routes."""
+    return (*(f"/v1/{task}" for task in tasks()), *PAGES)
 
 
 def make_app(server):
@@ -68,28 +75,13 @@ def make_app(server):
 
 
 def _add_api(app, server):
-    @app.post("/v1/translate", response_model=TranslateReply, responses=ERRORS)
-    async def translate(request: TranslateRequest):
-        """Translates sentences."""
-        name, found = await server.answer(answers.translate, request, "translate")
-        return JSONResponse({"model": name, **found})
-
-    @app.post("/v1/classify", response_model=ClassifyReply, responses=ERRORS)
-    async def classify(request: ClassifyRequest):
-        """Classifies texts."""
-        name, found = await server.answer(answers.classify, request, "classify")
-        return JSONResponse({"model": name, **found})
-
-    @app.post("/v1/fill-mask", response_model=FillMaskReply, responses=ERRORS)
-    async def fill_mask(request: FillMaskRequest):
-        """Predicts masked words, written [MASK]."""
-        name, found = await server.answer(answers.fill_mask, request, "fill-mask")
-        return JSONResponse({"model": name, **found})
+    for task, pipeline in tasks().items():
+        _add_task(app, server, task, pipeline)
 
     @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
     async def attention(request: AttentionRequest):
         """Returns the attention weights of every layer and head."""
-        name, view = await server.answer(answers.attention, request)
+        name, view = await server.answer(look, request)
         return JSONResponse({"model": name, **view.data})
 
     @app.get("/v1/models")
@@ -116,6 +108,20 @@ def _add_api(app, server):
         return Response(server.metrics.text(), media_type=CONTENT_TYPE)
 
 
+def _add_task(app, server, task, pipeline):
+    """The route of a task: what it takes and gives is what the pipeline's class says."""
+    given = request_model(task, pipeline)
+    options = {"response_model": reply_model(task, pipeline), "responses": ERRORS, "name": task}
+
+    def reply(pipeline, request):
+        return pipeline.reply(**{name: getattr(request, name) for name in pipeline.request_fields})
+
+    @app.post(f"/v1/{task}", **options, description=pipeline.__doc__.partition("\n")[0])
+    async def answer(request: given):
+        name, answers = await server.answer(reply, request, task)
+        return JSONResponse({"model": name, "answers": answers})
+
+
 def _add_pages(app, server):
     folder = files("keras_attention.server").joinpath("demo")
 
@@ -133,7 +139,7 @@ def _add_pages(app, server):
     @app.get("/attention", include_in_schema=False)
     async def attention_page(model: str, text: str, text_b: str | None = None, target: str | None = None):
         request = AttentionRequest(model=model, text=text, text_b=text_b, target=target)
-        _, view = await server.answer(answers.attention, request)
+        _, view = await server.answer(look, request)
         return HTMLResponse(view.html)
 
 

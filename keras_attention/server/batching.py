@@ -77,7 +77,28 @@ def by_size(function, sizes):
     return compute
 
 
-def batch_bert(pipeline, settings, observe):
+def share_batches(pipeline, settings, observe):
+    """Lets a pipeline compute the rows of several requests together, in the way that its `batching` names.
+
+    Args:
+        pipeline: Pipeline, changed.
+        settings: ServerSettings.
+        observe: callable (int), called for each row with the number of rows in its batch.
+
+    Returns:
+        List of callables that together compute every shape once.
+    """
+    ways = {"search": _batch_searches, "rows": _batch_rows}
+    return ways[pipeline.batching](pipeline, settings, observe) if pipeline.batching else []
+
+
+def _batch_searches(translator, settings, observe):
+    translator.decoding["beam_size"] = settings.beam or translator.decoding["beam_size"]
+    translator.compiled = BatchedSearch(translator, settings.batch_sizes, observe)
+    return translator.compiled.steps()
+
+
+def _batch_rows(pipeline, settings, observe):
     """Adds one queue per padded length before the model.
 
     Args:
@@ -90,12 +111,13 @@ def batch_bert(pipeline, settings, observe):
     """
     compiled, sizes = pipeline.compiled, settings.batch_sizes
     compiled.trace = partial(_trace, sizes, observe)
-    gap = {"masked_positions": 1} if hasattr(pipeline, "fill_mask") else {}
 
     def step(length):
         for size in sizes:
             row = Row(np.ones(length, "int32"), np.zeros(length, "int32"), False)
-            compiled.run([row] * size, **{name: np.zeros((size, at), "int32") for name, at in gap.items()})
+            compiled.run(
+                [row] * size, **{name: np.zeros((size, at), "int32") for name, at in pipeline.row_inputs.items()}
+            )
 
     longest = pipeline.max_tokens
     lengths = {source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS}

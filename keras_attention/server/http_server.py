@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keras_attention.errors import UserError
-from keras_attention.server.app import PATHS, make_app
+from keras_attention.server.app import make_app, paths
 from keras_attention.server.gate import CLIENT_IS_GONE
 from keras_attention.server.served_models import load_models
 from keras_attention.server.server import Server
@@ -154,7 +154,7 @@ def serve(names, settings, bound, say):
     Raises:
         UserError: see `load_models`.
     """
-    metrics = ServerMetrics(PATHS)
+    metrics = ServerMetrics(paths())
     models = load_models(names, settings, metrics.computed)
     warnings.simplefilter("ignore", UserWarning)  # of texts that were cut: the answers tell it
     server = Server(models, settings, metrics)

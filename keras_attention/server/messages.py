@@ -1,6 +1,8 @@
 """Bodies of requests and responses, their limits, and the error response."""
 
-from pydantic import BaseModel, ConfigDict, Field
+import typing
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import JSONResponse
 
 from keras_attention.errors import UserError
@@ -23,11 +25,8 @@ class Refusal(Exception):
         return JSONResponse({"error": message}, self.status, headers)
 
 
-MAX_SHOWN = 100
-
-
-class _Strict(BaseModel):
-    """Refuses unknown fields and values of another type."""
+class Request(BaseModel):
+    """A request to a model. Refuses unknown fields and values of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -36,30 +35,7 @@ class _Strict(BaseModel):
     )
 
 
-class TranslateRequest(_Strict):
-    """Sentences to translate."""
-
-    texts: list[str] = Field(min_length=1, examples=[["A dog runs."]])
-    n_best: int = Field(1, ge=1, le=64, description="Translations per text, up to the beam size of the model.")
-
-
-class ClassifyRequest(_Strict):
-    """Texts, or pairs of texts, to classify."""
-
-    texts: list[str] = Field(min_length=1, examples=[["What a joy."]])
-    texts_b: list[str] | None = Field(None, description="The second texts, for a model of text pairs.")
-    threshold: float | None = Field(None, ge=0, le=1, description="Minimum probability of a label.")
-    top: int | None = Field(None, ge=1, description="Number of probabilities per text; default: all.")
-
-
-class FillMaskRequest(_Strict):
-    """Texts with [MASK] in place of missing words."""
-
-    texts: list[str] = Field(min_length=1, examples=[["A dog [MASK] over the grass."]])
-    top: int = Field(5, ge=1, le=MAX_SHOWN, description="Answers per text.")
-
-
-class AttentionRequest(_Strict):
+class AttentionRequest(Request):
     """A text whose attention weights are wanted."""
 
     text: str = Field(examples=["A dog runs."])
@@ -68,13 +44,42 @@ class AttentionRequest(_Strict):
     n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
 
 
+def request_model(task, pipeline):
+    """The body of a request to /v1/TASK, from the `request_fields` of a pipeline's class."""
+    return create_model(f"{_title(task)}Request", __base__=Request, **_described(task, pipeline.request_fields))
+
+
+def reply_model(task, pipeline):
+    """The body of the answer, from the `answer_fields` of a pipeline's class."""
+    one = create_model(f"{_title(task)}Answer", **_described(task, pipeline.answer_fields))
+    return create_model(f"{_title(task)}Reply", model=(str, ...), answers=(list[one], ...))
+
+
+def _title(task):
+    return "".join(word.capitalize() for word in task.split("-"))
+
+
+def _described(task, fields):
+    """Fields of a pipeline as pydantic's: dict from name to (type, Field)."""
+    described = {}
+    for name, field in fields.items():
+        kind = field.kind
+        if isinstance(kind, list):  # of objects
+            kind = list[create_model(f"{_title(task)}{name.capitalize()}", **_described(task, kind[0]))]
+        names = ("min_length", "max_length") if typing.get_origin(kind) is list else ("ge", "le")
+        bounds = {name: bound for name, bound in zip(names, (field.low, field.high), strict=True) if bound is not None}
+        described[name] = (kind, Field(field.default, description=field.meaning or None, **bounds))
+    return described
+
+
 def check_limits(request, settings):
     """Raises UserError if a request has too many or too long texts."""
-    texts = [text for name in ("texts", "texts_b") for text in getattr(request, name, None) or ()]
-    texts += [text for name in ("text", "text_b", "target") if (text := getattr(request, name, None))]
-    most = settings.items * (2 if getattr(request, "texts_b", None) else 1)
-    if len(texts) > most:
-        raise UserError(f"A request has at most {settings.items} texts. Received: {len(texts)}")
+    given = [value for name, value in request if name != "model"]
+    lists = [value for value in given if isinstance(value, list)]
+    most = max(map(len, lists), default=0)
+    if most > settings.items:
+        raise UserError(f"A request has at most {settings.items} texts. Received: {most}")
+    texts = [text for texts in (*lists, given) for text in texts if isinstance(text, str)]
     longest = max(map(len, texts), default=0)
     if longest > settings.characters:
         raise UserError(f"A text has at most {settings.characters:,} characters. Received: {longest:,}")
@@ -84,71 +89,6 @@ class Error(BaseModel):
     """The reason for an error."""
 
     error: str
-
-
-class Hypothesis(BaseModel):
-    """One translation."""
-
-    text: str
-    score: float = Field(
-        description="Score that the search maximizes: length-normalized log probability with penalties."
-    )
-    log_prob: float = Field(description="Summed natural log probability of the tokens.")
-    low_score: bool = Field(description="True if the score is so low that the translation is unreliable.")
-    tokens: list[str]
-
-
-class Translated(BaseModel):
-    """The best translations of a text, best first."""
-
-    translations: list[Hypothesis]
-    source_tokens: list[str] = Field(description="Tokens of the source text.")
-    truncated: bool = Field(description="True if the text was too long and its end was ignored.")
-
-
-class TranslateReply(BaseModel):
-    """One answer for each text."""
-
-    model: str
-    answers: list[Translated]
-
-
-class Classified(BaseModel):
-    """The label of a text: a string, a list for a multilabel task, or a number for a regression."""
-
-    label: str | list[str] | float | None
-    probabilities: dict[str, float] = Field(description="Probability of each label, most probable first.")
-    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
-
-
-class ClassifyReply(BaseModel):
-    """One answer for each text."""
-
-    model: str
-    answers: list[Classified]
-
-
-class Filled(BaseModel):
-    """A text with its masks filled."""
-
-    text: str
-    words: list[str]
-    score: float = Field(description="Joint probability of the words.")
-    probabilities: list[float]
-
-
-class Fillings(BaseModel):
-    """The best fillings of a text, best first."""
-
-    fillings: list[Filled]
-    truncated: bool = Field(description="True if the text was too long and its end was ignored.")
-
-
-class FillMaskReply(BaseModel):
-    """One answer for each text."""
-
-    model: str
-    answers: list[Fillings]
 
 
 class Map(BaseModel):

@@ -5,11 +5,9 @@ from typing import NamedTuple
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.server.batching import BatchedSearch, batch_bert
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.registry import find_entry
+from keras_attention.server.batching import share_batches
+from keras_attention.zoo.registry import open_entry
 
-TASKS = {"Translator": "translate", "Classifier": "classify", "MaskFiller": "fill-mask", "TextEncoder": "attention"}
 EXAMPLES = 3
 
 
@@ -18,8 +16,8 @@ class ServedModel(NamedTuple):
 
     Attributes:
         name: str.
-        task: str, one of `TASKS`.
-        pipeline: Translator, Classifier, MaskFiller or TextEncoder that batches across requests.
+        task: str, the pipeline's own task.
+        pipeline: Pipeline that batches across requests, if it can.
         about: dict of JSON types, the entry of the model in `GET /v1/models`.
         steps: list of callables that compute each shape once.
     """
@@ -47,29 +45,27 @@ def load_models(names, settings, observe):
     """
     models = {}
     for given in names:
-        entry = read_entry(find_entry(given))
+        entry = open_entry(given)
         if entry.name in models:
             raise UserError(f"Two models have the name {entry.name!r}. Rename one of the folders.")
-        pipeline = load_pipeline(entry.folder)
-        task = TASKS[type(pipeline).__name__]
-        tell = partial(observe, entry.name)
-        ready = _ready_translator if task == "translate" else batch_bert
-        steps = ready(pipeline, settings, tell)
-        models[entry.name] = ServedModel(entry.name, task, pipeline, about_model(entry, pipeline, task), steps)
+        pipeline = load_pipeline(entry)
+        steps = share_batches(pipeline, settings, partial(observe, entry.name))
+        models[entry.name] = served_model(pipeline, steps)
     return models
 
 
-def about_model(entry, pipeline, task):
+def served_model(pipeline, steps=()):
+    """The ServedModel of a pipeline that was loaded from an entry."""
+    entry = pipeline.entry
+    return ServedModel(entry.name, entry.architecture.use.task, pipeline, about_model(pipeline), list(steps))
+
+
+def about_model(pipeline):
     """The entry of a model in `GET /v1/models`: dict of JSON types."""
-    config, metrics = entry.config, entry.metrics
-    facts = {"name": entry.name, "task": task, "architecture": config["architecture"]}
+    config, metrics, task = pipeline.entry.config, pipeline.entry.metrics, pipeline.entry.architecture.use.task
+    facts = {"name": pipeline.entry.name, "task": task, "architecture": config["architecture"]}
     facts |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
-    if task == "translate":
-        facts["beam_size"] = pipeline.decoding["beam_size"]
-    if task == "classify":
-        facts |= {"kind": config["task"]["kind"], "labels": config["task"]["label_names"]}
-    facts["pair"] = task == "classify" and config["task"]["pair"]
-    facts["attention"] = getattr(pipeline, "has_attention", True)
+    facts |= {"pair": False, **pipeline.facts, "attention": pipeline.has_attention}
     facts["description"] = metrics.get("description", "")
     facts["parameters"] = metrics.get("parameters")
     facts["examples"] = [
@@ -77,9 +73,3 @@ def about_model(entry, pipeline, task):
         for example in metrics.get("examples", [])[:EXAMPLES]
     ]
     return facts
-
-
-def _ready_translator(translator, settings, observe):
-    translator.decoding["beam_size"] = settings.beam or translator.decoding["beam_size"]
-    translator.compiled = BatchedSearch(translator, settings.batch_sizes, observe)
-    return translator.compiled.steps()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from keras_attention.cores import available_cores
-from keras_attention.server import answers
+from keras_attention.errors import quoted
 from keras_attention.server.messages import AttentionRequest, Refusal, check_limits
 
 NICER = 5  # how much more willingly threads that compute let others go first
@@ -94,7 +94,7 @@ class Server:
 
     def warm(self):
         """Compiles every shape of every model on all cores; ends early if the server stops."""
-        steps = [step for model in self.models.values() for step in (*model.steps, partial(_look, model))]
+        steps = [step for model in self.models.values() for step in (*model.steps, partial(_look_once, model))]
         try:
             with ThreadPoolExecutor(available_cores()) as threads:
                 for _ in threads.map(lambda step: step() if self.state == "warming" else None, steps):
@@ -109,7 +109,7 @@ class Server:
             raise
 
     async def answer(self, function, request, task=None):
-        """The model's name and the result of a function of `answers`, computed in a worker thread."""
+        """The model's name and the result of function(pipeline, request), computed in a worker thread."""
         if self.state != "ready":
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
@@ -121,14 +121,22 @@ class Server:
         if name is None and able:
             return able[0]
         if name not in self.models:
-            raise Refusal(404, f"No model {name!r:.80} for this route. /v1/models lists the models.")
+            raise Refusal(404, f"No model {quoted(name)} for this route. /v1/models lists the models.")
         if self.models[name] not in able:
             raise Refusal(422, f"{name} does not {task}. /v1/models lists the models.")
         return self.models[name]
 
 
-def _look(model):
+def look(pipeline, request):
+    """The attention weights as an `AttentionView`."""
+    options = {"target": request.target, "n_best": request.n_best if request.n_best != 1 else None}
+    return pipeline.attention_view(
+        request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}
+    )
+
+
+def _look_once(model):
     """Computes the attention view of the first example, if there is one."""
     if model.about["examples"] and model.about["attention"]:
         example = model.about["examples"][0]
-        answers.attention(model.pipeline, AttentionRequest(text=example["source"], text_b=example.get("source_b")))
+        look(model.pipeline, AttentionRequest(text=example["source"], text_b=example.get("source_b")))

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import keras
 
 from keras_attention.errors import EntryError, UserError
-from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 from keras_attention.tokenizers import load_tokenizer
 from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.card import card_text
@@ -16,19 +15,16 @@ from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
 from keras_attention.zoo.json_file import write_json
 from keras_attention.zoo.manifest import write_manifest
 from keras_attention.zoo.place import check_free
-from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, check_config
+from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, architecture_of, check_config
 from keras_attention.zoo.weights_file import load_weights, save_weights
 from keras_attention.zoo.words_file import load_words
-
-CLASSES = {
-    network.__name__: network for network in (AttentionSeq2Seq, Transformer, BertEncoder, BertMaskedLM, BertClassifier)
-}
 
 
 class LoadedEntry(NamedTuple):
     """A loaded model with its tokenizers.
 
-    `tokenizers` is a dict by role: "source" and "target" of a translator, "text" of a BERT.
+    `tokenizers` is a dict by role, see `schema.Use`: "source" and "target" of a translator, "text" of a BERT.
     """
 
     entry: Entry
@@ -41,10 +37,10 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
 
     Args:
         folder: str or Path, the entry's folder; its name is the model's name. Folders above it are made.
-        model: built model of one of `CLASSES`.
+        model: built model of a registered architecture, see `schema.register`.
         tokenizers: dict from role to tokenizer, see `LoadedEntry`; one for both roles is stored once.
-        about: dict, what config.json says beside the network: for a translator its languages and "decoding", for a
-            BERT its "language", "max_tokens" and "task"; see `schema`.
+        about: dict, what config.json says beside the network, see `schema.Use`: for a translator its languages and
+            "decoding", for a BERT its "language", "max_tokens" and "task".
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
         weights_dtype: "float32", "float16" or "int8", see `save_weights`.
         extra_files: paths of files to be stored as well, such as pictures of the card, or callables(folder) that write
@@ -89,7 +85,7 @@ def config_of(model, tokenizer_folders, about, weights_dtype="float32"):
     config = {
         "format_version": FORMAT_VERSION,
         "architecture": architecture,
-        "model": {name: settings[name] for name in ARCHITECTURES.get(architecture, {})},
+        "model": {name: settings[name] for name in architecture_of({"architecture": architecture}).settings},
         "tokenizer": tokenizer_folders,
         "weights_dtype": weights_dtype,
         **about,
@@ -110,11 +106,11 @@ def _add(extra_files, folder):
         shutil.copyfile(path, folder / path.name)
 
 
-def load_entry(folder):
-    """Loads a model after `read_entry` found the folder sound; builds it from allow-listed settings only.
+def load_entry(entry):
+    """Loads a model with its tokenizers; builds it from allow-listed settings only.
 
     Args:
-        folder: str or Path.
+        entry: Entry by `read_entry`, which has checked all of its files; or the str or Path of a folder, checked here.
 
     Returns:
         LoadedEntry.
@@ -122,26 +118,62 @@ def load_entry(folder):
     Raises:
         EntryError: see `read_entry`; also if the weights or the tokenizers do not fit to config.json.
     """
-    entry = read_entry(folder)
-    settings = entry.config["model"]
+    entry = entry if isinstance(entry, Entry) else read_entry(entry)
+    settings, sizes = entry.config["model"], entry.architecture.use.tokenizers
     folders = entry.config["tokenizer"]
     loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # one for both roles stays one
     tokenizers = {role: loaded[name] for role, name in folders.items()}
     for role, tokenizer in tokenizers.items():
-        size = settings["vocabulary_size" if role == "text" else f"{role}_vocabulary_size"]
+        size = settings[sizes[role]]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
                 f"{entry.folder}: the {role} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
             )
+    model = load_network(entry)
+    if entry.config.get("words"):
+        load_words(entry)
+    return LoadedEntry(entry, model, tokenizers)
+
+
+def load_network(entry):
+    """The bare network of an entry that `read_entry` has checked, with its trained weights."""
     try:
-        model = CLASSES[entry.config["architecture"]](**settings, dtype="float32")
+        model = entry.architecture.model_class()(**entry.config["model"], dtype="float32")
         model.build()
     except ValueError as error:
         raise EntryError(f"{entry.folder / 'config.json'}: {error}") from error
     load_weights(model, entry.folder / WEIGHTS, entry.config["weights_dtype"])
-    if entry.config.get("words"):
-        load_words(entry)
-    return LoadedEntry(entry, model, tokenizers)
+    return model
+
+
+def trained_network(model_class, name_or_path):
+    """See `presets.FromPreset`: the network of an entry, or the part of it that is of the class.
+
+    Args:
+        model_class: class of a registered architecture.
+        name_or_path: see `find_entry`.
+
+    Returns:
+        Built model of that class.
+
+    Raises:
+        UserError: if there is no such model, or it is of another class.
+    """
+    entry = open_entry(name_or_path)
+    model = load_network(entry)
+    if isinstance(model, model_class):
+        return model
+    part = next((layer for layer in model.layers if type(layer) is model_class), None)
+    if part is None:
+        found = entry.architecture.name
+        raise UserError(
+            f"{entry.name} is a {found}. Expected: a {model_class.__name__}. {found}.from_preset gives its network."
+        )
+    settings = part.get_config()
+    alone = model_class(**{name: settings[name] for name in ARCHITECTURES[model_class.__name__].settings})
+    alone.build()
+    alone.set_weights(part.get_weights())
+    return alone
 
 
 def _tokenizer(entry, name):

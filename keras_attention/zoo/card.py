@@ -3,7 +3,7 @@
 import re
 
 from keras_attention.errors import EntryError
-from keras_attention.zoo.schema import check_value, number, text, whole
+from keras_attention.zoo.schema import architecture_of, check_value, number, text, whole
 
 # The keys of metrics.json that a card needs, with what they mean.
 REQUIRED = {
@@ -41,9 +41,10 @@ def card_text(name, config, metrics):
     for key, meaning in REQUIRED.items():
         if key not in metrics:
             raise EntryError(f"metrics.json of {name} lacks {key!r}: {meaning}.")
+    architecture = architecture_of(config)
     sections = [
-        f"# {name}\n\n{metrics['description']}\n\n{_reads(config)}, {metrics['parameters']:,} parameters, "
-        f"`{config['architecture']}`{_attention(config['model'])}.",
+        f"# {name}\n\n{metrics['description']}\n\n{architecture.use.reads(config)}, {metrics['parameters']:,} "
+        f"parameters, `{architecture.name}`{architecture.detail(config['model'])}.",
         "## Scores\n\n" + _scores(metrics["scores"]),
         *(
             f"## {table['title']}\n\n" + table_text(table["columns"], table["rows"])
@@ -53,18 +54,9 @@ def card_text(name, config, metrics):
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
-        "## Example\n\n" + _example(name, config["architecture"], metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(name, architecture.use.method, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
-
-
-def use_of(config):
-    """The task of a model in a few words: "en to de", or "en, binary classification"."""
-    if "source_language" in config:
-        return f"{config['source_language']} to {config['target_language']}"
-    tasks = {"BertEncoder": "text embeddings", "BertMaskedLM": "masked words"}
-    task = tasks.get(config["architecture"]) or _kind(config["task"])
-    return f"{config['language']}, {task}"
 
 
 def first_sentence(description):
@@ -72,29 +64,8 @@ def first_sentence(description):
     return re.split(r"(?<=[.?!]) ", description)[0]
 
 
-def _kind(task):
-    return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
-
-
-def _reads(config):
-    """The languages, and for a classifier its task and labels."""
-    if "source_language" in config:
-        return f"From {use_of(config)}"
-    task = config.get("task")
-    if task is None:
-        return f"Language: {config['language']}"
-    names = task["label_names"]
-    labels = f" with the labels {', '.join(names[:10])}{', ...' * (len(names) > 10)}" if names else ""
-    return f"Language: {config['language']}; {_kind(task)}{labels}"
-
-
 def _data(data):
     return f"- {data['name']}: {data['terms']}" + (f" <{data['link']}>" if data["link"] else "")
-
-
-def _attention(settings):
-    """The kind of attention, for models that have a choice."""
-    return f" with {settings['attention']} attention" if "attention" in settings else ""
 
 
 def table_text(columns, rows):
@@ -121,12 +92,11 @@ def _training(metrics):
     )
 
 
-def _example(name, architecture, examples):
-    use = {"BertEncoder": "encode", "BertMaskedLM": "fill_mask", "BertClassifier": "classify"}.get(architecture)
+def _example(name, method, examples):
     sides = [
         [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
     ]
-    call = f"keras_attention.load({name!r}).{use or 'translate'}({', '.join(map(repr, sides))})"
+    call = f"keras_attention.load({name!r}).{method}({', '.join(map(repr, sides))})"
     return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"
 
 

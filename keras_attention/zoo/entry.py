@@ -8,8 +8,7 @@ from keras_attention.errors import EntryError
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.json_file import MAX_BYTES, read_json
 from keras_attention.zoo.manifest import verify_files
-from keras_attention.zoo.schema import check_config, estimated_parameters
-from keras_attention.zoo.words_file import max_bytes
+from keras_attention.zoo.schema import architecture_of, check_config
 
 WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")
@@ -40,6 +39,11 @@ class Entry(NamedTuple):
     metrics: dict
     files: list
     bytes: int
+
+    @property
+    def architecture(self):
+        """Architecture, what the package knows of such models."""
+        return architecture_of(self.config)
 
     @property
     def name(self):
@@ -80,7 +84,7 @@ def read_entry(folder, hashed=None):
             raise EntryError(f"{path} is empty. A saved model has no empty folders.")
     sizes = {name: (folder / name).stat().st_size for name in files}
     _check_budget(folder, config, sizes)
-    verify_files(folder, hashed)
+    verify_files(folder, set(files if hashed is None else hashed) - set(JSON_FILES))
     metrics = check_metrics(read_json(folder / "metrics.json"), where=str(folder / "metrics.json"))
     return Entry(folder, config, metrics, files, sum(sizes.values()))
 
@@ -91,18 +95,21 @@ def _check_budget(folder, config, sizes):
     A small file may not ask for a large model: the memory asked for must fit to the weights that are there.
     """
     width = BYTES_OF[config["weights_dtype"]]
-    asked, stored = estimated_parameters(config["architecture"], config["model"]) * width, sizes[WEIGHTS]
+    architecture = architecture_of(config)
+    asked, stored = architecture.parameters(config["model"]) * width, sizes[WEIGHTS]
     if asked > 2 * stored + 65536 or stored > asked + MAX_EXTRA_BYTES:
         raise EntryError(
             f"{folder}: config.json needs about {asked} bytes of weights, but {WEIGHTS} has {stored} bytes."
         )
-    ids = max(value for name, value in config["model"].items() if name.endswith("vocabulary_size"))
+    ids = max((config["model"][setting] for setting in architecture.use.tokenizers.values()), default=0)
     vocabulary = MEGABYTE + MAX_BYTES_PER_ID * ids
     most = {**MAX_BYTES, WEIGHTS: stored, "CARD.md": MAX_CARD_BYTES}
     most |= {
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }
     if config.get("words"):
+        from keras_attention.zoo.words_file import max_bytes  # here: it imports NumPy and h5py
+
         words = max_bytes(config["words"]["num_terms"], config["model"]["num_labels"])
         for name in words.keys() - sizes.keys():
             raise EntryError(f"{folder} lacks {name!r}, the words of config.json.")

@@ -1,12 +1,15 @@
-"""Finds entries: by path, in the folders of KERAS_ATTENTION_ZOO, and in the zoo of the package."""
+"""Where zoo entries are (a path, the folders of KERAS_ATTENTION_ZOO, the zoo of the package), and opening one."""
 
 import difflib
 import os
 from pathlib import Path
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
+from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.manifest import MANIFEST
 
+SHORTEST_PART = 3  # letters of a part of a name whose owners are suggested
+MOST_SUGGESTED, MOST_COMPARED = 5, 200
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -33,28 +36,76 @@ def find_entry(name_or_path):
     """The folder of an entry.
 
     Args:
-        name_or_path: str, a name out of `list_models()`; or str or Path, the folder of an entry.
+        name_or_path: str, a name out of `list_models()`; words of a name that no other model has, such as "sst2" or
+            "attention_dates"; or str or Path, the folder of an entry.
 
     Returns:
         Path.
 
     Raises:
-        UserError: if there is no such model; names those that are close.
+        UserError: if there is no such model; names those that are nearest.
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not str(name_or_path).strip("\0 "):
-        raise UserError(f"Expected the name or folder of a model. Received: {name_or_path!r}")
+        raise UserError(f"Expected the name or folder of a model. Received: {quoted(name_or_path)}")
     entries = _entries()
     name = str(name_or_path)
     if name in entries:
         return entries[name]
-    path = Path(os.path.expanduser(name_or_path))
-    if "\0" not in name and path.is_dir():
-        if (path / MANIFEST).exists():
-            return path
-        raise UserError(f"The folder {name!r} is not a saved model: it has no {MANIFEST}.")
-    close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"Known models: {', '.join(sorted(entries)) or 'none'}."
-    raise UserError(f"There is no model {name!r}, and no folder of that name. {hint}")
+    path = os.path.expanduser(name_or_path)
+    if os.path.isdir(path):  # False, not an error, for what cannot be a path
+        if os.path.lexists(os.path.join(path, MANIFEST)):
+            return Path(path)
+        raise UserError(f"The folder {quoted(name)} is not a saved model: it has no {MANIFEST}.")
+    with_words = [entry for entry in entries if f"_{name.lower()}_" in f"_{entry.lower()}_"]
+    if len(with_words) == 1:
+        return entries[with_words[0]]
+    raise UserError(f"There is no model {quoted(name)}, and no folder of that name. {_hint(name, entries)}")
+
+
+def _hint(name, entries):
+    """What the person may have meant: at most five names."""
+    if not entries:
+        return "There are no models here: KERAS_ATTENTION_ZOO names the folders that hold some."
+    holding = sorted(entry for entry in entries if name.lower() in entry.lower() and len(name) >= SHORTEST_PART)
+    close = holding or difflib.get_close_matches(name[:MOST_COMPARED], entries, n=MOST_SUGGESTED, cutoff=0.5)
+    if close:
+        more = len(close) - MOST_SUGGESTED
+        names = ", ".join(close[:MOST_SUGGESTED]) + (f" or {more} others" if more > 0 else "")
+        return f"Did you mean {names}?"
+    nearest = difflib.get_close_matches(name[:MOST_COMPARED], entries, n=MOST_SUGGESTED, cutoff=0.0)
+    return f"Known models: {', '.join(sorted(nearest))}" + (
+        f" and {len(entries) - len(nearest)} others; see `keras-attention zoo list`."
+        if len(entries) > len(nearest)
+        else "."
+    )
+
+
+def open_entry(name_or_path, task=None):
+    """Finds an entry, checks all of its files once, and that it can do what it is wanted for. Imports no TensorFlow.
+
+    Args:
+        name_or_path: see `find_entry`.
+        task: str, such as "translate"; or None where any will do.
+
+    Returns:
+        Entry.
+
+    Raises:
+        UserError: if there is no such model, or it does something else.
+        EntryError: if it is damaged.
+    """
+    return check_task(read_entry(find_entry(name_or_path)), task)
+
+
+def check_task(entry, task):
+    """Returns the entry; raises UserError if its model cannot do the task."""
+    tasks = entry.architecture.use.tasks
+    if task is not None and task not in tasks:
+        raise UserError(
+            f"{entry.folder} is a {entry.architecture.name}: it can {' and '.join(tasks)}. Expected: a model that can "
+            f"{task}; `keras-attention zoo list` shows what there is."
+        )
+    return entry
 
 
 def _entries():

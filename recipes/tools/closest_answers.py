@@ -49,12 +49,11 @@ def main():
     sources, targets = read_parallel(arguments.source, arguments.target)
     written = read_parallel(arguments.source, arguments.as_source_of)[1] if arguments.as_source_of else None
     with silent_libraries():
-        from keras_attention.pipelines.base import load_translator
-        from keras_attention.zoo.registry import find_entry
+        from keras_attention.pipelines.base import load_pipeline
 
     hypotheses = [[] for _ in sources]
     for name in arguments.models:
-        found = load_translator(find_entry(name)).hypotheses(
+        found = load_pipeline(name, "translate").hypotheses(
             sources,
             n_best=arguments.beam,
             beam_size=arguments.beam,

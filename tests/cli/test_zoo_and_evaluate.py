@@ -70,7 +70,11 @@ def test_zoo_list_and_show(run, zoo):
     assert "BLEU A 38.61 (test2016)" in out
     (summary,) = json.loads(run("zoo", "list", "--json")[1])
     assert (summary["name"], summary["folder"]) == ("tiny", str(zoo / "tiny"))
-    assert run("zoo", "show", "tiny")[1] == (zoo / "tiny" / "CARD.md").read_text()
+    assert run("zoo", "show", "tiny", "--card")[1] == (zoo / "tiny" / "CARD.md").read_text()
+    code, out, _ = run("zoo", "show", "tiny")
+    assert out.startswith("tiny: Turns dates into ISO 8601.\n")
+    for line in ("From en to ISO 8601. ", "  Multi30k: free for research\n", "  BLEU A 38.61 on test2016\n"):
+        assert line in out
     assert json.loads(run("zoo", "show", "--json", zoo / "tiny")[1])["config"]["source_language"] == "en"
 
 

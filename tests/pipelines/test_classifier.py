@@ -7,7 +7,7 @@ from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention
 from keras_attention.errors import EntryError, UserError
-from keras_attention.pipelines.base import answers_to, failing_examples
+from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_rows import text_rows
 
@@ -154,7 +154,7 @@ def test_bad_input(arguments, message):
 def test_an_entry_answers_the_same(tmp_path, kind):
     classifier = tiny_classifier(kind, pair=kind == "binary")
     sides = (TEXTS, TEXTS[::-1]) if kind == "binary" else (TEXTS, None)
-    outputs = answers_to(classifier, *sides)
+    outputs = classifier.answers(*sides)
     examples = [{"source": text, "output": output} for text, output in zip(TEXTS, outputs, strict=True)]
     for example, second in zip(examples, sides[1] or (), strict=False):
         example["source_b"] = second

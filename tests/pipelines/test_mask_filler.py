@@ -7,7 +7,7 @@ from zoo.tiny_bert import TEXTS, tiny_encoder, tiny_mask_filler, tokenizer, writ
 
 import keras_attention
 from keras_attention.errors import UserError
-from keras_attention.pipelines.base import answers_to, failing_examples
+from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 
@@ -112,7 +112,7 @@ def test_what_the_model_cannot_read_has_no_say_but_stays():
 def test_an_entry_answers_the_same(tmp_path):
     filler = tiny_mask_filler()
     sources = ["a [MASK] runs", "men [MASK]"]
-    examples = [{"source": s, "output": o} for s, o in zip(sources, answers_to(filler, sources), strict=True)]
+    examples = [{"source": s, "output": o} for s, o in zip(sources, filler.answers(sources), strict=True)]
     entry = write_tiny(tmp_path / "tiny", filler.model, examples)
     assert ".fill_mask([" in entry.card
     assert failing_examples(entry.folder) == (2, [])
@@ -149,8 +149,8 @@ def test_an_entry_says_how_its_vectors_are_made(tmp_path):
 
 
 def test_what_is_used_otherwise_is_refused(tmp_path):
-    from keras_attention.pipelines.base import load_translator
+    from keras_attention.pipelines.base import load_pipeline
 
     write_tiny(tmp_path / "tiny", tiny_encoder())
-    with pytest.raises(UserError, match="is a BertEncoder, used as a TextEncoder. Expected: .* Translator"):
-        load_translator(tmp_path / "tiny")
+    with pytest.raises(UserError, match="is a BertEncoder: it can encode. Expected: a model that can translate"):
+        load_pipeline(tmp_path / "tiny", "translate")

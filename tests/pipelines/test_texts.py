@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import check_texts, is_calendar_day
+from keras_attention.pipelines.texts import as_pair, as_texts, is_calendar_day
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -12,13 +13,68 @@ def test_only_the_long_form_of_a_real_day_is_one(text, expected):
     assert is_calendar_day(text) is expected
 
 
-@pytest.mark.parametrize("texts", ["a sentence", None, 7, {"a": 1}])
-def test_a_list_is_wanted(texts):
-    with pytest.raises(UserError, match=type(texts).__name__):
-        check_texts(texts)
+class Column:
+    """As a column of a `datasets` table: a sequence that is no list."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, number):
+        return ["a", "b"][number]  # IndexError ends the iteration
+
+    def __iter__(self):
+        return iter(["a", "b"])
+
+
+class Table:
+    columns = ["text"]
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+SEQUENCES = {
+    "list": ["a", "b"],
+    "tuple": ("a", "b"),
+    "NumPy array": np.array(["a", "b"]),
+    "NumPy array of objects": np.array(["a", "b"], dtype=object),
+    "generator": (text for text in "ab"),
+    "dict's values": {1: "a", 2: "b"}.values(),
+    "column": Column(),
+}
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_any_sequence_is_taken(kind):
+    texts, alone = as_texts(SEQUENCES[kind])
+    assert (texts, alone) == (["a", "b"], False)
+    assert {type(text) for text in texts} == {str}
+
+
+def test_a_str_stands_alone():
+    assert as_texts("a b") == (["a b"], True)
+    assert as_texts(np.str_("a")) == (["a"], True)
+    assert as_pair("a", "b") == (["a"], ["b"], True)
+    assert as_pair(("a", "b"), None) == (["a", "b"], None, False)
+
+
+@pytest.mark.parametrize("texts", [None, 7, {"a": 1}, b"ab", bytearray(b"ab"), np.array("a"), object()])
+def test_what_is_no_sequence_of_texts_is_named(texts):
+    with pytest.raises(UserError, match=f"`texts` must be a str or a list of str. Received: {type(texts).__name__}"):
+        as_texts(texts)
+
+
+def test_a_table_is_no_texts():
+    with pytest.raises(UserError, match="Give one of its columns"):
+        as_texts(Table())
+
+
+def test_pairs_have_as_many_second_texts():
+    with pytest.raises(UserError, match="as many second texts as texts. Received: 2 and 1"):
+        as_pair(["a", "b"], ["c"])
 
 
 @pytest.mark.parametrize(("entry", "told"), [(None, "NoneType"), (b"x", "bytes"), (["x"], "list"), ("\ud800", "half")])
 def test_the_sentence_that_is_none_is_numbered(entry, told):
     with pytest.raises(UserError, match=f"Sentence 2.*{told}"):
-        check_texts(["fine", entry])
+        as_texts(["fine", entry])

@@ -6,7 +6,7 @@ from pipelines.test_attention_view import data_of, weights_of
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
 from keras_attention.models import Transformer
-from keras_attention.pipelines.base import load_translator
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
@@ -41,7 +41,7 @@ def test_the_page_of_its_attention(translator):
 
 def test_a_stored_transformer_answers_the_same(parts, translator, tmp_path):
     write_tiny_entry(tmp_path / "tiny", parts)
-    loaded = load_translator(tmp_path / "tiny")
+    loaded = load_pipeline(tmp_path / "tiny", "translate")
     expected = translator.hypotheses(ENGLISH, n_best=2)
     for answers, others in zip(loaded.hypotheses(ENGLISH, n_best=2), expected, strict=True):
         assert [answer.tokens for answer in answers] == [answer.tokens for answer in others]

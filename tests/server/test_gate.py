@@ -10,10 +10,11 @@ import pytest
 import uvicorn
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines.translator import Translator
 from keras_attention.server.gate import Gate
 from keras_attention.server.http_server import bind, guarded_protocol
 from keras_attention.server.limits import ServerSettings
-from keras_attention.server.messages import Refusal, TranslateRequest, check_limits
+from keras_attention.server.messages import Refusal, check_limits, request_model
 from keras_attention.server.server import Workers
 from keras_attention.server.server_metrics import ServerMetrics
 
@@ -168,6 +169,7 @@ def test_settings_and_limits():
     with pytest.raises(UserError, match="seconds=0"):
         ServerSettings(seconds=0).checked()
     settings = ServerSettings(items=2, characters=5)
+    TranslateRequest = request_model("translate", Translator)
     check_limits(TranslateRequest(texts=["a" * 5, "b"]), settings)
     with pytest.raises(UserError, match="at most 2 texts. Received: 3"):
         check_limits(TranslateRequest(texts=["a"] * 3), settings)

@@ -16,7 +16,8 @@ from zoo.tiny_bert import TEXTS
 from zoo.tiny_entry import ENGLISH
 
 import keras_attention
-from keras_attention.server.messages import AttentionReply, ClassifyReply, FillMaskReply, TranslateReply
+from keras_attention.server.app import tasks
+from keras_attention.server.messages import AttentionReply, reply_model
 
 pytestmark = pytest.mark.slow
 JSON = {"content-type": "application/json"}
@@ -87,18 +88,14 @@ def test_answers_are_those_of_the_models(zoo, ask):
         assert (status, page.startswith("<!doctype html>")) == (200, True)
 
 
-REPLIES = {
-    "/v1/translate": (TranslateReply, "words"),
-    "/v1/classify": (ClassifyReply, "moods"),
-    "/v1/fill-mask": (FillMaskReply, "gaps"),
-}
+MODELS = {"translate": "words", "classify": "moods", "fill-mask": "gaps"}
 
 
-@pytest.mark.parametrize("path", REPLIES)
-def test_replies_are_as_described_and_tell_what_was_cut(ask, path):
-    described, model = REPLIES[path]
+@pytest.mark.parametrize("task", MODELS)
+def test_replies_are_as_described_and_tell_what_was_cut(ask, task):
+    described, model = reply_model(task, tasks()[task]), MODELS[task]
     long = f"[MASK] {'dog ' * 48}"
-    status, _, found = ask("POST", path, {"model": model, "texts": ["A [MASK] runs.", long]})
+    status, _, found = ask("POST", f"/v1/{task}", {"model": model, "texts": ["A [MASK] runs.", long]})
     assert status == 200
     reply = described.model_validate(found, extra="forbid", strict=True)
     assert [answer.truncated for answer in reply.answers] == [False, True]

@@ -15,13 +15,12 @@ from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler
 from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.server.app import PATHS, make_app
+from keras_attention.server.app import make_app, paths
 from keras_attention.server.http_server import bind
 from keras_attention.server.limits import ServerSettings
-from keras_attention.server.served_models import TASKS, ServedModel, about_model
+from keras_attention.server.served_models import served_model
 from keras_attention.server.server import Server
 from keras_attention.server.server_metrics import ServerMetrics
-from keras_attention.zoo.entry import read_entry
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,13 +66,9 @@ def server_process(*arguments, **environment):
 def server_in_this_process(zoo):
     """The same models behind the same routes, without batches and what is compiled for them: gives (URL, models)."""
     pipelines = {path.name: load_pipeline(path) for path in sorted(zoo.iterdir())}
-    models = {}
-    for name, pipeline in pipelines.items():
-        task = TASKS[type(pipeline).__name__]
-        about = about_model(read_entry(zoo / name), pipeline, task)
-        models[name] = ServedModel(name, task, pipeline, about, steps=[])
+    models = {name: served_model(pipeline) for name, pipeline in pipelines.items()}
     bound = bind("127.0.0.1", 0)
-    app = make_app(Server(models, ServerSettings(seconds=600), ServerMetrics(PATHS)))
+    app = make_app(Server(models, ServerSettings(seconds=600), ServerMetrics(paths())))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -13,6 +13,7 @@ from zoo.tiny_entry import DECODING, ENGLISH, METRICS, tiny_parts, write_tiny_en
 
 import keras_attention
 from keras_attention.errors import EntryError, UserError
+from keras_attention.models import AttentionSeq2Seq
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.zoo import archive
@@ -90,7 +91,7 @@ def test_reading_and_listing_import_nothing_heavy(sound):
 def test_one_tokenizer_for_both_sides_is_stored_once(tmp_path):
     _, _, tokenizer = tiny_parts()
     size = tokenizer.vocabulary_size
-    model = archive.AttentionSeq2Seq(size, size, embedding_dim=7, hidden_dim=10, tie_embeddings="all")
+    model = AttentionSeq2Seq(size, size, embedding_dim=7, hidden_dim=10, tie_embeddings="all")
     model.build()
     entry = write_tiny_entry(tmp_path / "shared", (model, tokenizer, tokenizer))
     assert entry.config["tokenizer"] == {"source": "tokenizer", "target": "tokenizer"}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import keras_attention
+from keras_attention.zoo.schema import ARCHITECTURES
 
 PACKAGE = Path(keras_attention.__file__).parent
 # Whatever turns stored bytes into code or into objects of any class, or starts something else.
@@ -28,7 +29,8 @@ FORBIDDEN_MODULES |= {"subprocess", "ctypes", "torch", "zipfile", "tarfile", "im
 NETWORK = {"socket", "socketserver", "urllib", "http", "requests", "ftplib", "ssl", "asyncio"}
 STARTS = [
     "keras_attention.pipelines.base",
-    "keras_attention.convert.checkpoint",
+    *sorted({path.partition(":")[0] for one in ARCHITECTURES.values() for path in (one.model, one.use.pipeline)}),
+    "keras_attention.convert",
     "keras_attention.cli.translate",
     "keras_attention.cli.classify",
     "keras_attention.cli.fill_mask",
@@ -37,6 +39,11 @@ STARTS = [
 ALLOWED = {
     ("keras_attention.visualize.attention_page", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
+    ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
+    ("keras_attention.locks", "socket"),  # the name of this machine
+    ("keras_attention.flags", "yaml"),  # safe_load, of the settings of a recipe
+    ("keras_attention.training.devices", "from_config"),  # of a model in memory
+    ("keras_attention.zoo.schema", "importlib"),  # of what is registered; a file names the architecture alone
 }
 
 
@@ -81,11 +88,17 @@ def faults(module, tree, network=False):
             found.append(f"{module}, line {node.lineno}: {node.func.id}")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = node.func.attr
-            if name in FORBIDDEN_ATTRIBUTES or (name == "load" and _is_numpy(node.func.value)):
+            unpickles = name == "load" and _is_numpy(node.func.value) and not any(map(_without_pickle, node.keywords))
+            if (name in FORBIDDEN_ATTRIBUTES and (module, name) not in ALLOWED) or unpickles:
                 found.append(f"{module}, line {node.lineno}: {name}")
-        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and not _without_pickle(node):
             found.append(f"{module}: allow_pickle")
     return found
+
+
+def _without_pickle(keyword):
+    """Whether it is `allow_pickle=False`."""
+    return keyword.arg == "allow_pickle" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
 
 
 def _is_numpy(node):
@@ -95,7 +108,7 @@ def _is_numpy(node):
 @pytest.mark.parametrize("start", STARTS)
 def test_nothing_that_could_run_what_a_file_says(start):
     trees = reachable([start])
-    assert len(trees) > 15
+    assert len(trees) > 3
     assert [fault for module, tree in trees.items() for fault in faults(module, tree, network=True)] == []
 
 
@@ -108,6 +121,8 @@ def test_nothing_that_could_run_what_a_file_says(start):
         "keras.models.load_model(path)",
         "AttentionSeq2Seq.from_config(json.load(file))",
         "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=some)",
+        "np.load(path)",
         "def inner():\n    import socket",
     ],
 )

@@ -53,8 +53,34 @@ def test_several_zoos(zoo, tmp_path, monkeypatch):
 def test_unknown_name(zoo):
     with pytest.raises(UserError, match=r"no model 'rnn_date'.*Did you mean rnn_dates"):
         find_entry("rnn_date")
-    with pytest.raises(UserError, match=r"no model 'xyz'.*Known models: rnn_dates, rnn_multi30k"):
+    with pytest.raises(UserError, match=r"no model 'xyz'.*Known models: rnn_dates, rnn_multi30k\.$"):
         find_entry("xyz")
+
+
+def test_words_of_a_name_stand_for_the_only_one_that_has_them(zoo):
+    assert find_entry("multi30k") == find_entry("MULTI30K") == zoo / "rnn_multi30k"
+    with pytest.raises(UserError, match="Did you mean rnn_multi30k?"):
+        find_entry("multi")
+    with pytest.raises(UserError, match="Did you mean rnn_dates, rnn_multi30k?"):
+        find_entry("rnn")
+    with pytest.raises(UserError, match="no model 'da'"):  # too short to be meant
+        find_entry("da")
+
+
+def test_a_large_zoo_is_never_listed(zoo):
+    for number in range(400):
+        entry(zoo / f"model_{number}")
+    for name in ("model", "nothing like it", "rnn_date_5", "x" * 5000, "x/" * 5000):
+        with pytest.raises(UserError) as error:
+            find_entry(name)
+        assert str(error.value).count("model_") <= 5
+        assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "x" * 300, "/" + "x" * 300, "~" + "x" * 300])
+def test_a_name_that_no_file_system_could_have(zoo, name):
+    with pytest.raises(UserError, match="no model"):
+        keras_attention.load(name)
 
 
 @pytest.mark.parametrize("name", [None, 3, b"rnn_dates", "", " ", "\0", "a\0b"])

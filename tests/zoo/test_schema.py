@@ -9,8 +9,8 @@ from zoo.tiny_entry import CONFIG
 
 from keras_attention.errors import EntryError
 from keras_attention.models import AttentionSeq2Seq, Transformer
-from keras_attention.zoo import schema
-from keras_attention.zoo.schema import ARCHITECTURES, check_config, estimated_parameters
+from keras_attention.zoo.architectures import DECODING, DECODING_DEFAULTS
+from keras_attention.zoo.schema import ARCHITECTURES, check_config
 
 
 def changed(*path, to):
@@ -25,15 +25,15 @@ def changed(*path, to):
 
 def test_fills_in_the_defaults():
     checked = check_config(CONFIG)
-    assert checked["decoding"] == {**schema.DECODING_DEFAULTS, "beam_size": 5, "length_penalty": 0.6}
+    assert checked["decoding"] == {**DECODING_DEFAULTS, "beam_size": 5, "length_penalty": 0.6}
     assert checked["low_score_threshold"] is None
     assert checked["weights_dtype"] == "float32"
-    assert set(schema.DECODING) == set(schema.DECODING_DEFAULTS)
+    assert set(DECODING) == set(DECODING_DEFAULTS)
 
 
 def test_knows_every_setting_of_the_model():
     model = AttentionSeq2Seq(**CONFIG["model"])
-    assert set(ARCHITECTURES["AttentionSeq2Seq"]) == set(model.settings)
+    assert set(ARCHITECTURES["AttentionSeq2Seq"].settings) == set(model.settings)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_estimate_is_a_close_upper_bound(cell, attention, tie_embeddings, num_la
     settings |= {"tie_embeddings": tie_embeddings, "num_layers": num_layers, "source_vocabulary_size": 29}
     model = AttentionSeq2Seq(**settings)
     model.build()
-    assert model.count_params() <= estimated_parameters("AttentionSeq2Seq", settings) <= 1.6 * model.count_params()
+    assert model.count_params() <= ARCHITECTURES["AttentionSeq2Seq"].parameters(settings) <= 1.6 * model.count_params()
 
 
 TRANSFORMER = {
@@ -129,7 +129,7 @@ def test_estimate_of_a_transformer(tie_embeddings, normalize_first, positions):
     settings["positions"] = positions
     model = Transformer(**settings)
     model.build()
-    assert model.count_params() <= estimated_parameters("Transformer", settings) <= 1.1 * model.count_params()
+    assert model.count_params() <= ARCHITECTURES["Transformer"].parameters(settings) <= 1.1 * model.count_params()
 
 
 def test_a_transformer_config():

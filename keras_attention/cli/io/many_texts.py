@@ -4,12 +4,13 @@ import hashlib
 import sys
 import time
 import warnings
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from keras_attention.cli.io.answer_file import answers_to
-from keras_attention.cli.io.text_files import input_lines, standard_input_lines
+from keras_attention.cli.io.text_files import input_lines, keyboard_lines, standard_input_lines
 from keras_attention.data.file_bytes import opened
 from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import TruncatedText
@@ -55,18 +56,70 @@ WINDOW = 4096  # texts answered together: enough to fill batches with texts of l
 NO_OPTIONS = ("texts", "input", "output", "resume", "model", "module", "function", "debug")
 
 
-class Answered(NamedTuple):
-    """The answers to a window of texts.
+class Window(NamedTuple):
+    """Texts that are answered together.
 
     Attributes:
-        lines: list of str, output lines.
-        truncated: list of bool, whether each text was truncated.
-        notes: list of str, messages for the user.
+        texts: list of str.
+        first: int, the number of the first one among all texts, from 1 on.
+        total: int, all texts; 1 where they are typed.
+        progress: callable (texts of the window done, texts of the window).
     """
 
-    lines: list
-    truncated: list
-    notes: list = ()
+    texts: list
+    first: int
+    total: int
+    progress: object
+
+
+class Job:
+    """Texts on their way to their answers; made by `many_texts`."""
+
+    def __init__(self, texts, total, output, typed=False):
+        self._texts, self._total, self._output, self._typed = texts, total, output, typed
+        self._line = ProgressLine(before=output.done)
+        self._size, self._cut = 0, []
+
+    def windows(self):
+        """Yields each Window; its answers must be given to `write` before the next one is asked for."""
+        if self._typed:
+            print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
+        try:
+            while texts := list(islice(self._texts, 1 if self._typed else WINDOW)):
+                first, self._size = self._output.done + 1, len(texts)
+                yield Window(texts, first, self._total, self._progress_from(first))
+        finally:
+            self._line.close()
+
+    def write(self, lines, truncated, notes=()):
+        """Takes the answers of the last window.
+
+        Args:
+            lines: list of str, for the output.
+            truncated: list of bool, for each text whether it was cut.
+            notes: list of str, for the person.
+        """
+        first = self._output.done + 1
+        self._cut += [first + i for i, was_cut in enumerate(truncated) if was_cut]
+        self._output.write(lines, self._output.done + self._size)
+        if self._typed:
+            sys.stdout.flush()
+        if notes:
+            self._line.close()
+        for note in notes:
+            print(f"keras-attention: {note}", file=sys.stderr)
+
+    def tell_cut(self):
+        """Tells once for all windows which texts were cut."""
+        if self._cut:
+            print(
+                f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
+                f"{self._cut[0]:,}) have more tokens than this model reads: only their beginning was read.",
+                file=sys.stderr,
+            )
+
+    def _progress_from(self, first):
+        return lambda done, _: self._line(first - 1 + done, self._total)
 
 
 def check_source(arguments):
@@ -77,21 +130,31 @@ def check_source(arguments):
         raise UserError("--resume continues an interrupted run from --input to --output. Give both.")
 
 
-def write_answers(arguments, folder, prepare, check=None):
-    """Answers all texts; with --input and --output an interrupted run can be resumed.
+@contextmanager
+def many_texts(arguments, folder, check=None):
+    """All texts of a command, and where their answers go; with --input and --output an interrupted run can be resumed.
+
+    Where neither texts nor --input are given, they come from standard input: from a keyboard one by one.
 
     Args:
         arguments: argparse.Namespace with texts, input, output and resume, and the options of the answers.
         folder: Path of the model.
-        prepare: callable() -> answer; loads the model. Then answer(texts, first, total, progress) gives Answered, where
-            `first` is the number of the first text, from 1 on, and `progress` is called with (done, in all).
         check: callable(number, text) or None; raises UserError for a text that cannot be answered, before the work.
+
+    Yields:
+        Job; by then all texts were read once.
 
     Raises:
         UserError: if the texts cannot be read or the answers cannot be written.
     """
     if arguments.output:
         check_place(arguments.output)
+    if not arguments.texts and not arguments.input and sys.stdin.isatty():
+        with answers_to(arguments.output, None, False) as output, _cut_texts_told_once():
+            job = Job(keyboard_lines(), 1, output, typed=True)
+            yield job
+        job.tell_cut()
+        return
     with input_lines(arguments.input) as lines:
         texts = None if lines else arguments.texts or standard_input_lines()
         lines = lines or partial(iter, texts)
@@ -100,41 +163,19 @@ def write_answers(arguments, folder, prepare, check=None):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
             if check:
                 check(total, text)
-        job = _job(arguments, folder, digest) if arguments.input and arguments.output else None
-        with answers_to(arguments.output, job, arguments.resume) as output:
-            cut = _answer_windows(prepare(), lines, total, output)
-    if cut:
-        print(
-            f"keras-attention: {len(cut):,} of {total:,} texts (the first is number {cut[0]:,}) have more tokens than "
-            "this model reads: only their beginning was read.",
-            file=sys.stderr,
-        )
+        facts = _job(arguments, folder, digest) if arguments.input and arguments.output else None
+        with answers_to(arguments.output, facts, arguments.resume) as output, _cut_texts_told_once():
+            job = Job(islice(lines(), output.done, None), total, output)
+            yield job
+    job.tell_cut()
 
 
-def _answer_windows(answer, lines, total, output):
-    """Answers what `output` lacks, window by window; returns the numbers of the texts that were cut."""
-    cut = []
-    progress = ProgressLine(before=output.done)
-    waiting = islice(lines(), output.done, None)
-    try:
-        while window := list(islice(waiting, WINDOW)):
-            first = output.done + 1
-            answered = _answered(answer, window, first, total, progress)
-            cut += [first + i for i, was_cut in enumerate(answered.truncated) if was_cut]
-            output.write(answered.lines, output.done + len(window))
-            if answered.notes:
-                progress.close()
-            for note in answered.notes:
-                print(f"keras-attention: {note}", file=sys.stderr)
-    finally:
-        progress.close()
-    return cut
-
-
-def _answered(answer, window, first, total, progress):
+@contextmanager
+def _cut_texts_told_once():
+    """No warning of a text that was cut: `Job.tell_cut` tells it for all windows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncatedText)  # told once for all windows
-        return answer(window, first, total, lambda done, _: progress(first - 1 + done, total))
+        warnings.simplefilter("ignore", TruncatedText)
+        yield
 
 
 def _job(arguments, folder, texts):

@@ -28,6 +28,12 @@ def standard_input_lines():
     return [decode_line(line, number) for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1)]
 
 
+def keyboard_lines():
+    """Yields each line of standard input as soon as it is there, until Ctrl-D."""
+    for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
+        yield decode_line(line.removesuffix(b"\n"), number)
+
+
 def decode_line(line, number):
     """Line `number` of standard input, bytes, as str without a carriage return or a mark at the start (BOM)."""
     try:

@@ -35,12 +35,12 @@ def try_out(folder, data, scores, ask):
         scores: list of dict, see `write_trained`.
         ask: bool, whether to translate what is typed.
     """
-    from keras_attention.pipelines.base import load_translator
+    from keras_attention.pipelines.base import load_pipeline
     from keras_attention.visualize.heatmaps import attention_heatmap
 
     for score in scores:
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
-    translator = load_translator(folder)
+    translator = load_pipeline(folder, "translate")
     texts = data.test[0][:SHOWN]
     answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
     for text, answer in zip(texts, answers, strict=True):

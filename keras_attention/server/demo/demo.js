@@ -2,7 +2,7 @@
 const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
-const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, attention: "Text" };
+const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text" };
 let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
@@ -35,7 +35,7 @@ function choose() {
   model = models.find((one) => one.name === $("model").value);
   const languages = model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
   $("about").textContent = [model.description, languages, model.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · ");
-  $("text-title").textContent = TITLES[model.task];
+  $("text-title").textContent = TITLES[model.task] || "Text";
   $("second").hidden = $("column-second").hidden = !model.pair;
   $("gap").hidden = model.task !== "fill-mask";
   $("table").hidden = model.task !== "classify";
@@ -97,7 +97,10 @@ async function answerTo(text, second, signal) {
     const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
     return { rows, notes: ["click a word to insert it", ...notes(answer)] };
   }
-  return { rows: [], notes: [] };
+  if (model.task === "encode") return { rows: [], notes: [] };
+  const [answer] = (await call(`/v1/${model.task}`, body, signal)).answers;
+  const rows = Object.entries(answer).map(([name, value]) => ({ text: `${name}: ${[value].flat().join(", ")}`, score: "", share: 0 }));
+  return { rows, notes: notes(answer) };
 }
 function notes(answer, unsure = false) {
   return [answer.truncated && "the text is too long: a part of it was ignored", unsure && "low score: the answer may be wrong"].filter(Boolean);
