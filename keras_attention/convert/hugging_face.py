@@ -151,7 +151,7 @@ def _unified(tensors, model_type):
         if new.endswith(BUFFERS):
             continue
         if new in names:
-            raise UserError(f"{tensors.path} has {names[new]} and {name}, which are the same tensor.")
+            raise UserError(f"{tensors.path} has {names[new]:.80} and {name:.80}, which are the same tensor.")
         names[new] = name
     for copy, original in COPIES.items():
         if copy in names:
@@ -160,7 +160,7 @@ def _unified(tensors, model_type):
             same_shape = tensors.shapes[name] == tensors.shapes[other]
             if name != other and not (same_shape and np.array_equal(tensors.read(name), tensors.read(other))):
                 raise UserError(
-                    f"{tensors.path}: {name} differs from {other}. Supported: language models that tie them"
+                    f"{tensors.path}: {name:.80} differs from {other}. Supported: language models that tie them"
                 )
     return names
 

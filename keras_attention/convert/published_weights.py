@@ -125,10 +125,10 @@ def check_shapes(where, found, expected):
     for name in sorted(expected.keys() - found.keys()):
         raise UserError(f"{where} lacks the tensor {name} {expected[name]}, which its configuration requires.")
     for name in sorted(found.keys() - expected.keys()):
-        raise UserError(f"{where} has the tensor {name!r} {found[name]}, which the model does not have.")
+        raise UserError(f"{where} has the tensor {name!r:.80} {found[name]!s:.80}, which the model does not have.")
     for name, shape in expected.items():
         if found[name] != shape:
-            raise UserError(f"{where}: {name} has the shape {found[name]}. The configuration requires {shape}")
+            raise UserError(f"{where}: {name} has the shape {found[name]!s:.80}. The configuration requires {shape}")
 
 
 def build_filled(kind, settings, read):

@@ -72,7 +72,7 @@ class SafetensorsFile:
         for name in names:
             dtype = self._facts[name][0]
             if dtype not in READABLE:
-                raise UserError(f"{self.path}: {name} has dtype {dtype}. Supported: {', '.join(READABLE)}")
+                raise UserError(f"{self.path}: {name:.80} has dtype {dtype}. Supported: {', '.join(READABLE)}")
 
     def _checked(self, name, facts):
         """dtype, shape and byte range of a tensor, from the header."""
@@ -82,13 +82,14 @@ class SafetensorsFile:
         sound = sound and _naturals(facts["data_offsets"]) and len(facts["data_offsets"]) == 2
         if not sound:
             raise UserError(
-                f"{self.path} is damaged: its header has no valid dtype, shape and byte range for {name!r}."
+                f"{self.path} is damaged: its header has no valid dtype, shape and byte range for {name!r:.80}."
             )
         if facts["dtype"] not in ITEM_BYTES:
-            raise UserError(f"{self.path}: {name} has dtype {facts['dtype']}. Supported: {', '.join(READABLE)}")
+            raise UserError(f"{self.path}: {name:.80} has dtype {facts['dtype']:.80}. Supported: {', '.join(READABLE)}")
         begin, end = facts["data_offsets"]
         if end - begin != math.prod(facts["shape"]) * ITEM_BYTES[facts["dtype"]]:
-            raise UserError(f"{self.path} is damaged: {name} has {end - begin} bytes for the shape {facts['shape']}.")
+            found = f"{str(end - begin):.80} bytes for the shape {facts['shape']!s:.80}"
+            raise UserError(f"{self.path} is damaged: {name:.80} has {found}.")
         return facts["dtype"], tuple(facts["shape"]), (begin, end)
 
     def _check_no_gaps(self, size):
@@ -96,10 +97,12 @@ class SafetensorsFile:
         position = 0
         for begin, end in sorted(place for _, _, place in self._facts.values()):
             if begin != position:
-                raise UserError(f"{self.path} is damaged: a tensor begins at byte {begin}. Expected: {position}")
+                raise UserError(
+                    f"{self.path} is damaged: a tensor begins at byte {str(begin):.80}. Expected: {position}"
+                )
             position = end
         if position != size:
-            raise UserError(f"{self.path} is damaged: its tensors have {position} bytes, the file {size}.")
+            raise UserError(f"{self.path} is damaged: its tensors have {str(position):.80} bytes, the file {size}.")
 
 
 def _naturals(value):

@@ -42,12 +42,12 @@ def check_pieces(path, pieces, size):
     if len(set(pieces)) < size:
         seen = set()
         twice = next(piece for piece in pieces if piece in seen or seen.add(piece))
-        raise UserError(f"{path} has the piece {twice!r} twice.")
+        raise UserError(f"{path} has the piece {twice!r:.80} twice.")
     for token in SPECIAL_TOKENS:
         if token not in pieces:
             raise UserError(f"{path} lacks the special token {token}.")
     if pieces[0] != "[PAD]":
-        raise UserError(f"{path} begins with {pieces[0]!r}. Expected [PAD], because id 0 is padding.")
+        raise UserError(f"{path} begins with {pieces[0]!r:.80}. Expected [PAD], because id 0 is padding.")
 
 
 def looks_lowercase(pieces):

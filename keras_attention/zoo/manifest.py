@@ -51,17 +51,19 @@ def verify_files(folder, hashed=None):
     found = _files_in(folder)
     found.pop(MANIFEST)
     for name in sorted(expected.keys() - found.keys()):
-        raise EntryError(f"{folder}: file {name!r} is missing.")
+        raise EntryError(f"{folder}: file {name!r:.80} is missing.")
     for name in sorted(found.keys() - expected.keys()):
-        raise EntryError(f"{folder}: file {name!r} does not belong to the entry.")
+        raise EntryError(f"{folder}: file {name!r:.80} does not belong to the entry.")
     for name, size in found.items():
         if size != expected[name]["size"]:
-            raise EntryError(f"{folder}: file {name!r} has {size} bytes. Expected: {expected[name]['size']}")
+            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Expected: {expected[name]['size']}")
         if size > MAX_BYTES.get(name, MAX_ENTRY_BYTES):
-            raise EntryError(f"{folder}: file {name!r} has {size} bytes. Allowed: {MAX_BYTES[name]}")
+            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Allowed: {MAX_BYTES[name]}")
     for name in sorted(found if hashed is None else found.keys() & set(hashed)):
         if _sha256(folder / name) != expected[name]["sha256"]:
-            raise EntryError(f"{folder}: the content of {name!r} does not match its SHA-256. Fetch the entry again.")
+            raise EntryError(
+                f"{folder}: the content of {name!r:.80} does not match its SHA-256. Fetch the entry again."
+            )
     return sorted(found)
 
 
@@ -69,14 +71,16 @@ def _read_manifest(folder):
     """The checked "files" of the manifest: dict from name to {"size", "sha256"}."""
     manifest = read_json(folder / MANIFEST)
     if set(manifest) != {"format_version", "files"} or not isinstance(manifest["files"], dict):
-        raise EntryError(f"{folder / MANIFEST} must hold format_version and files. Received: {sorted(manifest)}")
+        raise EntryError(f"{folder / MANIFEST} must hold format_version and files. Received: {sorted(manifest)!s:.80}")
     version = manifest["format_version"]
     if type(version) is not int or version != FORMAT_VERSION:
-        raise EntryError(f"{folder / MANIFEST} has format_version={version!r}. This version reads {FORMAT_VERSION}.")
+        raise EntryError(
+            f"{folder / MANIFEST} has format_version={version!r:.80}. This version reads {FORMAT_VERSION}."
+        )
     for name, facts in manifest["files"].items():
         sound = isinstance(facts, dict) and set(facts) == {"size", "sha256"} and type(facts["size"]) is int
         if not _NAME.fullmatch(name) or not sound or not re.fullmatch("[0-9a-f]{64}", str(facts["sha256"])):
-            raise EntryError(f"{folder / MANIFEST} has an invalid entry for {name!r}.")
+            raise EntryError(f"{folder / MANIFEST} has an invalid entry for {name!r:.80}.")
     return manifest["files"]
 
 

@@ -102,7 +102,7 @@ def read_arrays(path, expected):
     try:
         with h5py.File(path, "r") as file:
             for name in sorted(set(file) - set(expected)):
-                raise EntryError(f"{path} holds the weight {name!r}, which the model of config.json does not have.")
+                raise EntryError(f"{path} holds the weight {name!r:.80}, which the model of config.json does not have.")
             for name in sorted(set(expected) - set(file)):
                 raise EntryError(f"{path} lacks the weight {name!r} of the model of config.json.")
             return {name: _read(file, name, *shape_and_dtype) for name, shape_and_dtype in expected.items()}

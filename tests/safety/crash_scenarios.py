@@ -17,10 +17,10 @@ from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 from keras_attention.cli import classify, export, show_attention, translate  # noqa: F401 (imported before the fork)
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
-from keras_attention.data.prose.encoded_prose import save_encoded_prose  # noqa: F401
+from keras_attention.data.tables.label_task import find_task
 from keras_attention.evaluation import classification_scores, translation_scores  # noqa: F401
 from keras_attention.export import signatures
-from keras_attention.finetuning import report, workflow  # noqa: F401
+from keras_attention.finetuning import report, workflow
 from keras_attention.pipelines import base, release
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
@@ -105,13 +105,20 @@ class StubPipeline:
     attention_view = staticmethod(page)
 
 
-def fit_with_checkpoints(model, rows, targets, kind, settings, *, validate, checkpoint_dir, resume, restart, **options):
-    """What a training of three steps writes."""
+def finetune_with_checkpoints(examples, *arguments, checkpoint_dir, resume, restart, **options):
+    """What a training of three steps writes, and what it gives."""
     with checkpoints.open_folder(checkpoint_dir, resume, restart):
         path = checkpoints.latest_valid(checkpoint_dir) if resume else None
         for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
             checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
-    return RESULT
+    task = find_task(examples.labels)
+    return workflow.Finetuned(STUBS["classifier"], task, examples, examples.first(4), RESULT, {"seed": 1})
+
+
+def prepared_report(*arguments, **options):
+    rows = [["bad", 50.0, 50.0, 50.0, 2], ["good", 50.0, 50.0, 50.0, 2]]
+    scores = {"accuracy": 75.0}
+    return report.Report("validation, 4 rows", scores, {"accuracy": 50.0}, rows, np.array([[2, 1], [1, 2]]), [])
 
 
 def write_saved_model(folder, translator, *arguments):
@@ -129,11 +136,8 @@ def use_stubs():
     classify.load = lambda folder: STUBS["classifier"]
     base.load_pipeline = lambda folder, *wanted: StubPipeline()
     export._saved_model = write_saved_model
-    workflow.fit_classifier = fit_with_checkpoints
-    workflow.Classifier = lambda model, *arguments, task: STUBS["classifier"]
-    workflow._train_rows = lambda classifier, examples, say: [[text] for text in examples.texts]
-    workflow._rescale_output = lambda dense, spread, center: None
-    workflow.starting_classifier = lambda *arguments: (STUBS["classifier"].model, STUBS["classifier"].tokenizer)
+    workflow.finetune_classifier = finetune_with_checkpoints
+    report.make_report = prepared_report
     release.MaskFiller = lambda *arguments: StubFiller()
     release.scores_on = lambda *arguments: METRICS["scores"]
     os.environ["KERAS_ATTENTION_ZOO"] = ""

@@ -16,6 +16,7 @@ from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import PACKAGE
 
 SIGNS = {"ESC": ("Q", "\x1b"), "CSI": ("é", "\x9b"), "right-to-left": ("あ", "\u202e"), "line break": ("Z", "\n")}
@@ -156,3 +157,31 @@ def test_a_saved_tokenizer_that_two_readers_would_read_differently(tmp_path):
     path.write_text(path.read_text().replace('"lowercase"', '"lowercase": true, "lowercase"'))
     with pytest.raises(UserError, match="'lowercase' stands twice"):
         load_tokenizer(tmp_path)
+
+
+def test_what_is_quoted_is_cut(tmp_path):
+    longest = 80 * 4 + len(str(tmp_path)) + 200
+
+    def told(folder, change):
+        write_checkpoint(folder)
+        (folder / "model.safetensors").write_bytes(changed_header(change))
+        with pytest.raises(UserError) as error:
+            load_checkpoint(folder)
+        return str(error.value)
+
+    bias = "cls.predictions.bias"
+    changes = {
+        "a dtype": lambda facts: facts[bias].update(dtype="F" * 60_000),
+        "a name": lambda facts: facts.update({"x" * 60_000: facts.pop(bias)}),
+        "a shape": lambda facts: facts[bias].update(shape=[10**4000] * 8),
+        "a place": lambda facts: facts[bias].update(data_offsets=[0, 10**4000]),
+    }
+    for name, change in changes.items():
+        assert len(told(tmp_path / name, change)) < longest, name
+    folder = write_tiny_entry(tmp_path / "entry").folder
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for files in ({**manifest["files"], "x" * 60_000: manifest["files"]["config.json"]}, {"?" * 60_000: {}}):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "files": files}))
+        with pytest.raises(UserError) as error:
+            read_entry(folder)
+        assert len(str(error.value)) < longest
