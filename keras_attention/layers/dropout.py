@@ -32,7 +32,11 @@ class Dropout(keras.layers.Layer):
     Raises:
         ValueError: if `rate` is out of range.
 
-    Source: Srivastava et al. (2014). The hash is the finalizer of MurmurHash3 (Appleby, 2011), twice.
+    Source: Srivastava et al. (2014), section 4, https://jmlr.org/papers/v15/srivastava14a.html. The hash is the
+    finalizer of MurmurHash3 (Appleby, 2011), twice.
+
+    Example:
+        outputs = Dropout(rate=0.1)(inputs, training=True)
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):

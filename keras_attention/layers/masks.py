@@ -124,7 +124,9 @@ def used_keys(attention_mask):
     return None if attention_mask is None else ops.any(attention_mask, axis=1)
 
 
-def zero_unused(query, key, value, attention_mask):
+def zero_unused(
+    query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Puts 0 in place of the queries, keys and values that the mask takes out of every pair.
 
     Args:

@@ -231,7 +231,7 @@ class MultiHeadAttention(keras.layers.Layer):
         if cache is not None:
             value_mask, key_mask = (mask_in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
         masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
-        causal, start = use_causal_mask or cache is not None, 0 if cache is None else cache_index
+        causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
         pairs = AllowedPairs(masks, causal, self.sliding_window, start)
         in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
         only_by_position = cache is not None and not masks  # then a query sees at least itself

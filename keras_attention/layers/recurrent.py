@@ -33,7 +33,13 @@ class GRUCell(keras.layers.Layer):
     Raises:
         ValueError: if `units` is not a positive integer.
 
-    Source: Cho et al. (2014), with the reset gate after the product, as in `keras.layers.GRU(reset_after=True)`.
+    Source: Cho et al. (2014), section 2.3, https://arxiv.org/abs/1406.1078, with the reset gate after the product as in
+    `keras.layers.GRU(reset_after=True)`. For a whole sequence: `read_both_ways`.
+
+    Example:
+        cell = GRUCell(units=8)
+        cell.build((None, 16))
+        output, states = cell(cell.project(inputs[:, 0]), (keras.ops.zeros((2, 8)),))
     """
 
     num_gates = 3
@@ -109,6 +115,11 @@ class LSTMCell(keras.layers.Layer):
 
     Source: Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000), its bias starting at 1; gate
     order i, f, g, o as in `keras.layers.LSTM`.
+
+    Example:
+        cell = LSTMCell(units=8)
+        cell.build((None, 16))
+        output, states = cell(cell.project(inputs[:, 0]), (keras.ops.zeros((2, 8)),) * 2)
     """
 
     num_gates = 4

@@ -253,6 +253,8 @@ class TransformerDecoderLayer(keras.layers.Layer):
 
     def project_source(self, encoder_sequence: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of the source (B, S, D), for the `cross_attention_cache` of many calls."""
+        if self.cross_attention is None:
+            raise ValueError("A layer first called without `encoder_sequence` has no attention to it.")
         return self.cross_attention.project_keys_values(encoder_sequence)
 
     def call(
@@ -297,7 +299,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             residual = x
             x = self.cross_attention_norm(x) if self.normalize_first else x
             mask = combined_mask(value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask)
-            x = self._attend_to_source(x, encoder_sequence, mask, cross_attention_cache, options)
+            x = attend_to_source(self.cross_attention, x, encoder_sequence, mask, cross_attention_cache, options)
             x, cross_weights = x if return_attention_scores else (x, None)
             x = residual + self.dropout_layer(x, training=training)
             x = x if self.normalize_first else self.cross_attention_norm(x)
@@ -310,17 +312,6 @@ class TransformerDecoderLayer(keras.layers.Layer):
         results = (x, *([own_weights, cross_weights] if return_attention_scores else []))
         results += () if cache is None else (cache,)
         return results if len(results) > 1 else x
-
-    def _attend_to_source(self, x, source, mask, projected, options):
-        """Cross-attention; where the source was projected before, the k hypotheses of a sentence query it together."""
-        if projected is None:
-            return self.cross_attention(x, source, attention_mask=mask, **options)
-        shape = ops.shape(x)  # (B k, T, D)
-        x = ops.reshape(x, (ops.shape(projected[0])[0] // self.num_heads, -1, shape[-1]))  # (B, k T, D)
-        x = self.cross_attention(x, source, attention_mask=mask, projected_key_value=projected, **options)
-        if not options["return_attention_scores"]:
-            return ops.reshape(x, shape)
-        return ops.reshape(x[0], shape), weights_of_hypotheses(x[1], shape)
 
     def compute_output_spec(self, *args, **kwargs):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
@@ -365,6 +356,18 @@ def at_positions(x, positions):
 def with_mask_at_positions(x, mask, positions):
     """x (B, P, D), with the part of Keras's implicit mask (B, T), if there is one, that is about `positions`."""
     return x if mask is None else with_keras_mask(x, ops.take_along_axis(mask, positions, axis=1))
+
+
+def attend_to_source(attention, x, source, mask, projected, options):
+    """Cross-attention; where the source was projected before, the k hypotheses of a sentence query it together."""
+    if projected is None:
+        return attention(x, source, attention_mask=mask, **options)
+    shape = ops.shape(x)  # (B k, T, D)
+    x = ops.reshape(x, (ops.shape(projected[0])[0] // attention.num_heads, -1, shape[-1]))  # (B, k T, D)
+    x = attention(x, source, attention_mask=mask, projected_key_value=projected, **options)
+    if not options["return_attention_scores"]:
+        return ops.reshape(x, shape)
+    return ops.reshape(x[0], shape), weights_of_hypotheses(x[1], shape)
 
 
 def weights_of_hypotheses(weights, shape):

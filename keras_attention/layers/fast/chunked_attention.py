@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
-from keras_attention.layers.fast.blocks import Blocks, add_rows, rows, set_rows
-from keras_attention.layers.fast.pair_scores import matmul_by_head, transposed_matmul_by_head
+from keras_attention.layers.fast.blocks import AllowedPairs, Blocks, add_rows, rows, set_rows
+from keras_attention.layers.fast.pair_scores import AdditiveScore, DotScore, matmul_by_head, transposed_matmul_by_head
+from keras_attention.layers.masks import Tensor
 
 # Numbers per sequence in the largest tensor (all heads' scores, or the hidden layer of an additive score) up to which
 # attention computes all pairs at once.
@@ -19,7 +20,16 @@ def is_large(query, num_keys, numbers_per_pair):
     return static and num_queries * num_keys * numbers_per_pair > MOST_AT_ONCE
 
 
-def chunked_attention(query, key, value, score, parameters=(), pairs=None, dropout=None, numbers_per_pair=1):
+def chunked_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score: DotScore | AdditiveScore,
+    parameters: tuple[Tensor, ...] = (),
+    pairs: AllowedPairs | None = None,
+    dropout: tuple[float, Tensor] | None = None,
+    numbers_per_pair: int = 1,
+) -> tuple[Tensor, Tensor]:
     """Averages the values, weighted by the softmax of the scores, without ever holding the scores of all pairs.
 
         for each chunk of queries, for each chunk of keys:
