@@ -12,39 +12,41 @@ DEFAULT_START = "bert_mini_en"
 class FinetuneSettings(AccelerationSettings):
     """Settings of fine-tuning; `keras-attention finetune --help` explains each of them."""
 
-    epochs: int | None = setting(None, "passes over the rows; default: 3 to 20, by the number of rows and of classes")
-    rows_per_batch: int | None = setting(None, "rows of one update; default: 8 to 64, the fewer rows the fewer")
-    learning_rate: float | None = setting(None, "peak, AdamW; default: by the width of the model")
-    linear_start: bool = setting(True, "begin with logistic regression on the vectors of the start")
-    layer_decay: float = setting(0.9, "factor of the learning rate from a layer to the one below")
-    freeze: int = setting(0, "lowest layers that stay as they are, and the embeddings with them")
-    freeze_embeddings: bool | None = setting(
-        None, "keep the vectors of the pieces as they are; default: on up to 20,000 rows"
+    epochs: int | None = setting(
+        None, "passes over the rows; default: 3 to 20, depending on the numbers of rows and classes"
     )
-    warmup_share: float = setting(0.1, "share of the updates until the peak; linear decay behind")
-    weight_decay: float = setting(0.01, "of AdamW, not on biases and norms")
+    rows_per_batch: int | None = setting(None, "rows per update; default: 8 to 64, fewer for small tables")
+    learning_rate: float | None = setting(
+        None, "peak learning rate of AdamW; default: depends on the width of the model"
+    )
+    linear_start: bool = setting(True, "initialize the head by logistic regression on the vectors of the start")
+    layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
+    freeze: int = setting(0, "number of lowest layers that are not trained, and with them the embeddings")
+    freeze_embeddings: bool | None = setting(None, "do not train the token embeddings; default: with up to 20,000 rows")
+    warmup_share: float = setting(0.1, "share of the updates until the peak; then linear decay")
+    weight_decay: float = setting(0.01, "weight decay of AdamW, except for biases and norms")
     dropout: float = setting(0.1, "share of units dropped")
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
-    class_weights: bool = setting(False, "let rare labels count as much as frequent ones")
-    max_tokens: int | None = setting(
-        None, "tokens of a row; longer texts are cut; default: 256, or as many as the start reads"
-    )
+    class_weights: bool = setting(False, "give rare labels as much weight as frequent ones")
+    max_tokens: int | None = setting(None, "maximum number of tokens per text; default: 256, or the limit of the start")
     long_texts: str = setting(
         "ends",
-        "what is read of longer texts: their start; both ends; whole learns from both ends, but answers all of it",
+        "part of longer texts that is used: start; ends; whole (trains on both ends, answers from the whole text)",
         ("start", "ends", "whole"),
     )
     blend: str = setting(
-        "auto", "auto: judge together with a bag of words where that is as good; none: never", ("auto", "none")
+        "auto",
+        "auto: combine the network with a bag of words where that is as good; none: network only",
+        ("auto", "none"),
     )
-    min_probability: float | None = setting(None, "give no label that is less probable: the model is unsure then")
+    min_probability: float | None = setting(None, "minimum probability of a label; below it, the answer is unsure")
     patience: int | None = setting(
-        None, "validations without a better score until the training stops; default: a third of the epochs, 2 at least"
+        None, "validations without a better score before training stops; default: a third of the epochs, at least 2"
     )
-    seed: int = setting(1, "split, weights, dropout and order of the rows")
-    accumulate: int = setting(1, "parts in which each batch is computed, one after the other, to save memory")
-    size: str = setting("mini", "of a model that starts from nothing", ("tiny", "mini", "small", "medium"))
-    vocabulary_size: int = setting(8000, "pieces of a model that starts from nothing")
+    seed: int = setting(1, "random seed of split, weights, dropout and order of the rows")
+    accumulate: int = setting(1, "number of parts in which each batch is computed, to save memory")
+    size: str = setting("mini", "size of a model with random weights", ("tiny", "mini", "small", "medium"))
+    vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
 
 
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))

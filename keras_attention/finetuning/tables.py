@@ -15,16 +15,16 @@ ROWS, TEST_ROWS, SMOKE_ROWS = 4000, 1000, 40
 class TableSettings:
     """A base for the `Config` of a recipe."""
 
-    table: str = setting("", "CSV, TSV or JSONL with a header; none: dates, and texts that are none")
+    table: str = setting("", "CSV, TSV or JSONL with a header; default: generated dates and other texts")
     text: str = setting("text", "column of the texts")
     label: str = setting("label", "column of the labels")
-    text_b: str | None = setting(None, "column of the second texts, if rows are pairs")
-    validation: str = setting("", "table to choose the best epoch by; none: a share of the rows")
-    validation_share: float = setting(0.1, "that share")
-    test: str = setting("", "table for the report; none: the rows of the validation")
+    text_b: str | None = setting(None, "column of the second texts, for text pairs")
+    validation: str = setting("", "table that chooses the best epoch; default: a share of the rows")
+    validation_share: float = setting(0.1, "share of the rows for validation, without --validation")
+    test: str = setting("", "table for the report; default: the validation rows")
     encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
-    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
-    separator: str | None = setting(None, "between the labels of a row, if it may have several")
+    encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
+    separator: str | None = setting(None, "separates the labels of a row, for several labels per text")
 
     @property
     def origin(self):
