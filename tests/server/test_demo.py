@@ -91,7 +91,7 @@ def test_translates_while_one_types_and_shows_where_it_looked(page, models):
 def test_a_gap_is_filled_by_a_click(page, models):
     choose(page, "gaps")
     write(page, "A  runs.")
-    until(page, lambda: "Put [MASK]" in element(page, "status").text, "a hint")
+    until(page, lambda: "Write [MASK]" in element(page, "status").text, "a hint")
     page.execute_script("document.getElementById('text').setSelectionRange(2, 2)")
     element(page, "gap").click()
     best, second, *_ = models["gaps"].fill_mask("A [MASK] runs.")
