@@ -4,8 +4,8 @@
     python recipes/bert_finetune.py --table train.csv --text review --label mood
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
-The command `keras-attention finetune` does the same. The labels say what task it is; a new head is put on the
-pre-trained encoder; all of it is trained, the lower layers in smaller steps; the weights of the best epoch are kept.
+The labels say what task it is; a new head is put on the pre-trained encoder; all of it is trained, the lower layers in
+smaller steps; the weights of the best epoch are kept. `keras-attention finetune` starts from a linear model.
 """
 
 import functools

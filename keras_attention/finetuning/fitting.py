@@ -116,7 +116,7 @@ def freeze(model, settings):
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
     epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"])
-    rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim)
+    rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim, model.encoder.num_layers)
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])

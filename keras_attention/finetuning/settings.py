@@ -53,6 +53,7 @@ EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("in
 ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each want more passes
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
+SHALLOW = 4  # layers
 MANY_ROWS = 20_000  # from here on, pieces are seen often enough to learn new vectors
 
 
@@ -77,6 +78,10 @@ def max_tokens_for(longest):
     return min(MOST_TOKENS, longest)
 
 
-def learning_rate_for(width):
-    """The peak when none is asked for; wide models want small steps."""
-    return 3e-4 if width <= 256 else 1e-4 if width <= 512 else 5e-5
+def learning_rate_for(width, num_layers=4):
+    """The peak when none is asked for; wide and deep models want small steps."""
+    if width <= 256:
+        return 3e-4
+    if width <= 512:
+        return 2e-4 if num_layers <= SHALLOW else 1e-4
+    return 5e-5

@@ -106,7 +106,8 @@ class Epoch:
 
     def __iter__(self):
         session, progress, steps = self.session, self.session.progress, len(self.sequence)
-        bar = EpochBar(session.num_epochs, steps, progress, session.rate, session.verbose, session.unit)
+        told = session.num_epochs, steps, progress, session.rate, session.verbose, session.unit
+        bar = EpochBar(*told, compiling=not session.compiled)
         reason = None
         while progress.epoch_step < steps and reason is None:
             session.stop_if_interrupted()
@@ -132,6 +133,7 @@ class Epoch:
         """
         session, progress = self.session, self.session.progress
         step = progress.epoch_step + 1
+        session.compiled = True
         update.check_finite(session.optimizer, session.update.sync, epoch=self.number, step=step)
         progress.epoch_step = step
         progress.total_steps += 1
@@ -152,24 +154,35 @@ class EpochBar:
         rate: callable giving the learning rate; only called when something is drawn.
         verbose: 0 draws nothing, 1 a bar, 2 one line at the end.
         unit: str, what is counted, such as "tokens".
+        compiling: bool. Whether the first step compiles: the bar says so, and begins to measure after it.
     """
 
-    def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens"):
+    def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens", compiling=False):
         self.progress = progress
         self.rate = rate
         self.verbose = verbose
         self.speed = f"{unit}/s"
         self._interval = 0.2 if sys.stdout.isatty() else 10.0
-        self._started = self._drawn = time.perf_counter()
-        self._tokens_before = progress.tokens  # which a resumed epoch has already, and which say nothing about speed
+        self._compiling = compiling
         if verbose:
-            print(f"Epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else ""), flush=True)
-        self._bar = keras.utils.Progbar(
-            steps, verbose=verbose, unit_name="step", stateful_metrics=["loss", "accuracy", self.speed, "rate"]
-        )
+            epoch = f"Epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else "")
+            print(f"{epoch}: compiling ..." if compiling else epoch, flush=True)
+        self._steps = steps
+        self._start()
+
+    def _start(self):
+        """Begins to measure."""
+        self._started = self._drawn = time.perf_counter()
+        self._tokens_before = self.progress.tokens  # those of a resumed epoch, or of a step that compiled, tell nothing
+        shown = ["loss", "accuracy", self.speed, "rate"]
+        self._bar = keras.utils.Progbar(self._steps, verbose=self.verbose, unit_name="step", stateful_metrics=shown)
 
     def update(self, last=False):
         """Draws, if it is time to; with `last` in any case, and ends the line."""
+        if self._compiling and not last:
+            self._compiling = False
+            self._start()
+            return
         now = time.perf_counter()
         if not self.verbose or (not last and now - self._drawn < self._interval):
             return

@@ -85,6 +85,7 @@ class Session:
         self.stopping = None
         self.told = {}
         self._open = None
+        self.compiled = False  # whether an update has been made
         self._interrupts = Interrupts()
         self._best_weights = None
         self._stopped_because = None

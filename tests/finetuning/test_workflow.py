@@ -133,7 +133,9 @@ def test_texts_read_whole_are_learned_by_their_ends():
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
 def test_a_small_table_gets_hundreds_of_updates_too(rows):
     model = SimpleNamespace(
-        encoder=SimpleNamespace(hidden_dim=256), settings={"max_length": 512, "num_labels": 2}, pooler_dense=None
+        encoder=SimpleNamespace(hidden_dim=256, num_layers=4),
+        settings={"max_length": 512, "num_labels": 2},
+        pooler_dense=None,
     )
     filled = filled_in(FinetuneSettings(), model, rows)
     updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)

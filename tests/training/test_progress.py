@@ -1,6 +1,8 @@
+import re
+
 import pytest
 
-from keras_attention.training.progress import EarlyStopping
+from keras_attention.training.progress import EarlyStopping, EpochBar, Progress
 
 
 def feed(stopping, scores):
@@ -43,3 +45,23 @@ def test_what_is_wrong_is_named():
         EarlyStopping("val_bleu", mode="up")
     with pytest.raises(ValueError, match="patience=0"):
         EarlyStopping("val_bleu", patience=0)
+
+
+def test_the_first_step_compiles(capsys, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: seconds[0])
+    progress = Progress()
+    bar = EpochBar(3, 5, progress, lambda: 0.1, verbose=2, unit="rows", compiling=True)
+    assert capsys.readouterr().out == "Epoch 1/3: compiling ...\n"
+    for step, duration in enumerate([60.0, 1.0, 1.0], start=1):
+        seconds[0] += duration
+        progress.epoch_step, progress.tokens = step, 7.0 * step
+        bar.update()
+    progress.epoch_step = 5
+    bar.update(last=True)
+    assert re.search(r"rows/s: 7\.0", capsys.readouterr().out)
+
+
+def test_later_epochs_do_not(capsys):
+    EpochBar(3, 5, Progress(epoch=1), lambda: 0.1, verbose=2)
+    assert capsys.readouterr().out == "Epoch 2/3\n"

@@ -1,0 +1,92 @@
+"""What `finetune` reaches with its default settings, beside a bag of words and a linear model on frozen vectors.
+
+    python benchmarks/fine_tuning.py TABLES --from bert_mini_en --seeds 5 --rows 2000
+
+TABLES is a folder with NAME.train.tsv and NAME.test.tsv for each data set: a header with text, label and, of pairs,
+text_b. For each data set and seed, `--rows` rows are drawn for training; a tenth of them validates. The table shows
+mean and standard deviation over the seeds of the main score on the test rows, and CPU minutes.
+"""
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.cli.io.silence import silent_libraries
+
+with silent_libraries():
+    from keras_attention.evaluation import classification_scores as measures
+    from keras_attention.finetuning.examples import read_examples
+    from keras_attention.finetuning.report import make_report
+    from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+    from keras_attention.finetuning.start import accelerated
+    from keras_attention.finetuning.workflow import finish, fit, prepare
+
+COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine-tuned", "as shipped", "CPU min")
+
+
+def measure(train, test, start, settings):
+    """The main score of each stage on the test rows, and the CPU minutes of all of it."""
+    began = time.process_time()
+    prepared = prepare(train, None, start, settings, test=test, say=lambda _: None)
+    linear = score(prepared, test)
+    result = fit(prepared, settings, verbose=0)
+    tuned = score(prepared, test)
+    report = make_report(finish(prepared, result, settings), test)
+    shipped, words = (next(iter(scores.values())) for scores in (report.scores, report.baseline))
+    minutes = (time.process_time() - began) / 60
+    return prepared.task, (words, linear, tuned, shipped, minutes), result.best_epoch
+
+
+def score(prepared, test):
+    """The main score of the network as it is."""
+    classifier, task = prepared.classifier, prepared.task
+    logits = classifier.logits(classifier.rows(test.texts, test.texts_b)) * prepared.spread + prepared.center
+    return next(iter(measures.scores(test.targets(task), measures.predictions(logits, task), task).values()))
+
+
+def read(path):
+    """Examples; of pairs if there is a column text_b."""
+    with open(path, encoding="utf-8") as file:
+        pairs = "text_b" in file.readline().rstrip("\n").split("\t")
+    return read_examples(path, "text", "label", "text_b" if pairs else None)[0]
+
+
+def drawn(examples, rows, seed):
+    """So many of the examples, at random."""
+    numbers = list(range(len(examples)))
+    random.Random(seed).shuffle(numbers)
+    return examples.some(sorted(numbers[:rows]))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", type=Path)
+    parser.add_argument("--from", dest="start", default=DEFAULT_START)
+    parser.add_argument("--only", nargs="+", help="names of data sets")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--test-rows", type=int, default=1000)
+    options = parser.parse_args(arguments)
+    names = options.only or sorted(path.name.split(".")[0] for path in options.tables.glob("*.train.tsv"))
+    print("| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), sep="\n", flush=True)
+    for name in names:
+        train, test = (read(options.tables / f"{name}.{part}.tsv") for part in ("train", "test"))
+        test, found, epochs = drawn(test, options.test_rows, 0), [], []
+        for seed in range(1, options.seeds + 1):
+            settings = accelerated(options.start, FinetuneSettings(seed=seed))
+            task, values, epoch = measure(drawn(train, options.rows, seed), test, options.start, settings)
+            found.append(values)
+            epochs.append(epoch)
+        spread = np.std(found, axis=0, ddof=1) if options.seeds > 1 else np.zeros(5)
+        cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(found, axis=0), spread, strict=True)]
+        rows = min(options.rows, len(train))
+        print(f"| {name} | {rows:,} | {len(task.label_names) or 'numbers'} | {' | '.join(cells)} |", flush=True)
+        print(f"{name}: best epochs {epochs}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
