@@ -84,8 +84,8 @@ def _reference_page(room):
     parts = [f"# keras_attention.{room}", first]
     for path in sorted((PACKAGE / room).rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        if path.stem != "__init__" and any(_is_public(node) for node in tree.body):
-            parts.append(_directive(".".join(path.relative_to(ROOT).with_suffix("").parts)))
+        if any(_is_public(node) for node in tree.body):
+            parts.append(_directive(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")))
     return "\n\n".join(parts)
 
 

@@ -89,7 +89,7 @@ def finetune(
     """
     from keras_attention.pipelines.texts import labelled_texts
 
-    columns = {"text": text, "label": label, "text_b": text_b}
+    columns: dict = {"text": text, "label": label, "text_b": text_b}
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
     if validation is not None:
         given = validation if isinstance(validation, (tuple, list)) else (validation,)

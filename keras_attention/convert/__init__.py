@@ -10,16 +10,16 @@ from keras_attention.errors import UserError
 __all__ = ["Converted", "load_checkpoint"]
 
 
-def load_checkpoint(path):
-    """Turns a published BERT checkpoint into a model of ours that gives the same outputs.
+def load_checkpoint(path: str | Path) -> Converted:
+    """Converts a published BERT checkpoint into a model of this package with the same outputs.
 
-    Every size, name and shape is checked before a model is built: it is read whole or not at all. Runs no code out of
-    the folder, and needs neither torch nor transformers; a checkpoint of Google's needs TensorFlow.
+    Every size, name and shape is checked before a model is built. No code from the folder runs. Neither torch nor
+    transformers is needed; a Google checkpoint needs TensorFlow.
 
     Args:
-        path: str or Path, a folder. Of Hugging Face: `config.json`, `model.safetensors`, `vocab.txt` or
+        path: str or Path, a folder. Hugging Face: `config.json`, `model.safetensors`, `vocab.txt` or
             `tokenizer.json`, and `tokenizer_config.json` if there is one; BERT and DistilBERT as encoder, masked
-            language model or classifier. Of Google: `bert_config.json`, `vocab.txt` and the files of a TensorFlow 1
+            language model or classifier. Google: `bert_config.json`, `vocab.txt` and the files of a TensorFlow 1
             checkpoint such as `bert_model.ckpt.index`.
 
     Returns:

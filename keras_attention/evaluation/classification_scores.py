@@ -17,7 +17,7 @@ class Predictions(NamedTuple):
     chosen: np.ndarray
 
 
-def predictions(logits, task, threshold=0.5):
+def predictions(logits: np.ndarray, task, threshold: float | list[float] = 0.5) -> Predictions:
     """Predictions from logits (N, K); `threshold` is one for all labels of a multilabel task, or a list of K."""
     logits = np.asarray(logits, "float64")
     if task.kind == "regression":
