@@ -25,7 +25,7 @@ import pytest
 from breaks import BREAKS
 from compare_commits import checkout_environment, git, worktree
 
-PACKAGE = "keras_attention"
+FOLDERS = ("keras_attention", "recipes")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 NOTICED, NOT_NOTICED = "noticed", "not noticed"
 
@@ -67,7 +67,7 @@ def parse(arguments):
 def try_break(code, each, minutes):
     """Breaks one line of a checkout, runs the tests and mends the line; returns the result and a remark."""
     try:
-        path, broken = broken_file(code / PACKAGE, each)
+        path, broken = broken_file(code, each)
     except LookupError as error:
         return "not measured", str(error)
     sound = path.read_text(encoding="utf-8")
@@ -78,14 +78,14 @@ def try_break(code, each, minutes):
         path.write_text(sound, encoding="utf-8")
 
 
-def broken_file(package, each):
-    """The file of the package, or of the recipes beside it, that a break changes, and its text with the break.
+def broken_file(code, each):
+    """The file that a break changes, and its text with the break.
 
     Raises:
         LookupError: if not exactly one file has the text `each.after`, or `each.old` behind it.
     """
     found = []
-    for path in sorted([*package.rglob("*.py"), *(package.parent / "recipes").glob("*.py")]):
+    for path in sorted(path for folder in FOLDERS for path in (code / folder).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         start = text.find(each.after)
         places = text.count(each.old, start) if start >= 0 else 0

@@ -39,20 +39,20 @@ def make_break(old, new, after="", tests="test_half.py"):
 
 
 def test_one_place_is_changed(break_code, checkout):
-    path, text = break_code.broken_file(checkout / "keras_attention", make_break("x / 2", "x / 3"))
+    path, text = break_code.broken_file(checkout, make_break("x / 2", "x / 3"))
     assert (path.name, text) == ("half.py", HALF.replace("2", "3"))
 
 
 def test_the_first_place_behind_another_text(break_code, checkout):
     each = make_break("x / 4", "x / 5", after="def again")
-    _, text = break_code.broken_file(checkout / "keras_attention", each)
+    _, text = break_code.broken_file(checkout, each)
     assert text == QUARTER[: -len("4\n")] + "5\n"
 
 
 @pytest.mark.parametrize("old", ["x / 4", "return x", "nothing of that kind"])
 def test_a_place_must_be_the_only_one(break_code, checkout, old):
     with pytest.raises(LookupError, match="the text stands"):
-        break_code.broken_file(checkout / "keras_attention", make_break(old, "x"))
+        break_code.broken_file(checkout, make_break(old, "x"))
 
 
 @pytest.mark.thorough
