@@ -9,7 +9,7 @@ class Break(NamedTuple):
     Attributes:
         room: str, the part of the package.
         what: str, the mistake in words.
-        old: str, the text that is replaced; it stands once in the package and the recipes, or is the first behind `after`.
+        old: str, the text that is replaced. It stands once in package and recipes, or is the first after `after`.
         new: str, what it becomes.
         tests: str, arguments of pytest.
         after: str, a text that stands in one file before `old`, where `old` alone stands several times.
@@ -272,6 +272,12 @@ TRAINING = _breaks(
         "tests/training/test_optim.py",
     ),
     (
+        "an epoch gets the number of the one before",
+        "self.number = session.progress.epoch + 1",
+        "self.number = session.progress.epoch",
+        "tests/training/test_session.py -k second_epoch",
+    ),
+    (
         "scores of a validation stay for the next epochs",
         "self._scores = {}\n        progress.history",
         "progress.history",
@@ -333,8 +339,8 @@ ZOO = _breaks(
     ),
     (
         "a weight that the model lacks is accepted",
-        "for name in sorted(set(file) - datasets):",
-        "for name in sorted(datasets - set(file)):",
+        "for name in sorted(set(file) - set(expected)):",
+        "for name in sorted(set(expected) - set(file)):",
         "tests/zoo/test_weights_file.py",
     ),
     (
@@ -523,12 +529,12 @@ FINETUNING = _breaks(
         "if encoder is not None:\n        model",
         "if encoder is None:\n        model",
         "tests/finetuning/test_workflow.py -k starts_from_the_encoder",
-        '"""The classifier that a fine-tuning begins with: a pre-trained encoder under a new head, or nothing at all."""',
+        '"""The classifier that a fine-tuning begins with',
     ),
     (
         "thresholds of a multilabel task are not fitted",
-        'if task.kind == "multilabel":\n        logits = classifier.logits',
-        'if task.kind == "multi-label":\n        logits = classifier.logits',
+        'classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)',
+        "measures.best_thresholds(prepared.validation_targets, probabilities)",
         "tests/finetuning/test_workflow.py -k thresholds_of_several",
     ),
     (
@@ -536,6 +542,13 @@ FINETUNING = _breaks(
         "keras.utils.set_random_seed(settings.seed)",
         "keras.utils.set_random_seed(1)",
         "tests/finetuning/test_workflow.py -k the_seed_decides",
+    ),
+    (
+        "no dropout while fine-tuning",
+        "logits = model(inputs, training=True)  # (B, K)",
+        "logits = model(inputs, training=False)  # (B, K)",
+        "tests/finetuning/test_fitting.py -k dropout",
+        '"""The training of a classifier on rows of ids',
     ),
     (
         "the confusion matrix is transposed",

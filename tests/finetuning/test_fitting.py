@@ -75,3 +75,13 @@ def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     weights = np.array([4 / 9, 4 / 9, 4 / 9, 4 / 3])  # 4 rows / (3 classes * count)
     losses = -(1 - label_smoothing) * log_p[np.arange(4), targets] - label_smoothing * log_p.mean(axis=1)
     assert result.history[0]["loss"] == pytest.approx((weights * losses).sum() / weights.sum(), rel=1e-4)
+
+
+def test_dropout_changes_the_loss_of_the_first_update():
+    losses = []
+    for dropout in (0.0, 0.5):
+        classifier = tiny_classifier(dropout=dropout)
+        settings = FinetuneSettings(epochs=1, rows_per_batch=4, jit_compile=False)
+        rows, targets = classifier.single_rows(TEXTS), np.array([0, 1, 1, 0], "int32")
+        losses.append(fit_classifier(classifier.model, rows, targets, "binary", settings, verbose=0).history[0]["loss"])
+    assert abs(losses[0] - losses[1]) > 1e-3
