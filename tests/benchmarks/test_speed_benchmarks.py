@@ -68,6 +68,19 @@ def test_a_server_under_load(tmp_path):
 
 
 @pytest.mark.thorough
+def test_a_server_is_soaked(tmp_path):
+    example = [{"source": TEXTS[0], "output": LABELS["binary"][0]}]
+    write_tiny(tmp_path / "moods", tiny_classifier().model, example, task=task())
+    good, abusive, memory, files, log, last = lines_of("serving.py", "--model", tmp_path / "moods", "--soak", 0.2)
+    assert re.fullmatch(r"soak: 0.2 minutes, [\d,]+ good requests, \{200: .*\}", good)
+    assert re.fullmatch(r"soak: [\d,]+ abusive connections, wrong statuses: none", abusive)
+    assert re.search(r"soak: memory \d+ MB, [-+][\d.]+ % an hour", memory)  # too short for the growth to mean much
+    assert re.search(r"soak: open files [-+]\d+ from the first to the last third", files)
+    assert re.fullmatch(r"soak: \d+ lines of log, 0 tracebacks", log)
+    assert last == "soak: the last good request has status 200"
+
+
+@pytest.mark.thorough
 @pytest.mark.skipif(available_cores() < 2, reason="two workers need two cores")
 def test_scaling_over_two_workers():
     alone, joined, *projections = lines_of("scaling.py", *SIZES, "--rounds", 1)

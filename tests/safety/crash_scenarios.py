@@ -104,6 +104,12 @@ def page(*arguments, **options):
 class StubPipeline:
     attention_view = staticmethod(page)
 
+    def sides(self, text):
+        return [text]
+
+    def __getattr__(self, name):  # whatever a command asks of a pipeline beside that
+        return lambda *arguments, **options: {}
+
 
 def finetune_with_checkpoints(examples, *arguments, checkpoint_dir, resume, restart, **options):
     """What a training of three steps writes, and what it gives."""
@@ -248,7 +254,11 @@ def redirected(run):
     """The command with its standard output in the file `out`, which the shell has opened."""
 
     def run_redirected(folder, *flags):
-        file = os.open(f"{folder}/out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            file = os.open(f"{folder}/out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except OSError as error:  # which the shell tells, before any command of ours begins
+            print(f"sh: {error}", file=sys.stderr)
+            return 2
         os.dup2(file, 1)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         return run(folder, *flags)
@@ -301,7 +311,7 @@ SCENARIOS = {
     "translate --output, new": Scenario(with_model(), TRANSLATE, [(), ("--resume",)], KEPT),
     "translate --output, old": Scenario(with_model(written("out")), TRANSLATE, [(), ("--resume",)], KEPT),
     "translate --output --resume": Scenario(
-        with_model(interrupted), lambda folder: TRANSLATE(folder, "--resume"), [(), ("--resume",)], KEPT
+        with_model(interrupted), lambda folder, *flags: TRANSLATE(folder, "--resume"), [()], KEPT
     ),
     "translate TEXT --output": Scenario(
         with_model(written("out")), command("translate", "a", "b", "--model", "{}/model", "--output", "{}/out")
@@ -310,7 +320,7 @@ SCENARIOS = {
     "evaluate --json > file, translator": Scenario(with_model(), redirected(EVALUATE)),
     "evaluate --json > file, classifier": Scenario(with_classifier(), redirected(EVALUATE_TABLE)),
     "evaluate --json --output": Scenario(
-        with_model(written("out")), lambda folder: EVALUATE(folder, "--output", "{}/out")
+        with_model(written("out")), lambda folder, *flags: EVALUATE(folder, "--output", "{}/out")
     ),
     "attention --out": Scenario(
         with_model(written("out.html")), command("attention", "a dog", "--model", "{}/model", "--out", "{}/out.html")

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from keras_attention.cli.main import main
 from keras_attention.errors import UserError
 from keras_attention.locks import lock_file, locked, release_claims, until_the_command_ends
 from keras_attention.whole_file import whole_file
@@ -159,3 +160,31 @@ def test_two_processes_never_hold_one_lock(tmp_path):
     assert (tmp_path / "file").read_text() == "300"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["translate", "finetune"])
+def test_a_command_says_who_writes_there_before_it_computes(holder, zoo, tmp_path, capsys, name):
+    (tmp_path / "texts").write_text("A dog runs.\n")
+    (tmp_path / "table.csv").write_text("text,label\n" + "a,good\nb,bad\n" * 20)
+    place = str(tmp_path / "file")
+    commands = {
+        "translate": ["--model", zoo / "tiny", "--input", tmp_path / "texts", "--output", place],
+        "finetune": [
+            tmp_path / "table.csv",
+            "--text",
+            "text",
+            "--label",
+            "label",
+            "--from",
+            "none",
+            "--out",
+            place,
+            "--json",
+        ],
+    }
+    assert main([name, *map(str, commands[name])]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"in use: process {holder.pid}, since" in line
+    assert not (tmp_path / "file").exists()
+    assert not (tmp_path / "file_checkpoints").exists()
