@@ -483,10 +483,10 @@ DATA = _breaks(
         "def json_rows",
     ),
     (
-        "a day of the test set is trained on",
-        'return {0: "test", 1: "validation"}.get(remainder, "train")',
-        'return {1: "test", 2: "validation"}.get(remainder % 3, "train")',
-        "tests/data/dates/test_dates.py",
+        "the model is tested on days that it was trained on",
+        'generate_dates(test_size, seed, "test")',
+        "generate_dates(test_size, seed)",
+        "tests/data/dates/test_dates.py -k sizes_of_splits",
     ),
 )
 

@@ -214,3 +214,14 @@ def test_half_precision_weights_are_averaged_in_full(model):
     kept.add(half)
     assert kept.snapshots[0][0].dtype == np.float32
     assert kept.average()[0].dtype == np.float64
+
+
+def test_fewer_epochs_than_asked_for_are_averaged_too():
+    model = keras.Sequential([keras.layers.Dense(3)])
+    model.build((None, 2))
+    last = LastWeights(5)
+    for value in (1.0, 4.0):
+        model.set_weights([np.full(weight.shape, value) for weight in model.get_weights()])
+        last.add(model)
+    for average in last.average():
+        np.testing.assert_allclose(average, 2.5)

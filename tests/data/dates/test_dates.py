@@ -179,7 +179,8 @@ def test_sizes_of_splits():
     assert date_splits(1_009, seed=3, validation_size=101, test_size=211) == (train, validation, test)
     not_dates = sum(meanings(text) != {iso} for text, iso in zip(*train, strict=True))
     assert not_dates == int(1_009 * dates.NON_DATE_SHARE)
-    assert {split_of_day(iso) for iso in train[1]} == {"train"}
+    for part, name in ((train, "train"), (validation, "validation"), (test, "test")):
+        assert {split_of_day(iso) for iso in part[1]} == {name}
 
 
 def test_all_forms_and_case_occur():

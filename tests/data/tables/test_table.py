@@ -93,6 +93,11 @@ def test_nothing_is_changed(tmp_path, content, texts, labels):
     assert table.labels == (["NA", "null", "None", "nan"] if labels is None else labels)
 
 
+def test_a_byte_order_mark_before_json_is_no_part_of_it(tmp_path):
+    table = read_table(write(tmp_path / "table.jsonl", '\ufeff{"text": "a", "label": "1"}\n'), "text", "label")
+    assert (table.texts, table.labels) == (["a"], ["1"])
+
+
 def test_lines_are_those_of_the_file(tmp_path):
     content = 'text,label\n"a\nb\r\nc",1\nd,0\n"e\n","1\n"\nf,0\n'
     assert read_table(write(tmp_path / "table.csv", content), "text", "label").lines == [2, 5, 6, 9]
