@@ -1,6 +1,6 @@
 """What may go into a pipeline as texts, and what may come out of one that writes dates."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import date
 from numbers import Number
 
@@ -30,7 +30,7 @@ def as_texts(texts, name="texts"):
     expected = f"`{name}` must be a str or a list of str. Received: {type(texts).__name__}"
     if hasattr(texts, "columns"):
         raise UserError(f"{expected}, a table. Give one of its columns, such as table['text'].")
-    if isinstance(texts, (bytes, bytearray, Mapping)) or not isinstance(texts, Iterable):
+    if isinstance(texts, (bytes, bytearray, Mapping, Set)) or not isinstance(texts, Iterable):  # a set has no order
         raise UserError(expected)
     try:
         items = list(texts)

@@ -159,12 +159,12 @@ def test_an_entry_answers_the_same(tmp_path, kind):
     for example, second in zip(examples, sides[1] or (), strict=False):
         example["source_b"] = second
     entry = write_tiny(tmp_path / "tiny", classifier.model, examples, task=classifier.task)
-    assert f"{kind} task" in entry.card
+    assert (f"{kind} classification" if kind != "regression" else "; regression") in entry.card
     assert ".classify([" in entry.card
     assert failing_examples(entry.folder) == (len(TEXTS), [])
     loaded = keras_attention.load(entry.folder)
     assert isinstance(loaded, Classifier)
-    assert loaded.task == classifier.task
+    assert loaded.task == {"min_probability": None} | classifier.task
 
 
 @pytest.mark.parametrize(
