@@ -54,7 +54,7 @@ def card_text(name, config, metrics):
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
-        "## Example\n\n" + _example(name, architecture.use.method, metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(name, architecture.use.method, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -92,7 +92,11 @@ def _training(metrics):
     )
 
 
-def _example(name, method, examples):
+def _example(name, method, config, examples):
+    if method == "encode":  # whose answers are too long for a card
+        texts = ["How old are you?", "What is your age?"]
+        call = f"keras_attention.load({name!r}).encode({texts!r}).pooled"
+        return f"```python\n{call}  # an array ({len(texts)}, {config['model']['hidden_dim']})\n```"
     sides = [
         [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
     ]

@@ -140,7 +140,9 @@ def test_vectors(tmp_path, pooling):
 def test_an_entry_says_how_its_vectors_are_made(tmp_path):
     model = tiny_encoder()
     write_tiny(tmp_path / "tiny", model, pooling="cls", normalize=True)
-    write_tiny(tmp_path / "plain", model)
+    card = write_tiny(tmp_path / "plain", model).card
+    assert "keras_attention.load('plain').encode(['How old are you?', 'What is your age?']).pooled" in card
+    assert "# an array (2, 14)" in card
     of_cls = keras_attention.load(tmp_path / "plain").encode(TEXTS, pooling="cls").pooled
     found = keras_attention.load(tmp_path / "tiny").encode(TEXTS).pooled
     np.testing.assert_allclose(found, of_cls / np.linalg.norm(of_cls, axis=-1, keepdims=True), atol=1e-5)
