@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-thorough test-lowest browser check audit smoke readme docs clean
+.PHONY: run test test-thorough test-exhaustive test-lowest browser check audit smoke readme docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
@@ -19,7 +19,11 @@ test: $(VENV)/installed-test browser
 
 # The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
 test-thorough: $(VENV)/installed-test browser
-	$(PYTEST) -m thorough $(ARGS)
+	$(PYTEST) -m "thorough and not exhaustive" $(ARGS)
+
+# Every point at which a command can be killed, and 500 sequences of commands: hours. Not part of .ci/run.
+test-exhaustive: $(VENV)/installed-test
+	$(PYTEST) -m exhaustive $(ARGS)
 
 # The tests with the oldest versions of all packages that setup.py allows.
 test-lowest: $(VENV)-lowest/installed-test

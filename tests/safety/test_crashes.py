@@ -1,7 +1,8 @@
 """Every command that writes, killed or failing at every operation that changes the disk: old files or new ones, whole.
 
 The commands are the product's; what they compute is prepared (see `crash_scenarios.py`). The quick tests try every
-seventh operation of a few; the thorough ones try all of all. `test_whole_commands.py` kills whole commands.
+seventh operation of a few, the thorough ones every ninth of all, `make test-exhaustive` all of all.
+`test_whole_commands.py` kills whole commands.
 """
 
 import json
@@ -53,6 +54,13 @@ def test_some_points_of_some_commands():
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_some_points_of_every_command(name):
+    assert held(9, name) > 3
+
+
+@pytest.mark.thorough
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_point(name):
     assert held(1, name) >= OPERATIONS[name]

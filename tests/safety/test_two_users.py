@@ -11,7 +11,12 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="faults.c needs a C com
 
 
 @pytest.mark.parametrize(
-    "sequences", [pytest.param(20, marks=pytest.mark.slow), pytest.param(500, marks=pytest.mark.thorough)]
+    "sequences",
+    [
+        pytest.param(20, marks=pytest.mark.slow),
+        pytest.param(50, marks=pytest.mark.thorough),
+        pytest.param(500, marks=[pytest.mark.thorough, pytest.mark.exhaustive]),
+    ],
 )
 def test_two_users_of_one_folder(sequences):
     found = json.loads(run_with_faults(RUN, sequences, KERAS_BACKEND="numpy"))
