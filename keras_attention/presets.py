@@ -37,6 +37,7 @@ class FromPreset:
             UserError: if there is no such model, its files are damaged, or it is of another class.
 
         Example:
+            from keras_attention.models import Transformer
             Transformer.from_preset("transformer_tiny_multi30k_en_de")
         """
         return _loaders[0](cls, name_or_path)

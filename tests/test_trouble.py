@@ -47,7 +47,7 @@ def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "main", interrupted)
+    monkeypatch.setattr(cli, "make_parser", interrupted)
     assert __main__.run() == 130
     assert capsys.readouterr().err == "keras-attention: interrupted\n"
 

@@ -16,10 +16,6 @@ class KerasBatches(keras.utils.PyDataset):
         batches: object whose `epoch(e)`, e = 0, 1, ..., has `len()` and `[i]` -> dict of arrays with "labels", such as
             `BucketedBatches`, `MaskedLMBatches` or `ClassificationBatches`.
         **kwargs: see `keras.utils.PyDataset` (`workers`, `use_multiprocessing`, `max_queue_size`).
-
-    Example:
-        dataset = KerasBatches(BucketedBatches(corpus, tokens_per_batch=4096))
-        model.fit(dataset, epochs=10)
     """
 
     def __init__(self, batches, **kwargs):

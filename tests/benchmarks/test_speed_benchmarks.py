@@ -17,12 +17,14 @@ from keras_attention.cores import available_cores
 from keras_attention.zoo.archive import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TOOLS = BENCHMARKS.parent / "recipes" / "tools"
 SMALL = {"width": 12, "heads": 3, "layers": 1, "vocabulary": 29, "batch": 6, "length": 5}
 SIZES = [word for name, size in SMALL.items() for word in (f"--{name}", size)]
 
 
 def lines_of(script, *arguments):
-    command = [sys.executable, BENCHMARKS / script, *map(str, arguments)]
+    folder = BENCHMARKS if (BENCHMARKS / script).exists() else TOOLS
+    command = [sys.executable, folder / script, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(BENCHMARKS.parent), *sys.path])}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -179,7 +181,7 @@ def test_pairs_that_do_not_belong_together(tmp_path):
 
 
 def test_closest_of_hypotheses(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.syspath_prepend(TOOLS)
     from closest_answers import closest
 
     assert closest("A dog runs fast.", ["A cat sits.", "A dog runs.", "Dogs."])[0] == "A dog runs."
@@ -223,7 +225,7 @@ def test_the_mean_of_translators(tmp_path):
 @pytest.mark.thorough
 def test_only_models_from_one_start_have_a_mean(tmp_path):
     write_tiny_entry(tmp_path / "tiny", tiny_parts())
-    script = BENCHMARKS / "average_translators.py"
+    script = TOOLS / "average_translators.py"
     for names in [("rnn_attention_dates", tmp_path / "tiny"), ("rnn_attention_dates",)]:
         command = [sys.executable, script, *names, "--data", "dates", "--out", tmp_path / "mean"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)

@@ -23,7 +23,8 @@ def test_the_layers_before_those_left_out_are_the_teachers():
     cut = student_of(teacher, [0, 1])
     x = cut({"token_ids": TEXTS})
     whole = teacher.encoder_layers[2](x, padding_mask=ops.convert_to_tensor(TEXTS != 0))
-    assert_all_close(whole, teacher({"token_ids": TEXTS}), 1e-6)
+    tokens = TEXTS != 0  # the vectors of padding mean nothing
+    assert_all_close(np.asarray(whole)[tokens], np.asarray(teacher({"token_ids": TEXTS}))[tokens], 1e-6)
 
 
 def test_fewer_tokens():

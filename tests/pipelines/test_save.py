@@ -66,7 +66,7 @@ def test_a_loaded_model_keeps_its_card(tmp_path):
 
 def test_nothing_is_overwritten_unasked(tmp_path):
     tiny_classifier().save(tmp_path / "mine")
-    with pytest.raises(EntryError, match="trained model already"):
+    with pytest.raises(EntryError, match="already contains a trained model"):
         tiny_classifier().save(tmp_path / "mine")
     tiny_classifier("multiclass").save(tmp_path / "mine", overwrite=True)
     assert ka.load(tmp_path / "mine").task["kind"] == "multiclass"

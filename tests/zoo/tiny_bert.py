@@ -26,7 +26,7 @@ def task(kind="binary", pair=False):
     """What config.json says of a task."""
     separator = "|" if kind == "multilabel" else None
     settings = {"kind": kind, "label_names": LABELS[kind], "separator": separator, "threshold": 0.5, "pair": pair}
-    return {**settings, "long_texts": "start"}
+    return {**settings, "long_texts": "start", "min_probability": None}
 
 
 def scaled(model, factor=20.0):
