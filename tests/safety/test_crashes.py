@@ -56,7 +56,7 @@ def test_some_points_of_some_commands():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_some_points_of_every_command(name):
-    assert held(9, name) > 3
+    assert held(9, name) > 0
 
 
 @pytest.mark.thorough
