@@ -15,6 +15,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ["KERAS_ATTENTION_CACHE"] = ""  # tests leave nothing in the home folder, and find nothing there
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # else the import of TensorFlow sets 1
 os.environ.setdefault("PYTHONFAULTHANDLER", "1")  # a process that a test starts and that crashes tells where
 os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerates changes no product of another
 
