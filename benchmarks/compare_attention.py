@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from keras_attention.cli.main import guarded
-from keras_attention.data.translation.translation_sets import load_translation_data
+from keras_attention.data.translation.pairs import load_translation_data
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.release import add_to_card

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 
 with silent_libraries():
     from keras_attention.evaluation import classification_scores as measures

@@ -20,7 +20,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 
 with silent_libraries():

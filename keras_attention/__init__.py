@@ -104,7 +104,7 @@ def _silent_start():
     """Silences what TensorFlow prints while it is imported, unless the user has imported it or chosen a log level."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return contextlib.nullcontext()
-    from keras_attention.cli.io.silence import silent_libraries
+    from keras_attention.cli.io.terminal import silent_libraries
 
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     return silent_libraries()

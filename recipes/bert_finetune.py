@@ -11,7 +11,7 @@ smaller steps; the weights of the best epoch are kept. `keras-attention finetune
 import functools
 from dataclasses import dataclass, fields
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 
 with silent_libraries():
     from keras_attention.training.session import Session
@@ -27,8 +27,8 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
-from keras_attention.training.run_settings import RunSettings
-from keras_attention.zoo.place import claim_entry
+from keras_attention.training.run import RunSettings
+from keras_attention.zoo.registry import claim_entry
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ an entry, for example of `keras-attention convert`. The result is an entry that 
 import functools
 from dataclasses import dataclass
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 
 with silent_libraries():
     import keras
@@ -29,10 +29,10 @@ from keras_attention.training.devices import in_float32
 from keras_attention.training.distillation_losses import attention_loss, hidden_loss, vector_loss
 from keras_attention.training.objective import Loss
 from keras_attention.training.optim import LinearDecay
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.training.update import split_labels
-from keras_attention.zoo.place import claim_entry
+from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_encoder
 
 

@@ -14,7 +14,7 @@ another machine); Multi30k 39.98 BLEU A (nrefs:1|case:lc|eff:no|tok:none|smooth:
 import functools
 from dataclasses import asdict, dataclass
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 
 with silent_libraries():
     import keras
@@ -27,9 +27,9 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models.seq2seq import CHOICES, SETTINGS, AttentionSeq2Seq
 from keras_attention.training.objective import Loss, symmetric_divergence, token_cross_entropy
 from keras_attention.training.optim import make_schedule
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.zoo.place import claim_entry
+from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 

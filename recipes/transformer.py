@@ -13,7 +13,7 @@ model. The defaults are those of Wu et al. (2021), whose large batches want hour
 import functools
 from dataclasses import asdict, dataclass
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 
 with silent_libraries():
     import keras
@@ -26,9 +26,9 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models.transformer import CHOICES, PRESETS, SETTINGS, Transformer
 from keras_attention.training.objective import Loss, symmetric_divergence, token_cross_entropy
 from keras_attention.training.optim import make_schedule
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.zoo.place import claim_entry
+from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 

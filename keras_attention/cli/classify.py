@@ -1,8 +1,7 @@
 """`keras-attention classify`."""
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.printing import json_text
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.errors import UserError, quoted
 from keras_attention.zoo.registry import open_entry
 

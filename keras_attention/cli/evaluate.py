@@ -4,8 +4,7 @@ from contextlib import nullcontext
 
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
-from keras_attention.cli.io.printing import json_text, print_whole, safe
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import json_text, print_whole, safe, silent_libraries
 from keras_attention.data.translation.parallel_text import read_parallel
 from keras_attention.errors import UserError
 from keras_attention.evaluation import translation_scores as metrics
@@ -54,7 +53,7 @@ def _check_files(arguments, kind, needed, in_vain):
 def _evaluate_classifier(arguments, entry):
     task = entry.config["task"]
     with silent_libraries():
-        from keras_attention.evaluation.significance import compare
+        from keras_attention.evaluation.classification_scores import compare
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import judge, report_of, report_text
 

@@ -4,8 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from keras_attention.cli.io.printing import print_json
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import print_json, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export.signatures import listing
 from keras_attention.whole_file import tidy, whole_folder

@@ -1,7 +1,6 @@
 """`keras-attention fill-mask`."""
 
-from keras_attention.cli.io.printing import json_text
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.io.text_files import standard_input_lines
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError

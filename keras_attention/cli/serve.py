@@ -4,7 +4,7 @@ import importlib.util
 import json
 from functools import partial
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.server.limits import ServerSettings
 from keras_attention.zoo.registry import find_entry, list_models

@@ -1,7 +1,6 @@
 """`keras-attention attention`."""
 
-from keras_attention.cli.io.printing import json_text
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.translate import search_options
 from keras_attention.errors import UserError
 from keras_attention.visualize.attention_page import check_page_path

@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.printing import json_text
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError

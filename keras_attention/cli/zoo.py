@@ -2,8 +2,7 @@
 
 import sys
 
-from keras_attention.cli.io.printing import print_json, safe
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.zoo.card import first_sentence
 from keras_attention.zoo.entry import JSON_FILES, read_entry

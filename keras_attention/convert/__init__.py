@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from keras_attention.convert.converted import Converted
 from keras_attention.convert.google import load_google
 from keras_attention.convert.hugging_face import load_hugging_face
+from keras_attention.convert.published_settings import Converted
 from keras_attention.errors import UserError
 
 __all__ = ["Converted", "load_checkpoint"]

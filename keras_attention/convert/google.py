@@ -1,7 +1,6 @@
 """Reads BERT checkpoints of Google for TensorFlow 1."""
 
-from keras_attention.convert.converted import Converted
-from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Fields, bert_settings
+from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Converted, Fields, bert_settings
 from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
 from keras_attention.convert.vocabulary import looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from keras_attention.convert.converted import Converted
-from keras_attention.convert.published_settings import Fields, bert_settings, distilbert_settings
+from keras_attention.convert.published_settings import Converted, Fields, bert_settings, distilbert_settings
 from keras_attention.convert.published_weights import build_filled, check_shapes, hugging_face_name, matrix_shapes
 from keras_attention.convert.safetensors_file import SafetensorsFile
 from keras_attention.convert.vocabulary import check_pieces, looks_lowercase, read_vocabulary

@@ -2,7 +2,7 @@
 
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.prose.masked_lm import MaskedLMBatches
-from keras_attention.data.prose.packed_text import PackedRows
+from keras_attention.data.prose.prose_rows import PackedRows
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus
 from keras_attention.data.translation.parallel_text import read_lines, read_parallel, read_tsv
 

@@ -1,14 +1,207 @@
-"""Beam-search loop that freezes finished hypotheses and drops finished sentences."""
+"""Beam search: the state of all beams, one step, and the loop, which freezes finished hypotheses."""
 
 import math
 from typing import NamedTuple
 
 from keras import ops, tree
 
-from keras_attention.decoding.beams import Beams, advance, best_hypotheses, first_beams
-from keras_attention.decoding.constraints import forbidden_ids, row_limits
-from keras_attention.decoding.hypotheses import has_attention, repeat_beams, split_attention, take_rows
-from keras_attention.decoding.penalties import Penalties
+from keras_attention.decoding.hypotheses import (
+    Hypotheses,
+    Penalties,
+    has_attention,
+    pick,
+    repeat_beams,
+    split_attention,
+    take_rows,
+)
+from keras_attention.decoding.next_tokens import forbid, forbidden_ids, row_limits, top_tokens
+
+NOTHING = -float("inf")
+
+
+class Beams(NamedTuple):
+    """B rows, K live beams, N kept finished hypotheses, L steps, S source positions (0 without a coverage penalty).
+
+    Attributes:
+        index: int32 scalar, the number of tokens in each live beam.
+        done: bool (B,).
+        last_ids: int32 (B, K), the newest token of each live beam.
+        token_ids: int32 (B, K, L).
+        log_probs: float32 (B, K), largest first, -infinity for dead beams.
+        scores: float32 (B, K), score of each live beam if it were truncated here.
+        coverage: float32 (B, K, S), the attention summed over the steps.
+        ended: int32 (B,), how many hypotheses have ended.
+        finished: `Hypotheses` of N, best first; missing ones have the score -infinity.
+    """
+
+    index: object
+    done: object
+    last_ids: object
+    token_ids: object
+    log_probs: object
+    scores: object
+    coverage: object
+    ended: object
+    finished: Hypotheses
+
+
+def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties):
+    """Returns the beams before the first step: one live beam per row, which holds START."""
+    batch_size = limits.shape[0]
+    shape, kept = (batch_size, beam_size), (batch_size, n_best)
+    log_probs = ops.broadcast_to(ops.where(ops.arange(beam_size) == 0, 0.0, NOTHING), shape)
+    return Beams(
+        index=ops.convert_to_tensor(0, "int32"),
+        done=limits <= 0,
+        last_ids=ops.full(shape, start_id, "int32"),
+        token_ids=ops.full((*shape, max_steps), pad_id, "int32"),
+        log_probs=log_probs,
+        scores=log_probs,
+        coverage=ops.zeros((*shape, penalties.source_length), "float32"),
+        ended=ops.zeros((batch_size,), "int32"),
+        finished=Hypotheses(
+            token_ids=ops.full((*kept, max_steps), pad_id, "int32"),
+            lengths=ops.zeros(kept, "int32"),
+            scores=ops.full(kept, NOTHING, "float32"),
+            log_probs=ops.full(kept, NOTHING, "float32"),
+        ),
+    )
+
+
+def advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough=None):
+    """Adds one token to each live beam and freezes the hypotheses that end.
+
+    Args:
+        beams: `Beams`.
+        logits: float tensor (B * K, V).
+        attention: float tensor (B * K, S); used with a coverage penalty only.
+        limits: int32 tensor (B,), the maximum length of each row.
+        penalties: `Penalties`.
+        never: list of int, the ids never to generate.
+        end_id, min_length: as in `beam_search`.
+        enough: int or None, how many ended hypotheses make a row done.
+
+    Returns:
+        The new `Beams`, and the int32 (B, K) old beam that each new one continues.
+    """
+    length = beams.index + 1
+    logits = ops.cast(logits, "float32")
+    totals = ops.reshape(ops.logsumexp(logits, axis=-1), beams.log_probs.shape)
+    offsets = beams.log_probs - totals  # (B, K)
+    log_probs, parents, ids = _continue(offsets, forbid(logits, [*never, end_id]))
+    ended = offsets + ops.reshape(logits[:, end_id], offsets.shape)  # (B, K)
+    ended = ops.where(length < min_length, NOTHING, ended)
+    ended = ops.where(_rank_ended(ended, log_probs, parents, ids, end_id) < ended.shape[1], ended, NOTHING)
+
+    coverage = beams.coverage  # (B, K, S)
+    if penalties.source_length:
+        coverage = coverage + ops.reshape(ops.cast(attention, "float32"), coverage.shape)
+    here = ops.arange(beams.token_ids.shape[-1], dtype="int32") == beams.index  # (L,)
+    finished = _keep_best(
+        beams.finished,
+        Hypotheses(
+            token_ids=ops.where(here, end_id, beams.token_ids),
+            lengths=ops.broadcast_to(length, ended.shape),
+            scores=penalties.score(ended, length, coverage),
+            log_probs=ended,
+        ),
+    )
+    coverage = pick(coverage, parents)
+    count = beams.ended + ops.sum(ops.cast(ended > NOTHING, "int32"), axis=1)  # (B,)
+    done = _is_done(log_probs, finished.scores, length, limits, penalties)
+    grown = Beams(
+        index=length,
+        done=done if enough is None else ops.logical_or(done, count >= enough),
+        last_ids=ids,
+        token_ids=ops.where(here, ids[:, :, None], pick(beams.token_ids, parents)),
+        log_probs=log_probs,
+        scores=penalties.score(log_probs, length, coverage),
+        coverage=coverage,
+        ended=count,
+        finished=finished,
+    )
+    return _freeze_done(beams, grown), parents
+
+
+def best_hypotheses(beams, limits, pad_id):
+    """Returns the N finished `Hypotheses` of each row; if there are fewer, the best truncated ones are added."""
+    n_best = beams.finished.scores.shape[1]
+    scores, order = top_tokens(beams.scores, n_best)  # (B, N)
+    exists = scores > NOTHING
+    cut = Hypotheses(
+        token_ids=ops.where(exists[:, :, None], pick(beams.token_ids, order), pad_id),
+        lengths=ops.where(exists, limits[:, None], 0),
+        scores=scores,
+        log_probs=pick(beams.log_probs, order),
+    )
+    slots = ops.arange(n_best, dtype="int32")
+    ended = ops.sum(ops.cast(beams.finished.scores > NOTHING, "int32"), axis=1, keepdims=True)  # (B, 1)
+    chosen = ops.where(slots < ended, slots, n_best + slots - ended)  # (B, N)
+    return _pick_hypotheses(_join(beams.finished, cut), chosen)
+
+
+def _continue(offsets, logits):
+    """Returns (log probability, old beam, token id), each (B, K), of the K best continuations, best first.
+
+    The K best of all lie among the K best of each beam, which are found before anything of size (B, K, V) is added.
+    """
+    batch_size, beam_size = offsets.shape
+    width = min(beam_size, logits.shape[-1])
+    values, ids = top_tokens(logits, width)  # (B * K, width)
+    log_probs = offsets[:, :, None] + ops.reshape(values, (batch_size, beam_size, width))
+    log_probs, order = top_tokens(ops.reshape(log_probs, (batch_size, beam_size * width)), beam_size)  # (B, K)
+    return log_probs, order // width, pick(ops.reshape(ids, (batch_size, beam_size * width)), order)
+
+
+def _rank_ended(ended, log_probs, parents, ids, end_id):
+    """Rank of each continuation by END (B, K): the number of better continuations, with or without END."""
+    beams = ops.arange(ended.shape[1], dtype="int32")
+    this, this_beam = ended[:, :, None], beams[:, None]
+    other, other_beam, other_id = log_probs[:, None, :], parents[:, None, :], ids[:, None, :]
+    same_beam_first = ops.logical_and(other_beam == this_beam, other_id < end_id)
+    tie_lost = ops.logical_and(other == this, ops.logical_or(other_beam < this_beam, same_beam_first))
+    behind_other = ops.logical_or(other > this, tie_lost)  # (B, K, K)
+    other_end = ended[:, None, :]
+    behind_end = ops.logical_or(other_end > this, ops.logical_and(other_end == this, beams < this_beam))
+    return ops.sum(ops.cast(behind_other, "int32") + ops.cast(behind_end, "int32"), axis=-1)
+
+
+def _keep_best(kept, new):
+    """Returns the best hypotheses of both, as many as before; of equal ones, those that ended earlier."""
+    both = _join(kept, new)
+    _, order = top_tokens(both.scores, kept.scores.shape[1])
+    return _pick_hypotheses(both, order)
+
+
+def _is_done(log_probs, kept_scores, length, limits, penalties):
+    """Returns bool (B,): the row is at its limit, or no live beam can beat the worst finished hypothesis."""
+    attainable = penalties.bound(log_probs[:, 0], limits)
+    done = ops.logical_or(length >= limits, attainable <= kept_scores[:, -1])
+    return ops.logical_or(done, kept_scores[:, 0] > NOTHING) if log_probs.shape[1] == 1 else done
+
+
+def _freeze_done(old, new):
+    """Returns the new beams, with the results of rows that were already done unchanged."""
+
+    def keep(before, after):
+        return ops.where(ops.reshape(old.done, (-1,) + (1,) * (len(after.shape) - 1)), before, after)
+
+    return new._replace(
+        done=ops.logical_or(old.done, new.done),
+        token_ids=keep(old.token_ids, new.token_ids),
+        log_probs=keep(old.log_probs, new.log_probs),
+        scores=keep(old.scores, new.scores),
+        finished=Hypotheses(*map(keep, old.finished, new.finished)),
+    )
+
+
+def _join(first, second):
+    return Hypotheses(*(ops.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
+
+
+def _pick_hypotheses(hypotheses, indices):
+    return Hypotheses(*(pick(field, indices) for field in hypotheses))
+
 
 MANY = 32
 REPORTED = ("token_ids", "log_probs", "scores", "finished")  # of `Beams`: what `best_hypotheses` reads

@@ -2,9 +2,8 @@
 
 from keras import ops
 
-from keras_attention.decoding.constraints import forbid, forbidden_ids, row_limits
 from keras_attention.decoding.hypotheses import Hypotheses, has_attention, split_attention
-from keras_attention.decoding.top_tokens import top_tokens
+from keras_attention.decoding.next_tokens import forbid, forbidden_ids, row_limits, top_tokens
 
 
 def grow_one_sequence(

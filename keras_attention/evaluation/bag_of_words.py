@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.evaluation.calibration import cross_entropy
-from keras_attention.evaluation.classification_scores import best_thresholds, predictions, scores
+from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
 
 TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that no text is without any
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair

@@ -1,4 +1,4 @@
-"""Scores of classifiers: the score for model selection, and the tables of the report."""
+"""Scores of classifiers, calibration of their probabilities, and the test whether one is better than another."""
 
 from typing import NamedTuple
 
@@ -125,3 +125,131 @@ def worst_mistakes(targets, found, task, count=20):
         wrong = found.chosen != targets
     order = [int(row) for row in np.argsort(-distance, kind="stable") if wrong[row]]
     return [(row, float(distance[row])) for row in order[:count]]
+
+
+BINS = 15
+COLDEST, HOTTEST = 1 / 3, 20.0
+PRIOR = 10.0  # a deviation of log T from 0 costs as much as in so many rows
+
+
+def temperature(logits, targets, kind):
+    """The number by which to divide logits so that their cross-entropy is least.
+
+    Few rows say little about it, and nothing if all are right: a normal prior on log T keeps it near 1 then.
+
+    Args:
+        logits: array (N, K).
+        targets: array, see `label_task.encode_labels`, of rows that the model was not trained on.
+        kind: "binary", "multiclass" or "multilabel".
+
+    Returns:
+        float > 0.
+
+    Source: Guo et al. (2017), section 4.2, https://arxiv.org/abs/1706.04599. The prior is not in the paper.
+    """
+    from scipy.optimize import minimize_scalar
+
+    logits = np.asarray(logits, "float64")
+
+    def loss(log_temperature):
+        return (
+            len(logits) * cross_entropy(logits * np.exp(-log_temperature), targets, kind)
+            + PRIOR * log_temperature**2 / 2
+        )
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log([COLDEST, HOTTEST]), method="bounded").x))
+
+
+def cross_entropy(logits, targets, kind):
+    """Mean cross-entropy of logits (N, K), of several questions their mean; of a regression the mean squared error."""
+    logits = np.asarray(logits, "float64")
+    if kind == "regression":
+        return float(np.mean((logits[:, 0] - targets) ** 2))
+    if kind == "multilabel":
+        return float(np.mean(np.logaddexp(0.0, logits) - targets * logits))
+    return float(np.mean(np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(logits)), targets]))
+
+
+def expected_calibration_error(probabilities, targets, kind):
+    """How far confidence and accuracy lie apart, in per cent: the mean over 15 bins of equal width, by their rows.
+
+        ECE = sum_b (n_b / n) |accuracy_b - confidence_b|
+
+    Args:
+        probabilities: array (N, K).
+        targets: array; of a multilabel task every label of a row is a question of its own.
+        kind: "binary", "multiclass" or "multilabel".
+
+    Source: Guo et al. (2017), equation 3.
+    """
+    if kind == "multilabel":
+        sure = np.maximum(probabilities, 1 - probabilities).ravel()
+        right = ((probabilities > 0.5) == (targets > 0.5)).ravel()
+    else:
+        sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == targets
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=right - sure, minlength=BINS)
+    return 100 * float(np.abs(gaps).sum() / len(sure))
+
+
+SAMPLES = 1000
+
+
+class Comparison(NamedTuple):
+    """A second classifier beside a first one, on the same rows.
+
+    Attributes:
+        score: str, the name of the score that is compared.
+        difference: float, how much larger it is with the second.
+        p_value: float in [0, 1], how often chance alone would make as large a difference, in either direction.
+        test: str, the name of the test.
+    """
+
+    score: str
+    difference: float
+    p_value: float
+    test: str
+
+    def text(self, first, second):
+        """The comparison as a sentence; `first` and `second` are the names of the classifiers."""
+        doubt = "more than chance explains" if self.p_value < 0.05 else "chance may explain it"
+        found = f"{self.score} {self.difference:+.2f}, p = {self.p_value:.3f} ({self.test})"
+        return f"{second} beside {first}: {found}: {doubt}"
+
+
+def compare(targets, first, second, task, seed=0):
+    """Compares two classifiers on rows that neither was trained on.
+
+    Of classes: the exact test of McNemar, on the rows that one of them alone has right. Otherwise a paired bootstrap of
+    the first score of `classification_scores.scores`.
+
+    Args:
+        targets: array, see `label_task.encode_labels`.
+        first, second: Predictions of the same rows.
+        task: Task.
+        seed: int, of the bootstrap.
+
+    Returns:
+        Comparison.
+
+    Source: McNemar (1947); Efron & Tibshirani (1993), section 16.4, for the bootstrap.
+    """
+    from scipy.stats import binomtest
+
+    name, before = next(iter(scores(targets, first, task).items()))
+    difference = scores(targets, second, task)[name] - before
+    if task.kind in ("binary", "multiclass"):
+        right = first.chosen == targets, second.chosen == targets
+        lost, won = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
+        p_value = float(binomtest(won, lost + won).pvalue) if lost + won else 1.0
+        return Comparison(name, difference, p_value, "exact McNemar test")
+    random = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(SAMPLES):
+        rows = random.integers(0, len(targets), len(targets))
+        both = (Predictions(found.values[rows], found.chosen[rows]) for found in (first, second))
+        one, other = (scores(targets[rows], found, task)[name] for found in both)
+        drawn.append(other - one)
+    drawn = np.array(drawn)
+    p_value = 2 * min((drawn <= 0).mean(), (drawn >= 0).mean())
+    return Comparison(name, difference, float(min(1.0, p_value)), f"paired bootstrap, {SAMPLES} samples")

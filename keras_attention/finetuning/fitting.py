@@ -19,7 +19,7 @@ from keras_attention.finetuning.settings import (
 from keras_attention.training.devices import from_chief
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
 BUCKETS = 4  # shapes that XLA compiles, one program each

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.evaluation.calibration import cross_entropy
-from keras_attention.pipelines.compiled_bert import CompiledBert
+from keras_attention.evaluation.classification_scores import cross_entropy
+from keras_attention.pipelines.compiled import CompiledBert
 
 # Rising weights of the loss beside the penalty (C of scikit-learn), for vectors of mean 0 and deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

@@ -8,11 +8,11 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
-from keras_attention.evaluation.calibration import expected_calibration_error
+from keras_attention.evaluation.classification_scores import expected_calibration_error
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
-from keras_attention.zoo.words_file import save_words
+from keras_attention.zoo.weights_file import save_words
 
 SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_attention.data.dates.dates import generate_dates
-from keras_attention.data.dates.non_dates import generate_non_dates
+from keras_attention.data.dates.dates import generate_dates, generate_non_dates
 from keras_attention.finetuning.examples import Examples, read_examples
 from keras_attention.flags import setting
 

@@ -8,24 +8,22 @@ import keras
 import numpy as np
 
 from keras_attention.data.tables.label_task import Task, find_task
-from keras_attention.data.tables.split import split_validation
+from keras_attention.data.tables.table import split_validation
 from keras_attention.errors import UserError
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
-from keras_attention.evaluation.calibration import temperature
-from keras_attention.finetuning.before_training import check_label_names, check_saveable
+from keras_attention.evaluation.classification_scores import temperature
 from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
 from keras_attention.finetuning.linear_start import PooledVectors, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.start import starting_classifier
+from keras_attention.finetuning.start import check_label_names, check_saveable, starting_classifier
 from keras_attention.pipelines.classifier import Classifier
-from keras_attention.pipelines.text_rows import LOST
+from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, in_float32, workers
-from keras_attention.training.result import TrainResult
-from keras_attention.training.run_facts import run_facts
-from keras_attention.zoo.place import entry_reserved
+from keras_attention.training.run import TrainResult, run_facts
+from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
 UPDATE_TO_READ = 4.0  # how much longer an update takes than to read its rows: forward, backward, optimizer

@@ -8,8 +8,7 @@ from keras import ops
 from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
-from keras_attention.layers.fast.chunked_attention import chunked_attention, is_large
-from keras_attention.layers.fast.pair_scores import AdditiveScore
+from keras_attention.layers.fast.chunked_attention import AdditiveScore, chunked_attention, is_large
 from keras_attention.layers.masks import Tensor, combined_mask, used_keys, zero_masked, zero_unused
 
 

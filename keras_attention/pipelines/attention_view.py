@@ -3,8 +3,7 @@
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.text_rows import LOST, START, text_rows
-from keras_attention.pipelines.texts import as_texts
+from keras_attention.pipelines.texts import LOST, START, as_texts, text_rows
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, attention_page
 

@@ -8,11 +8,10 @@ from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
-from keras_attention.pipelines.compiled_bert import CompiledBert
+from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.text_rows import START, WHOLE, text_rows, whole_text_rows
-from keras_attention.pipelines.texts import as_pair
-from keras_attention.zoo.words_file import load_words, save_words
+from keras_attention.pipelines.texts import START, WHOLE, as_pair, text_rows, whole_text_rows
+from keras_attention.zoo.weights_file import load_words, save_words
 
 
 class Classification(NamedTuple):

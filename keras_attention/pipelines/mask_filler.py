@@ -7,10 +7,9 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
-from keras_attention.pipelines.compiled_bert import CompiledBert
+from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.text_rows import Row, text_rows, warn_of_cut
-from keras_attention.pipelines.texts import as_texts
+from keras_attention.pipelines.texts import Row, as_texts, text_rows, warn_of_cut
 
 MASK = "[MASK]"
 MAX_MASKS = 32

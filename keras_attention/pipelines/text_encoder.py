@@ -7,9 +7,8 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled_bert import CompiledBert
-from keras_attention.pipelines.text_rows import START, text_rows
-from keras_attention.pipelines.texts import as_pair
+from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.texts import START, as_pair, text_rows
 
 
 class Embeddings(NamedTuple):

@@ -11,9 +11,8 @@ from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import translation_view
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS, CompiledSearch
+from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, answer_limit, batches, source_bucket
 from keras_attention.pipelines.copy_unknowns import copy_unknowns
-from keras_attention.pipelines.static_shapes import answer_limit, batches, source_bucket
 from keras_attention.pipelines.texts import TruncatedText, as_texts, is_calendar_day
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.zoo.architectures import DECODING_DEFAULTS

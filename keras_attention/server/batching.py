@@ -7,9 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses
-from keras_attention.pipelines.compiled_search import SEARCH_OPTIONS, search_function
-from keras_attention.pipelines.static_shapes import SOURCE_LENGTHS, answer_limit, source_bucket
-from keras_attention.pipelines.text_rows import Row
+from keras_attention.pipelines.compiled import (
+    SEARCH_OPTIONS,
+    SOURCE_LENGTHS,
+    answer_limit,
+    search_function,
+    source_bucket,
+)
+from keras_attention.pipelines.texts import Row
 from keras_attention.tokenizers.special_tokens import END_ID
 
 # What one call may bring, and how much may wait at the op: that is decided before, see `workers`.

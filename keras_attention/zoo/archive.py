@@ -12,13 +12,10 @@ from keras_attention.tokenizers import load_tokenizer
 from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
-from keras_attention.zoo.json_file import write_json
-from keras_attention.zoo.manifest import write_manifest
-from keras_attention.zoo.place import check_free
-from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.manifest import write_json, write_manifest
+from keras_attention.zoo.registry import check_free, open_entry
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, architecture_of, check_config
-from keras_attention.zoo.weights_file import load_weights, save_weights
-from keras_attention.zoo.words_file import load_words
+from keras_attention.zoo.weights_file import load_weights, load_words, save_weights
 
 
 class LoadedEntry(NamedTuple):

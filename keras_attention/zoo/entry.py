@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from keras_attention.errors import EntryError
 from keras_attention.zoo.card import check_metrics
-from keras_attention.zoo.json_file import MAX_BYTES, read_json
-from keras_attention.zoo.manifest import verify_files
+from keras_attention.zoo.manifest import MAX_BYTES, read_json, verify_files
 from keras_attention.zoo.schema import architecture_of, check_config
 
 WEIGHTS = "model.weights.h5"
@@ -108,7 +107,7 @@ def _check_budget(folder, config, sizes):
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }
     if config.get("words"):
-        from keras_attention.zoo.words_file import max_bytes  # here: it imports NumPy and h5py
+        from keras_attention.zoo.weights_file import max_bytes  # here: it imports NumPy and h5py
 
         words = max_bytes(config["words"]["num_terms"], config["model"]["num_labels"])
         for name in words.keys() - sizes.keys():

@@ -17,12 +17,12 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_attention.cli.io.silence import silent_libraries
+from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
 from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
-from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run import run_facts
 from keras_attention.zoo.card import table_text
 
 
@@ -98,11 +98,10 @@ def main():
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
     with silent_libraries():
-        from keras_attention.data.translation.translation_sets import load_translation_data
+        from keras_attention.data.translation.pairs import load_translation_data
         from keras_attention.pipelines.translator import Translator
         from keras_attention.zoo.archive import load_entry, write_entry
-        from keras_attention.zoo.place import claim_entry
-        from keras_attention.zoo.registry import find_entry
+        from keras_attention.zoo.registry import claim_entry, find_entry
 
     claim_entry(arguments.out)
     given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}

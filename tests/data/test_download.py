@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from keras_attention.data import download
-from keras_attention.data.download import RemoteFile, named_dataset
+from keras_attention.data import files as download
+from keras_attention.data.files import RemoteFile, named_dataset
 from keras_attention.errors import UserError
 
 CONTENT = bytes(range(251)) * 2_003

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.decoding.penalties import coverage_penalty, length_penalty
+from keras_attention.decoding.hypotheses import coverage_penalty, length_penalty
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0, 2.5])

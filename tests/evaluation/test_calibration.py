@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.evaluation.calibration import cross_entropy, expected_calibration_error, temperature
+from keras_attention.evaluation.classification_scores import cross_entropy, expected_calibration_error, temperature
 
 N, K = 3001, 5
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from keras_attention.data.tables.label_task import Task
-from keras_attention.evaluation.classification_scores import predictions
-from keras_attention.evaluation.significance import compare
+from keras_attention.evaluation.classification_scores import compare, predictions
 
 CLASSES = Task("multiclass", ("a", "b", "c"), None, "")
 NUMBERS = Task("regression", (), None, "")

@@ -9,7 +9,7 @@ import keras_attention
 from keras_attention.errors import EntryError, UserError
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classifier
-from keras_attention.pipelines.text_rows import text_rows
+from keras_attention.pipelines.texts import text_rows
 
 
 def logits_by_hand(classifier, text, text_b=None):

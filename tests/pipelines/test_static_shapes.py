@@ -2,7 +2,7 @@
 
 import random
 
-from keras_attention.pipelines.static_shapes import batches
+from keras_attention.pipelines.compiled import batches
 
 
 def test_a_batch_holds_neighbours_in_length():

@@ -5,7 +5,7 @@ import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.text_rows import text_rows, whole_text_rows
+from keras_attention.pipelines.texts import text_rows, whole_text_rows
 
 
 def test_a_text_stands_between_start_and_end():

@@ -18,14 +18,13 @@ from keras_attention.cli import classify, export, show_attention, translate  # n
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.evaluation import classification_scores, translation_scores  # noqa: F401
 from keras_attention.export import signatures
 from keras_attention.finetuning import report, workflow
 from keras_attention.pipelines import base, release
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
 from keras_attention.training import checkpoints
-from keras_attention.training.result import TrainResult
+from keras_attention.training.run import TrainResult
 from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.archive import write_entry  # noqa: F401
 

@@ -7,7 +7,7 @@ from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention.cli.main import main
 from keras_attention.errors import EntryError
-from keras_attention.zoo.place import check_free, claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 FINETUNE = ("--text", "text", "--label", "label", "--from", "none", "--size", "tiny", "--epochs", "1")
 

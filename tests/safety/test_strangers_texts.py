@@ -11,7 +11,7 @@ from convert.tiny_checkpoints import changed_header, safetensors_bytes, tiny_ten
 from zoo.hostile_entries import sign
 from zoo.tiny_entry import write_tiny_entry
 
-from keras_attention.cli.io.printing import json_text, print_json, safe
+from keras_attention.cli.io.terminal import json_text, print_json, safe
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError

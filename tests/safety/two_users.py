@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from safety.faults import Faults
 
-from keras_attention.cli.io.answer_file import kept_answers
+from keras_attention.cli.io.text_files import kept_answers
 from keras_attention.errors import EntryError, UserError
 from keras_attention.locks import lock_file
 from keras_attention.training import checkpoints
 from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.manifest import verify_files, write_manifest
-from keras_attention.zoo.place import check_free
+from keras_attention.zoo.registry import check_free
 
 KILLED = -signal.SIGKILL
 STEPS = 12

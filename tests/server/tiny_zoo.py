@@ -18,8 +18,7 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server.app import make_app, paths
 from keras_attention.server.http_server import bind
 from keras_attention.server.limits import ServerSettings
-from keras_attention.server.served_models import served_model
-from keras_attention.server.server import Server
+from keras_attention.server.server import Server, served_model
 from keras_attention.server.server_metrics import ServerMetrics
 
 ROOT = Path(__file__).parents[2]

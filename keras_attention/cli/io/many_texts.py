@@ -9,9 +9,8 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from keras_attention.cli.io.answer_file import answers_to
-from keras_attention.cli.io.text_files import input_lines, keyboard_lines, standard_input_lines
-from keras_attention.data.file_bytes import opened
+from keras_attention.cli.io.text_files import answers_to, input_lines, keyboard_lines, standard_input_lines
+from keras_attention.data.files import opened
 from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import TruncatedText
 from keras_attention.whole_file import check_place

@@ -1,16 +1,19 @@
-"""Text files with one sentence per line in UTF-8; output is written whole or not at all."""
+"""Text files, one sentence per line in UTF-8; answers of a long job, kept beside the output to resume it."""
 
+import hashlib
+import json
 import os
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
-from keras_attention.data.file_bytes import opened
+from keras_attention.data.files import opened
 from keras_attention.data.translation.parallel_text import decoded_lines, lines_of
 from keras_attention.errors import UserError
-from keras_attention.whole_file import whole_file
+from keras_attention.locks import locked
+from keras_attention.whole_file import check_place, explained, flush, remove_leftovers, whole_file
 
 
 def standard_input_lines():
@@ -86,3 +89,136 @@ def text_output(path=None):
         return
     with whole_file(path) as file:
         yield file
+
+
+NOTHING = (0, 0, hashlib.sha256())  # numbers of answers and of bytes, and the digest of these
+CHUNK = 1 << 20  # bytes read at a time
+
+
+class AnswerFile:
+    """Takes lines.
+
+    Attributes:
+        done: int, the texts whose answers are in the file.
+    """
+
+    def __init__(self, write, keep=None, done=0):
+        self._write, self._keep, self.done = write, keep, done
+
+    def write(self, lines, done):
+        """Writes the lines that make the answers of `done` texts complete."""
+        self._write("".join(f"{line}\n" for line in lines))
+        if self._keep:
+            self._keep(done)
+        self.done = done
+
+
+@contextmanager
+def plain_answers(path):
+    """An AnswerFile on standard output, or on a file that is written whole or not at all."""
+    with text_output(path) as file:
+        yield AnswerFile(file.write)
+
+
+@contextmanager
+def kept_answers(path, job, resume=False):
+    """An AnswerFile whose answers stay in `PATH.partial` when the job breaks off, and are at `path` when it is done.
+
+    Beside it `PATH.partial.json` says which job it was and how many answers are sound: what was written after that is
+    cut off by the next run.
+
+    Args:
+        path: str or Path.
+        job: dict of JSON types, what the answers depend on.
+        resume: bool, whether to go on with what the same job has left, if it has left something.
+
+    Yields:
+        AnswerFile.
+
+    Raises:
+        UserError: if nothing can be written there, or another job has left the answers that are there.
+    """
+    given, path = path, check_place(path)
+    partial, state = (path.with_name(f"{path.name}.partial{suffix}") for suffix in ("", ".json"))
+    with explained(given), locked(path):
+        for place in (path, state):
+            remove_leftovers(place)
+        done, size, digest = _read_state(partial, state, job) if resume else NOTHING
+        if not done:
+            state.unlink(missing_ok=True)  # before the answers that it speaks of
+        with open(partial, "r+b" if done else "wb", buffering=0) as file:
+            file.truncate(size)
+            file.seek(size)
+            answers = _kept_in(file, state, job, done, digest.copy())
+            try:
+                yield answers
+            except BaseException as error:
+                _leave(partial, state, answers.done, error)
+                raise
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        flush(path.parent)
+        state.unlink(missing_ok=True)
+
+
+def _kept_in(file, state, job, done, digest):
+    """An AnswerFile on an open file whose content has this digest; `state` gets what a later run needs."""
+
+    def write(text):
+        content = text.encode()
+        digest.update(content)
+        while content:
+            content = content[file.write(content) :]
+
+    def keep(done):
+        os.fsync(file.fileno())
+        facts = {"job": job, "done": done, "bytes": file.tell(), "sha256": digest.hexdigest()}
+        with whole_file(state, lock=False) as told:
+            json.dump(facts, told)
+
+    return AnswerFile(write, keep, done)
+
+
+def answers_to(path, job, resume):
+    """`kept_answers` where there is a job and a file that may be replaced, else `plain_answers`."""
+    special = path and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    if job is None or not path or special:
+        return plain_answers(path)
+    return kept_answers(path, job, resume)
+
+
+def _read_state(partial, state, job):
+    """What a former run of the same job has left: numbers of answers and of bytes, and the digest of these."""
+    if not partial.exists() or not state.exists():
+        return NOTHING
+    try:
+        found = json.loads(state.read_text(encoding="utf-8"))
+        done, size, sha256 = int(found["done"]), int(found["bytes"]), found["sha256"]
+        changed = [name for name in job if found["job"].get(name) != job[name]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{state} cannot be resumed. Leave out --resume to start again.") from error
+    if changed:
+        raise UserError(
+            f"{state} belongs to another run with a different {changed[0]}. Leave out --resume to start again."
+        )
+    digest = hashlib.sha256()
+    with open(partial, "rb") as file:
+        for begin in range(0, size, CHUNK):
+            digest.update(file.read(min(CHUNK, size - begin)))
+        if digest.hexdigest() != sha256 or file.tell() != size:
+            raise UserError(f"{partial} was changed after it was written. Leave out --resume to start again.")
+    return done, size, digest
+
+
+def _leave(partial, state, done, error):
+    """Removes what holds no answer; tells of what is kept, with the error where there is one to be told."""
+    if not done:
+        for path in (partial, state):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        return
+    kept = f"{done:,} answers are kept in {partial}: --resume goes on there."
+    if isinstance(error, (UserError, OSError)):
+        reason = str(error) if isinstance(error, UserError) else error.strerror
+        raise UserError(f"{reason.rstrip('.')}. {kept}") from error
+    print(f"keras-attention: {kept}", file=sys.stderr)

@@ -8,8 +8,7 @@ import numpy as np
 
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.prose.masked_lm import MaskedLMBatches
-from keras_attention.data.prose.packed_text import PackedRows
-from keras_attention.data.prose.sentence_pairs import prose_rows
+from keras_attention.data.prose.prose_rows import PackedRows, prose_rows
 from keras_attention.errors import UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer

@@ -1,17 +1,189 @@
-"""What the recipes of translation train on: their shared settings, texts, vocabularies and token ids."""
+"""Sentence pairs of a named data set, of two files or of a table, with vocabularies and token ids."""
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from keras_attention.data.dates.dates import date_splits
+from keras_attention.data.files import named_dataset
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, load_encoded, save_encoded
-from keras_attention.data.translation.translation_sets import (
-    TranslationData,
-    file_name_piece,
-    load_translation_data,
-    train_tokenizers,
-)
+from keras_attention.data.translation.parallel_text import read_lines, read_parallel, read_tsv
+from keras_attention.errors import UserError
 from keras_attention.flags import setting
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+
+MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
+MULTI30K_ORIGIN = {
+    "name": "Multi30k (Elliott et al. 2016), train, task 1",
+    "terms": "research and education, non-commercial, as stated for the images; no terms are stated for the text.",
+    "link": "https://github.com/multi30k/dataset",
+}
+TATOEBA_ORIGIN = {
+    "name": "sentence pairs of Tatoeba, as manythings.org/anki selected them",
+    "terms": "CC BY 2.0",
+    "link": "https://tatoeba.org",
+}
+DATES_ORIGIN = {
+    "name": "dates made from Unicode CLDR locale data through Babel",
+    "terms": "generated; CLDR under the Unicode License, Babel under BSD-3-Clause.",
+    "link": "https://cldr.unicode.org",
+}
+DATES_LIMITS = [
+    "Numeric dates are read day first; 12/25/1998 is read month first because no other reading is valid.",
+    "Years 1900 to 2099; two-digit years mean 1950 to 2049. No times, ranges or relative dates.",
+    "A text that is not a date still gets an answer; its low score marks it as unreliable.",
+]
+SENTENCE_LIMITS = [
+    "Vocabulary and topics are those of the training data; other text is translated into the closest known sentence.",
+    "Each sentence is translated alone, without context.",
+]
+
+
+class TranslationData(NamedTuple):
+    """Sentence pairs; each split is a pair of equally long lists of str (sources, targets).
+
+    `origin` describes the data for a model card: name, terms, link. `limits` is a list of str, limits of models trained
+    on it. `several_references`: whether sources occur several times with different targets.
+    """
+
+    name: str
+    source_language: str
+    target_language: str
+    train: tuple
+    validation: tuple
+    test: tuple
+    origin: dict
+    limits: list = SENTENCE_LIMITS
+    several_references: bool = False
+
+    def shortened(self, count):
+        """The first `count` pairs of each split, for a trial run."""
+        splits = {name: tuple(side[:count] for side in getattr(self, name)) for name in ("train", "validation", "test")}
+        return self._replace(**splits)
+
+    def with_more(self, path):
+        """The same data with the pairs of a table (see `read_tsv`) appended to the training split."""
+        train = tuple([*old, *new] for old, new in zip(self.train, read_tsv(path), strict=True))
+        name = f"{self.origin['name']}, with {len(train[0]) - len(self.train[0]):,} pairs of {Path(path).name}"
+        return self._replace(train=train, origin={**self.origin, "name": name})
+
+
+def load_translation_data(
+    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra=(), seed=0
+):
+    """Loads the training data of a translation recipe.
+
+    Args:
+        data: "dates" (generated), "multi30k", "tatoeba", "files" (`source` and `target` name one file each), or the
+            path of a table whose first two columns are separated by a TAB. Files may end with .gz or .xz.
+        data_dir: str, folder of a named set; "" downloads multi30k once and stores it. The folder of tatoeba has
+            train.tsv.gz, dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
+        source, target: language codes of a named set, or paths for "files".
+        validation_share: float in (0, 0.5], share of the pairs that is held out, half of it as test set; for files.
+        train_size: int > 0, number of generated dates.
+        extra: list of paths, tables of additional training pairs, such as translations of better models
+            (sequence-level distillation, Kim & Rush 2016; data diversification, Nguyen et al. 2020).
+        seed: int, for generated data and for the held-out share.
+
+    Returns:
+        TranslationData.
+
+    Raises:
+        UserError: if a file, a language or the name is wrong.
+    """
+    if extra:
+        given = {"data_dir": data_dir, "validation_share": validation_share, "train_size": train_size, "seed": seed}
+        return functools.reduce(
+            TranslationData.with_more, extra, load_translation_data(data, source=source, target=target, **given)
+        )
+    if data == "dates":
+        return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
+    if data == "multi30k":
+        return _multi30k(data_dir, source, target)
+    if data == "tatoeba":
+        return _tatoeba(data_dir, source, target)
+    if data == "files":
+        pairs, languages = (
+            read_parallel(source, target),
+            (file_name_piece(source, "source"), file_name_piece(target, "target")),
+        )
+        name = file_name_piece(source, "files", part=0)
+    elif Path(data).suffix:
+        pairs, languages, name = read_tsv(data), (source, target), Path(data).name.split(".")[0]
+    else:
+        raise UserError(
+            f"There is no data set {data!r}. Expected: dates, multi30k, tatoeba, files, or the path of a TSV file."
+        )
+    splits = _hold_out(pairs, validation_share, seed)
+    return TranslationData(name, *languages, *splits, {"name": name, "terms": "not stated.", "link": "file"})
+
+
+def train_tokenizers(data, vocabulary_size):
+    """Learns the vocabularies of the training pairs: characters for each side of dates, otherwise a joint vocabulary.
+
+    Args:
+        data: TranslationData.
+        vocabulary_size: int > 4, maximum size of the joint vocabulary.
+
+    Returns:
+        The tokenizers of source and target; the same object twice if the vocabulary is joint.
+    """
+    sources, targets = data.train
+    if data.name == "dates":
+        return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
+    joint = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size)
+    return joint, joint
+
+
+def _multi30k(data_dir, source, target):
+    for language in (source, target):
+        if language not in MULTI30K_LANGUAGES:
+            raise UserError(f"Multi30k has no {language!r}. Expected one of: {', '.join(MULTI30K_LANGUAGES)}.")
+    folder = Path(data_dir) if data_dir else named_dataset("multi30k")
+    splits = (
+        read_parallel(folder / f"{split}.{source}.gz", folder / f"{split}.{target}.gz")
+        for split in ("train", "val", "test_2016_flickr")
+    )
+    return TranslationData("multi30k", source, target, *splits, MULTI30K_ORIGIN)
+
+
+def _tatoeba(data_dir, source, target):
+    if not data_dir:
+        raise UserError("Tatoeba needs --data_dir: a folder with train.tsv.gz, dev.tsv.gz and test.tsv.gz.")
+    splits = (_columns(Path(data_dir) / f"{split}.tsv.gz", source, target) for split in ("train", "dev", "test"))
+    return TranslationData("tatoeba", source, target, *splits, TATOEBA_ORIGIN, several_references=True)
+
+
+def _columns(path, source, target):
+    """The pairs of a table whose first line names the languages of its columns."""
+    languages = read_lines(path)[0].split("\t")
+    for language in (source, target):
+        if language not in languages:
+            raise UserError(f"{path} has no column {language!r}. Expected one of: {', '.join(languages)}.")
+    return read_tsv(path, languages.index(source), languages.index(target), header=True)
+
+
+def _hold_out(pairs, share, seed):
+    """Splits the pairs at random into train, validation and test."""
+    if not 0 < share <= 0.5:
+        raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {share}")
+    count = len(pairs[0])
+    if count < 4:
+        raise UserError(f"There are {count} sentence pairs. Expected: at least 4, to train, validate and test on.")
+    order = np.random.default_rng(seed).permutation(count)
+    held_out = max(2, int(count * share))
+    parts = order[held_out:], order[: held_out // 2], order[held_out // 2 : held_out]
+    return (tuple([side[i] for i in sorted(part)] for side in pairs) for part in parts)
+
+
+def file_name_piece(path, default, part=-1):
+    """A part of a file name between dots: "train.en.gz" has the language "en" and the name "train"."""
+    pieces = Path(path).name.removesuffix(".gz").removesuffix(".xz").split(".")
+    return pieces[part] if len(pieces) > 1 else default
+
 
 SMOKE_PAIRS = 8
 

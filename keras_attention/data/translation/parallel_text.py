@@ -2,7 +2,7 @@
 
 import codecs
 
-from keras_attention.data.file_bytes import opened
+from keras_attention.data.files import opened
 from keras_attention.errors import UserError
 
 

@@ -3,8 +3,7 @@
 from keras import ops
 
 from keras_attention.layers.attention import masked_softmax
-from keras_attention.layers.fast.chunked_attention import chunked_attention
-from keras_attention.layers.fast.pair_scores import DotScore
+from keras_attention.layers.fast.chunked_attention import DotScore, chunked_attention
 from keras_attention.layers.masks import zero_masked
 
 LONG_CACHE = 64  # positions from which on it pays to read no more of a cache than is written

@@ -36,8 +36,7 @@ def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        from keras_attention.training.backends.tensorflow import TensorFlowUpdate
-        from keras_attention.training.backends.tensorflow_split import SplitUpdate
+        from keras_attention.training.backends.tensorflow import SplitUpdate, TensorFlowUpdate
 
         if accumulate > 1 or tf.distribute.has_strategy():
             return SplitUpdate(model, optimizer, loss, clip_norm, jit_compile, accumulate)

@@ -1,8 +1,10 @@
-"""The update on TensorFlow: a traced function with a gradient tape."""
+"""The update on TensorFlow: a traced function with a gradient tape, for a batch as a whole or in parts."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from keras_attention.training.devices import named_loss_of_a_worker, split_rows
 from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 
 
@@ -60,3 +62,105 @@ class TensorFlowUpdate:
 
     def _apply(self, gradients):
         self.optimizer.apply(gradients, self.model.trainable_variables)
+
+
+SEED_STEP = 1_000_003  # between the dropout seeds of two replicas
+
+
+class SplitUpdate:
+    """`update(batch) -> Update`; see `backends.compile_update`. Equal to the update by the whole batch.
+
+        gradient = sum over parts of (labels of the part * gradient of its mean loss) / labels of the batch
+
+    Each replica adds up its parts, one after the other, in one vector, behind it the counts; the vectors of all
+    replicas are added up in one exchange; then each replica makes the same update. Forward and backward pass are
+    compiled by XLA, the exchange and the optimizer are not.
+
+    Args:
+        model, optimizer, loss, clip_norm, jit_compile: see `compile_update`. Model and optimizer must have been made
+            under the strategy; the optimizer is of no use elsewhere afterwards.
+        turns: int > 0, parts that a replica takes one after the other.
+
+    Raises:
+        ValueError: if the optimizer scales the loss, which its own reading of the gradients makes impossible here.
+    """
+
+    def __init__(self, model, optimizer, loss, clip_norm, jit_compile, turns):
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            raise ValueError("A split batch needs an optimizer without loss scale: use bfloat16 instead of float16.")
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.turns = turns
+        self.strategy = tf.distribute.get_strategy()
+        # The gradients are added up before their norm is taken. Keras would add them up once more.
+        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+        self._part_sums = tf.function(self._part_sums, jit_compile=jit_compile, autograph=False)
+        self._compiled = tf.function(self._update, autograph=False)
+        self._seeds_differ = self.strategy.num_replicas_in_sync == 1
+
+    def __call__(self, batch):
+        if not self._seeds_differ:
+            self._let_seeds_differ()
+        parts = split_rows(batch, self.strategy.num_replicas_in_sync * self.turns)
+
+        def of_replica(context):
+            first = context.replica_id_in_sync_group * self.turns
+            return [{k: tf.constant(v) for k, v in part.items()} for part in parts[first : first + self.turns]]
+
+        with named_loss_of_a_worker():
+            return Update(*self._compiled(self.strategy.experimental_distribute_values_from_function(of_replica)))
+
+    def sync(self):
+        """TensorFlow's variables are always up to date."""
+
+    def _let_seeds_differ(self):
+        """Gives each replica seeds of its own, made from those of the first, which a checkpoint holds."""
+        states = [v for v in self.model.variables if v.path.endswith("seed_generator_state")]
+
+        def add_number():
+            number = tf.distribute.get_replica_context().replica_id_in_sync_group
+            for state in states:
+                state.value.assign(state.value + tf.cast([SEED_STEP, 0], state.dtype) * tf.cast(number, state.dtype))
+
+        for state in states:
+            state.assign(state.value)
+        tf.function(lambda: self.strategy.run(add_number))()
+        self._seeds_differ = True
+
+    def _update(self, parts):
+        sums = self.strategy.run(self._replica_sums, args=(parts,))  # (N + 4,), the same in each replica
+        total = self.strategy.experimental_local_results(sums)[0]
+        mean, loss, count, correct = tf.unstack(total[-4:])
+        share = 1.0 / tf.maximum(count, 1.0)
+        norm = tf.norm(total[:-4]) * share
+        factor = share if self.clip_norm is None else share * self.clip_norm / tf.maximum(norm, self.clip_norm)
+        may_apply = tf.logical_and(tf.math.is_finite(mean), tf.math.is_finite(norm))
+        tf.cond(may_apply, lambda: self.strategy.run(self._apply, args=(sums, factor)), lambda: None)
+        return loss, count, correct, norm, global_norm([v.value for v in self.model.trainable_variables])
+
+    def _replica_sums(self, parts):
+        """The sums over the parts of all replicas (N + 4,), computed in each."""
+        sums = self._part_sums(parts[0])
+        for part in parts[1:]:
+            with tf.control_dependencies([sums]):  # one at a time, which is what saves memory
+                sums = sums + self._part_sums(part)
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+
+    def _part_sums(self, part):
+        """The N numbers of all gradients; and minimized loss, reported loss, labels, correct ones (N + 4,)."""
+        variables = [v.value for v in self.model.trainable_variables]
+        with tf.GradientTape() as tape:
+            loss = self.loss(self.model, *split_labels(part))
+            mean = loss.mean()
+        gradients = tape.gradient(mean, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        weight = tf.maximum(loss.count, 1.0)  # what the mean was divided by
+        numbers = [weight * tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32") for x in (*gradients, mean)]
+        return tf.concat([*numbers, tf.stack([loss.total, loss.count, loss.correct])], axis=0)
+
+    def _apply(self, sums, factor):
+        variables = self.model.trainable_variables
+        pieces = tf.split(sums[:-4] * factor, [int(np.prod(v.shape)) for v in variables])
+        gradients = [tf.cast(tf.reshape(g, v.shape), v.dtype) for g, v in zip(pieces, variables, strict=True)]
+        self.optimizer.apply(gradients, variables)

@@ -10,8 +10,14 @@ from babel.dates import format_date
 
 from keras_attention.data.dates import date_formats as formats
 from keras_attention.data.dates import dates
-from keras_attention.data.dates.dates import date_splits, generate_dates, split_of_day, upper_case, without_accents
-from keras_attention.data.dates.non_dates import generate_non_dates
+from keras_attention.data.dates.dates import (
+    date_splits,
+    generate_dates,
+    generate_non_dates,
+    split_of_day,
+    upper_case,
+    without_accents,
+)
 
 ALL_FORMATS = [*formats.numeric_formats(), *(f for name in formats.LOCALES for f in formats.date_formats(name))]
 DAYS = [

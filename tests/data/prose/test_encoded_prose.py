@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.encoded_prose import load_encoded_prose, save_encoded_prose
-from keras_attention.data.prose.packed_text import PackedRows
-from keras_attention.data.prose.sentence_pairs import pair_sentences
+from keras_attention.data.prose.prose_rows import PackedRows, pair_sentences
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 

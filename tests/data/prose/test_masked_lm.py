@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data import MaskedLMBatches, PackedRows
-from keras_attention.data.prose.sentence_pairs import pair_sentences
+from keras_attention.data.prose.prose_rows import pair_sentences
 
 VOCABULARY = 1_009
 TOKENIZER = SimpleNamespace(

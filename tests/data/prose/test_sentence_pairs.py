@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.documents import sentences
-from keras_attention.data.prose.sentence_pairs import pair_sentences
+from keras_attention.data.prose.prose_rows import pair_sentences
 from keras_attention.errors import UserError
 
 PAD, START, END = 0, 5, 3  # as in a published vocabulary

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from keras_attention.data.translation.translation_sets import load_translation_data
+from keras_attention.data.translation.pairs import load_translation_data
 from keras_attention.errors import UserError
 
 SENTENCES = [f"sentence number {n}" for n in range(101)]

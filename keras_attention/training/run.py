@@ -1,0 +1,137 @@
+"""One run: its settings, the facts for its card, and its result."""
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.cores import available_cores
+from keras_attention.errors import UserError
+from keras_attention.flags import setting
+
+STRATEGIES = ("auto", "none", "mirrored", "multiworker")
+
+
+@dataclass(frozen=True)
+class AccelerationSettings:
+    """How a training computes; what they leave open, `training.devices` chooses."""
+
+    mixed_precision: bool | None = setting(None, "compute in bfloat16; default: if the device gains by it")
+    jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: if the device gains by it")
+
+
+@dataclass(frozen=True)
+class RunSettings(AccelerationSettings):
+    """A base for the `Config` of a recipe; see `training.session`, which acts on them."""
+
+    seed: int = setting(1, "random seed of weights, dropout and order of the batches")
+    out: str = setting("", "folder of the trained model")
+    weights: str = setting("", "use these weights, trained with --encoded, instead of training")
+    strategy: str = setting(
+        "auto", "none: one device; mirrored: all of this machine; multiworker; auto: chosen by devices", STRATEGIES
+    )
+    accumulate: int = setting(1, "number of parts in which each batch is computed, to save memory")
+    log_dir: str = setting("", "folder for TensorBoard")
+    resume: bool = setting(False, "continue from the last checkpoint of the same run")
+    restart: bool = setting(False, "start from the beginning although checkpoints exist")
+    overwrite: bool = setting(False, "replace the trained model in --out")
+    smoke: bool = setting(False, "run the whole recipe in seconds with a tiny model")
+    debug: bool = setting(False, "show the traceback of an error")
+
+
+def run_facts():
+    """Returns the dict of "command", "commit" and "hardware" (str) of this process.
+
+    The commit is that of the checkout the script stands in, marked "+changes" if files differ from it, or "unknown".
+    """
+    script = Path(sys.argv[0])
+    folder = script.resolve().parent
+    commit = _git(folder, "rev-parse", "--short=12", "HEAD") or "unknown"
+    if _git(folder, "status", "--porcelain", "--untracked-files=no"):
+        commit += "+changes"
+    name = os.path.relpath(script) if script.exists() else script.name
+    cores = available_cores()
+    return {
+        "command": shlex.join(["python", name, *map(without_folders, sys.argv[1:])]),
+        "commit": commit,
+        "hardware": f"{cores} core{'s' * (cores > 1)} of {_processor()}",
+    }
+
+
+def without_folders(argument):
+    """An argument without the folders above an absolute path, which are this machine's own: /a/b/c -> c."""
+    flag, equals, value = argument.rpartition("=")
+    return flag + equals + (Path(value).name if os.path.isabs(value) else value)
+
+
+def _git(folder, *arguments):
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} ({platform.machine()})" if names else platform.machine()
+
+
+class TrainResult(NamedTuple):
+    """`history` has a dict for each epoch; `best` is the best monitored score or None; `seconds` is wall clock."""
+
+    history: list
+    steps: int
+    seconds: float
+    best: float | None
+    best_epoch: int | None
+    stopped_because: str
+
+
+def save_trained(path, model, result, facts):
+    """Writes PATH.weights.h5 and, last, PATH.json.
+
+    Args:
+        path: str or Path, without an ending.
+        model: built keras.Model.
+        result: TrainResult.
+        facts: dict of JSON types, see `run_facts`.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = path.with_name(path.name + ".json")
+    told.unlink(missing_ok=True)
+    model.save_weights(path.with_name(path.name + ".weights.h5"))
+    told.write_text(json.dumps({"result": result._asdict(), "facts": facts}), encoding="utf-8")
+
+
+def load_trained(path, model):
+    """Fills the model with weights by `save_trained`.
+
+    Args:
+        path: str or Path, as given to `save_trained`.
+        model: built keras.Model of the same settings.
+
+    Returns:
+        TrainResult and facts.
+
+    Raises:
+        UserError: if a file is missing or does not fit the model.
+    """
+    path = Path(path)
+    try:
+        told = json.loads(path.with_name(path.name + ".json").read_text(encoding="utf-8"))
+        model.load_weights(path.with_name(path.name + ".weights.h5"))
+        return TrainResult(**told["result"]), told["facts"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: no weights for this model ({str(error).splitlines()[0]}).") from error
