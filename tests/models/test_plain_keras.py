@@ -1,4 +1,7 @@
-"""Every model is a plain `keras.Model`: compile, fit, predict, save, clone, in any precision, on any batches."""
+"""Every model is a plain `keras.Model`: compile, fit, predict, save, clone, in any precision, on any batches.
+
+Without XLA, which takes seconds to compile a model; `test_fit_learns_from_arrays` asks for it.
+"""
 
 import keras
 import numpy as np
@@ -25,7 +28,9 @@ def kind(request):
 
 def make(kind, **options):
     keras.utils.set_random_seed(7)
-    return WHAT[kind](**options)
+    model = WHAT[kind](**options)
+    model.jit_compile = False
+    return model
 
 
 def ids(rows, length, seed, low=4):
@@ -47,12 +52,13 @@ def arrays(kind, rows=ROWS):
     return {"token_ids": texts}, np.arange(rows, dtype="int32") % CLASSES
 
 
-def compiled(kind, **options):
+def compiled(kind, jit_compile=False, **options):
     model = make(kind, **options)
     model.compile(
         optimizer=keras.optimizers.Adam(0.01),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight"),
         weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        jit_compile=jit_compile,
     )
     return model
 
@@ -67,7 +73,7 @@ def mean_loss_of_real_tokens(logits, labels):
 
 
 def test_fit_learns_from_arrays(kind):
-    model = compiled(kind)
+    model = compiled(kind, jit_compile=True)
     inputs, labels = arrays(kind)
     history = model.fit(inputs, labels, batch_size=4, epochs=8, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
@@ -119,6 +125,7 @@ def test_keras_file_round_trip(kind, tmp_path):
     assert type(loaded) is type(model)
     assert loaded.get_config() == model.get_config()
     np.testing.assert_array_equal(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+    assert not loaded.jit_compile
     loaded.fit(inputs, labels, batch_size=4, verbose=0)  # the optimizer came along
     assert int(loaded.optimizer.iterations) == 2 * int(model.optimizer.iterations)
 
