@@ -3,6 +3,8 @@
 import contextlib
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 from keras_attention.presets import set_loader
 
@@ -10,7 +12,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "list_models", "load"]
 
 
-def list_models():
+def list_models() -> list[str]:
     """Names of the trained models that `load` knows: those of the package and of KERAS_ATTENTION_ZOO.
 
     Returns:
@@ -21,7 +23,7 @@ def list_models():
     return list_models()
 
 
-def load(name_or_path):
+def load(name_or_path: str | Path) -> Any:
     """Loads a trained model.
 
     Args:

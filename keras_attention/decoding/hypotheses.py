@@ -1,6 +1,6 @@
 """The result of a search, how hypotheses are ranked, and helpers for the states of beams."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras import ops, tree
 
@@ -18,10 +18,10 @@ class Hypotheses(NamedTuple):
         log_probs: float32 (B, N), the summed natural log probability under the model.
     """
 
-    token_ids: object
-    lengths: object
-    scores: object
-    log_probs: object
+    token_ids: Any
+    lengths: Any
+    scores: Any
+    log_probs: Any
 
 
 def repeat_beams(state, beam_size):

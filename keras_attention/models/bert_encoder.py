@@ -1,11 +1,13 @@
 """The encoder of BERT (Devlin et al. 2019): settings, presets, model."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import with_keras_mask
+from keras_attention.layers.masks import Tensor, with_keras_mask
 from keras_attention.presets import FromPreset
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
@@ -189,7 +191,13 @@ class BertEncoder(FromPreset, keras.Model):
                 part.build(shape)
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False, output_positions=None):
+    def call(
+        self,
+        inputs: dict[str, Tensor],
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        output_positions: Tensor | None = None,
+    ) -> Any:
         check_inputs(inputs, self.num_segments)
         if return_attention_scores and output_positions is not None:
             raise ValueError("`return_attention_scores` is for all positions: leave `output_positions` out.")

@@ -1,10 +1,13 @@
 """BERT with a head: classifier, masked language model, and both objectives of its pre-training."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor
 from keras_attention.layers.transformer_layers import at_positions
 from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
 from keras_attention.presets import FromPreset
@@ -101,7 +104,9 @@ class BertClassifier(FromPreset, keras.Model):
         self.output_dense.build((None, width))
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
         if return_attention_scores:
             x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
             pooled = self._pooled(x, inputs["token_ids"])
@@ -198,7 +203,9 @@ class BertMaskedLM(FromPreset, keras.Model):
         self.output_bias = self.add_weight((self.encoder.vocabulary_size,), "zeros", name="output_bias")
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
         check_inputs(inputs, self.encoder.num_segments, extra=("masked_positions",))
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
         positions = inputs.get("masked_positions")
@@ -274,7 +281,7 @@ class BertPretrainer(keras.Model):
             part.build((None, self.masked_lm.encoder.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
         positions = inputs.get("masked_positions")
         if positions is None:

@@ -88,7 +88,7 @@ class Distiller(keras.Model):
         hidden, weights = hidden if asked else (hidden, None)
         hidden = ops.cast(hidden, "float32")
         seen = {"hidden": hidden, "vector": mean_of_tokens(hidden, token_ids)}
-        return seen | ({"weights": weights[:, -1]} if asked else {})
+        return seen if weights is None else seen | {"weights": weights[:, -1]}
 
 
 def mean_of_tokens(hidden, token_ids):

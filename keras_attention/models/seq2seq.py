@@ -1,10 +1,13 @@
 """The RNN encoder-decoder with any of the attention layers, or none (Bahdanau et al. 2015, Luong et al. 2015)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_attention.layers import AdditiveAttention, LuongAttention, padding_mask
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 from keras_attention.presets import FromPreset
 
@@ -159,7 +162,9 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         self.output_bias = self.add_weight((self.target_vocabulary_size,), "zeros", name="output_bias")
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
         source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
         memory = self.encode(source_ids, training=training)
         state = self.initial_state(memory)
@@ -189,7 +194,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
     def encode(self, source_ids, training=None):
         """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
-        sequence = self.source_embedding(source_ids)  # (B, S, D)
+        sequence, summary = self.source_embedding(source_ids), None  # (B, S, D)
         for forward_cell, backward_cell in zip(self.forward_cells, self.backward_cells, strict=True):
             sequence = self.dropout_layer(sequence, training=training)
             sequence, summary = read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=bool(training))
@@ -238,7 +243,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
 
     def _advance(self, projected, state, memory, dropped=None):
         """One step of recurrence and attention: projected input (N, gates) and state -> new state."""
-        if self.input_feeding:
+        if self.feed_projection is not None:
             projected = projected + self.feed_projection(state["output"])
         hidden, cells = self._run_cells(projected, state["cells"], dropped)
         rows, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source ask it together

@@ -1,5 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017): settings, presets, model."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_attention.layers import (
     padding_mask,
 )
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor
 from keras_attention.presets import FromPreset
 
 SIZES = (
@@ -190,7 +193,9 @@ class Transformer(FromPreset, keras.Model):
             part.build(shape)
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
         source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
         source_mask = padding_mask(source_ids)  # (B, S)
         source, encoder_weights = self._read(source_ids, source_mask, training, return_attention_scores)

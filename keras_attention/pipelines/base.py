@@ -32,9 +32,11 @@ it has: `tests/pipelines/test_registration.py` adds such a model and tries all o
 """
 
 import abc
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 from keras_attention.errors import UserError, quoted
+from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.archive import load_entry, write_entry
 from keras_attention.zoo.entry import Entry
 from keras_attention.zoo.registry import check_task, open_entry
@@ -75,7 +77,8 @@ class Pipeline(abc.ABC):
         exports: dict from the name of a format to "module:function" that writes it; see `export`.
     """
 
-    entry = None
+    entry: Entry | None = None
+    model: Any  # a keras.Model
     has_attention = False
     request_fields: dict = {}
     answer_fields: dict = {}
@@ -85,20 +88,20 @@ class Pipeline(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def from_parts(cls, model, tokenizers, config):
+    def from_parts(cls, model, tokenizers, config) -> Self:
         """A pipeline of a model, its dict of tokenizers by role and the keys of `config.json` (see `schema.Use`)."""
 
     @classmethod
-    def from_loaded(cls, loaded):
+    def from_loaded(cls, loaded) -> Self:
         """A pipeline of a LoadedEntry; overridden where an entry has more than a network and tokenizers."""
         return cls.from_parts(loaded.model, loaded.tokenizers, loaded.entry.config)
 
     @abc.abstractmethod
-    def described(self):
+    def described(self) -> dict[str, Any]:
         """The keys of `config.json` beside the network: dict of JSON types."""
 
     @abc.abstractmethod
-    def answers(self, sources, sources_b=None):
+    def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
         """What the model says to each source, with its own settings, as a card and `zoo verify` tell it.
 
         Args:
@@ -110,7 +113,7 @@ class Pipeline(abc.ABC):
         """
 
     @abc.abstractmethod
-    def reply(self, **request):
+    def reply(self, **request) -> list[dict[str, Any]]:
         """The answers to a request over HTTP: list of dicts of JSON types, see `request_fields` and `answer_fields`."""
 
     @property
@@ -137,7 +140,7 @@ class Pipeline(abc.ABC):
         """A line of a file or the command line as the texts of one request: tuple of one str, or of two for a pair."""
         return (line,)
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """What the model looked at while it read a text, as a page.
 
         Args:
@@ -161,13 +164,15 @@ class Pipeline(abc.ABC):
             if name not in self.view_options:
                 raise UserError(f"`{name}` is not for this model: leave it out.")
 
-    def examples(self):
+    def examples(self) -> list[dict[str, str]]:
         """The `samples` with the model's answers, as metrics.json holds them."""
         samples = self.samples
         said = self.answers(samples) if samples else []
         return [{"source": text, "output": output} for text, output in zip(samples, said, strict=True)]
 
-    def save(self, folder, *, metrics=None, overwrite=False, **config):
+    def save(
+        self, folder: str | Path, *, metrics: dict[str, Any] | None = None, overwrite: bool = False, **config: Any
+    ) -> Entry:
         """Writes the model as an entry: a folder that `keras_attention.load` and every command take by its path.
 
         Args:
@@ -207,7 +212,7 @@ MEASURED_BEFORE = "Saved again from Python: the scores are those that the model 
 MOST_EXAMPLES = 20
 
 
-def _told_of(pipeline):
+def _told_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
     """What metrics.json of a saved pipeline says, and the paths of the card's pictures."""
     told = {"parameters": pipeline.model.count_params()}
     if pipeline.entry is None:

@@ -1,6 +1,7 @@
 """Texts in, labels out."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.texts import START, WHOLE, as_pair, text_rows, whole_text_rows
+from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_rows, whole_text_rows
+from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
 
 
@@ -25,8 +27,8 @@ class Classification(NamedTuple):
         truncated: bool, whether the text was longer than the model reads, and was cut.
     """
 
-    label: object
-    probabilities: dict
+    label: str | list[str] | float | None
+    probabilities: dict[str, float]
     truncated: bool
 
 
@@ -66,7 +68,7 @@ class Classifier(TextEncoder):
     def __init__(self, model, tokenizer, max_tokens, task, blend=None):
         super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task
-        self.blend = blend
+        self.blend: Blend | None = blend
         self.compiled = CompiledBert(
             lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
         )
@@ -123,7 +125,15 @@ class Classifier(TextEncoder):
         found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
         return [classification_as_json(answer, top) for answer in found]
 
-    def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
+    def classify(
+        self,
+        texts: Texts,
+        texts_b: Texts | None = None,
+        *,
+        threshold: float | None = None,
+        return_scores: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Any:
         """Classifies one text or many.
 
         Args:
@@ -188,7 +198,7 @@ class Classifier(TextEncoder):
         """Logits (N, K) of the network, together with those of the bag of words where there is one."""
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """What each token looked at, and what was decided, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)

@@ -2,10 +2,12 @@
 
 import threading
 from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.greedy import most_probable
 from keras_attention.decoding.next_tokens import forbid
@@ -94,7 +96,7 @@ class CompiledBert:
         self._function = function
         self._traced = {}
 
-    def run(self, rows, progress=None, **more):
+    def run(self, rows, progress=None, **more) -> list[tuple[np.ndarray, ...]]:
         """Computes all rows.
 
         Args:
@@ -105,7 +107,8 @@ class CompiledBert:
         Returns:
             List of one tuple of NumPy arrays for each row, without the batch axis. Axes of T tokens are padded.
         """
-        results, done = [None] * len(rows), 0
+        results: list = [None] * len(rows)
+        done = 0
         groups = {}
         for position, row in enumerate(rows):
             groups.setdefault(source_bucket(len(row.token_ids), self.max_tokens), []).append(position)
@@ -303,3 +306,17 @@ def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, 
         )
 
     return search
+
+
+def map_in_threads(function, items):
+    """Iterates over `function(item)` of a list's items, in order, computed on as many at once as there are cores.
+
+    XLA gives the matrix products of a program to all cores but does the rest on one: two programs side by side keep two
+    cores busy. A single item is computed without another thread.
+    """
+    return map(function, items) if len(items) == 1 else _in_threads(function, items)
+
+
+def _in_threads(function, items):
+    with ThreadPoolExecutor(available_cores()) as threads:
+        yield from threads.map(function, items)

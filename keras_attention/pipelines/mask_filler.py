@@ -1,6 +1,6 @@
 """A text with gaps in, the words for the gaps out."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.texts import Row, as_texts, text_rows, warn_of_cut
+from keras_attention.pipelines.texts import Row, Texts, as_texts, text_rows, warn_of_cut
+from keras_attention.visualize.attention_page import AttentionView
 
 MASK = "[MASK]"
 MAX_MASKS = 32
@@ -135,7 +136,7 @@ class MaskFiller(TextEncoder):
     def sides(self, line):
         return (line,)
 
-    def fill_mask(self, texts, *, top_k=5, max_pieces=1):
+    def fill_mask(self, texts: Texts, *, top_k: int = 5, max_pieces: int = 1) -> Any:
         """The most probable words for the gaps of one text or many.
 
         The gaps of a text are filled from left to right by a beam search: p(words) = p(first) p(second | first) ...,
@@ -163,7 +164,7 @@ class MaskFiller(TextEncoder):
         answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
         return answers[0] if alone else answers
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """What each token looked at, and what stands in the gaps; see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         (row,) = text_rows(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)

@@ -1,6 +1,7 @@
 """Texts in, vectors out."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import CompiledBert
-from keras_attention.pipelines.texts import START, as_pair, text_rows
+from keras_attention.pipelines.texts import START, Texts, as_pair, text_rows
+from keras_attention.visualize.attention_page import AttentionView
 
 
 class Embeddings(NamedTuple):
@@ -22,9 +24,9 @@ class Embeddings(NamedTuple):
     """
 
     pooled: np.ndarray
-    tokens: list
-    vectors: list
-    truncated: list
+    tokens: list[list[str]]
+    vectors: list[np.ndarray]
+    truncated: list[bool]
 
 
 class TextEncoder(Pipeline):
@@ -96,12 +98,19 @@ class TextEncoder(Pipeline):
             raise UserError(f"A pair has one tab between its texts. Found {line.count(chr(9))}")
         return tuple(line.split("\t"))
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         return bert_view(self, text, text_b)
 
-    def encode(self, texts, texts_b=None, *, pooling=None, progress=None):
+    def encode(
+        self,
+        texts: Texts,
+        texts_b: Texts | None = None,
+        *,
+        pooling: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Embeddings:
         """The vectors of one text or many.
 
         Args:

@@ -10,6 +10,8 @@ import numpy as np
 
 from keras_attention.errors import UserError, quoted
 
+Texts = str | Iterable[str]
+
 
 class TruncatedText(UserWarning):
     """A text was longer than the model reads, and was cut."""

@@ -1,20 +1,27 @@
 """Text in, translation out."""
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import translation_view
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, answer_limit, batches, source_bucket
+from keras_attention.pipelines.compiled import (
+    SEARCH_OPTIONS,
+    CompiledSearch,
+    answer_limit,
+    batches,
+    map_in_threads,
+    source_bucket,
+)
 from keras_attention.pipelines.copy_unknowns import copy_unknowns
-from keras_attention.pipelines.texts import TruncatedText, as_texts, is_calendar_day
+from keras_attention.pipelines.texts import Texts, TruncatedText, as_texts, is_calendar_day
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
+from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.architectures import DECODING_DEFAULTS
 
 
@@ -37,28 +44,14 @@ class Translation(NamedTuple):
 
     text: str
     score: float
-    tokens: list
-    source_tokens: list
+    tokens: list[str]
+    source_tokens: list[str]
     attention: np.ndarray | None
     heads: np.ndarray | None
     log_prob: float
     low_score: bool
     truncated: bool
-    token_ids: tuple = ()
-
-
-def map_in_threads(function, items):
-    """Iterates over `function(item)` of a list's items, in order, computed on as many at once as there are cores.
-
-    XLA gives the matrix products of a program to all cores but does the rest on one: two programs side by side keep two
-    cores busy. A single item is computed without another thread.
-    """
-    return map(function, items) if len(items) == 1 else _in_threads(function, items)
-
-
-def _in_threads(function, items):
-    with ThreadPoolExecutor(available_cores()) as threads:
-        yield from threads.map(function, items)
+    token_ids: tuple[int, ...] = ()
 
 
 def translations_as_json(hypotheses):
@@ -130,8 +123,6 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
 
 # Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
 CHARACTERS_PER_TOKEN = 64
-
-
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # of a Translation, in JSON
 
@@ -223,7 +214,9 @@ class Translator(Pipeline):
     def reply(self, texts, n_best=1):
         return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best)]
 
-    def translate(self, texts, *, n_best=1, return_attention=False, **options):
+    def translate(
+        self, texts: Texts, *, n_best: int = 1, return_attention: bool = False, **options: Any
+    ) -> "str | Translation | list[Any]":
         """Translates one sentence or many.
 
         Args:
@@ -245,7 +238,16 @@ class Translator(Pipeline):
             answers = [best if return_attention else best.text for best, *_ in answers]
         return answers[0] if alone else answers
 
-    def hypotheses(self, texts, *, n_best=1, attention=False, replace_unknowns=False, progress=None, **search):
+    def hypotheses(
+        self,
+        texts: Texts,
+        *,
+        n_best: int = 1,
+        attention: bool = False,
+        replace_unknowns: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        **search: Any,
+    ) -> "list[list[Translation]]":
         """The best answers to each text, with all that is known of them.
 
         Args:
@@ -285,12 +287,12 @@ class Translator(Pipeline):
                 progress(done, len(texts))
         return answers
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """What was looked at in every layer and head, as a page: see `attention_view.translation_view`."""
         self.check_view(text_b, options)
         return translation_view(self, text, **options)
 
-    def stream(self, text, **sampling):
+    def stream(self, text: str, **sampling: Any) -> Iterator[str]:
         """Translates one sentence piece by piece, without a beam: yields str, see `streaming.stream`."""
         return stream(self, text, **sampling)
 
@@ -328,7 +330,7 @@ class Translator(Pipeline):
             **{name: settings[name] for name in SEARCH_OPTIONS},
         )
         weights = None
-        if attention or (replace_unknowns and (found.token_ids == UNKNOWN_ID).any()):
+        if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
@@ -343,7 +345,7 @@ class Translator(Pipeline):
         """Hypothesis j of row i as a Translation; `weights` (B, N, layers, heads, L, S) or None."""
         ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
         heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
-        weights = None if weights is None else heads.mean(axis=(0, 1))  # (T, S)
+        weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
         written = ids[ids != END_ID]
         tokens, source_tokens = self.target_tokenizer.tokens(ids), self.source_tokenizer.tokens(source_ids)
         if weights is not None and UNKNOWN_ID in written:
