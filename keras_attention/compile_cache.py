@@ -121,7 +121,17 @@ def use_compile_cache(models):
         return None
     os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
     atexit.register(cache.close)
+    _in_use.append(cache)
     return cache
+
+
+_in_use: list = []
+
+
+def keep_compiled():
+    """Stores what was compiled so far, for a process that may be killed before it ends."""
+    for cache in _in_use:
+        cache.keep()
 
 
 def cache_root():

@@ -36,7 +36,7 @@ def main(argv=None):
         given = make_parser().parse_args(words)
         # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        models = getattr(given, "model", None) or getattr(given, "name", None)
+        models = next((value for name in ("model", "models", "name") if (value := getattr(given, name, None))), None)
         if models:
             use_compile_cache([models] if isinstance(models, str) else models)
         command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)

@@ -25,7 +25,8 @@ def serve(arguments):
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
     say = partial(_say, as_json=arguments.json)
-    answered = serve(names, settings, bind(arguments.host, arguments.port), say)
+    tell = (lambda text: None) if arguments.json else partial(print, flush=True)
+    answered = serve(names, settings, bind(arguments.host, arguments.port), say, tell)
     total = sum(answered.values())
     print(json.dumps({"answered": answered}) if arguments.json else f"Stopped after {total:,} requests.")
 

@@ -97,9 +97,9 @@ def _add_api(app, server):
 
     @app.get("/ready")
     async def ready():
-        """200 once every shape is compiled, else 503."""
+        """200 once every model is ready, else 503 with the number of those that are."""
         if server.state != "ready":
-            raise Refusal(503, server.state)
+            raise Refusal(503, f"{server.state}: {server.progress()} models are ready")
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics")

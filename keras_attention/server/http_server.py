@@ -138,7 +138,7 @@ def bind(host, port):
     return bound
 
 
-def serve(names, settings, bound, say):
+def serve(names, settings, bound, say, tell):
     """Loads models and answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
 
     Args:
@@ -146,6 +146,7 @@ def serve(names, settings, bound, say):
         settings: ServerSettings.
         bound: socket, see `bind`.
         say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
+        tell: callable (str), told of each model that is ready.
 
     Returns:
         Dict from path to int, the requests that were answered.
@@ -156,7 +157,7 @@ def serve(names, settings, bound, say):
     metrics = ServerMetrics(paths())
     models = load_models(names, settings, metrics.computed)
     warnings.simplefilter("ignore", UserWarning)  # of texts that were cut: the answers tell it
-    server = Server(models, settings, metrics)
+    server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(
         make_app(server),
         http=guarded_protocol(settings.seconds),

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from keras_attention.compile_cache import keep_compiled
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
@@ -154,23 +155,44 @@ class Server:
         models: dict from name to ServedModel.
         settings: ServerSettings.
         metrics: ServerMetrics.
+        tell: callable (str), told of each model that is ready, or None.
+
+    Attributes:
+        state: "warming" while shapes are compiled; a model answers as soon as all of its own are. Then "ready"; at the
+            end "stopping", and "broken" after an error.
+        ready: list of str, the models that answer.
     """
 
-    def __init__(self, models, settings, metrics):
+    def __init__(self, models, settings, metrics, tell=None):
         self.models = models
         self.settings = settings
         self.metrics = metrics
         self.workers = Workers(settings.concurrency, settings.seconds)
         self.state = "warming"
+        self.ready = []
+        self._tell = tell or (lambda text: None)
 
     def warm(self):
-        """Compiles every shape of every model on all cores; ends early if the server stops."""
-        steps = [step for model in self.models.values() for step in (*model.steps, partial(_look_once, model))]
+        """Compiles every shape of every model on all cores, model by model; ends early if the server stops."""
+
+        def run(step):
+            if self.state == "warming":
+                step()
+
         try:
             with ThreadPoolExecutor(available_cores()) as threads:
-                for _ in threads.map(lambda step: step() if self.state == "warming" else None, steps):
-                    pass
+                steps = {
+                    name: [threads.submit(run, step) for step in (*model.steps, partial(_look_once, model))]
+                    for name, model in self.models.items()
+                }
+                for name, running in steps.items():
+                    for step in running:
+                        step.result()
+                    if self.state == "warming":
+                        self.ready.append(name)
+                        self._tell(f"{name} is ready ({self.progress()})")
             if self.state == "warming":
+                keep_compiled()
                 gc.collect()
                 gc.freeze()  # what is loaded stays: no search for garbage among it while requests wait
                 let_python_go_first()
@@ -179,12 +201,18 @@ class Server:
             self.state = "broken"  # and stays so: whoever looks at /ready starts it anew
             raise
 
+    def progress(self):
+        """How many models answer, such as "2 of 3"."""
+        return f"{len(self.ready)} of {len(self.models)}"
+
     async def answer(self, function, request, task=None):
         """The model's name and the result of function(pipeline, request), computed in a worker thread."""
-        if self.state != "ready":
+        if self.state not in ("warming", "ready"):
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
         model = self._model(request.model, task)
+        if model.name not in self.ready:
+            raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
         return model.name, await self.workers.run(function, model.pipeline, request)
 
     def _model(self, name, task):
