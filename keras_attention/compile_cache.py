@@ -54,9 +54,12 @@ class CompileCache:
         self.models = [_folder_name(model) for model in models]
         self.linked = sum(self._link(self.machine / model) for model in self.models)
 
-    def keep(self):
-        """Links new programs of the session into the store of the first model; a disk error costs only speed."""
-        store = self.machine / self.models[0]
+    def keep(self, model=None):
+        """Links new programs of the session into the store of a model, by default the first.
+
+        A disk error costs only speed.
+        """
+        store = self.machine / (self.models[0] if model is None else _folder_name(model))
         with suppress(OSError):
             store.mkdir(exist_ok=True, mode=0o700)
             for path in self.session.iterdir():
@@ -128,10 +131,15 @@ def use_compile_cache(models):
 _in_use: list = []
 
 
-def keep_compiled():
-    """Stores what was compiled so far, for a process that may be killed before it ends."""
+def keep_compiled(model=None):
+    """Stores what was compiled so far under a name or folder, by default the first that `use_compile_cache` was given.
+
+    Returns:
+        bool, whether there is a cache.
+    """
     for cache in _in_use:
-        cache.keep()
+        cache.keep(model)
+    return bool(_in_use)
 
 
 def cache_root():

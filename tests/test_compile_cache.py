@@ -155,6 +155,27 @@ def test_a_cache_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_after_warm_the_first_translation_compiles_nothing(tmp_path, zoo):
+    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache")}
+    environment.pop("TF_XLA_FLAGS", None)
+
+    def run(*arguments, **more):
+        command = [sys.executable, "-m", "keras_attention", *arguments]
+        return subprocess.run(command, env=environment | more, capture_output=True, text=True, timeout=300)
+
+    done = run("warm", str(zoo / "tiny"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("tiny is warm (")
+    programs = sorted((tmp_path / "cache" / "programs").glob("*/*/*"))
+    assert run("translate", "--model", str(zoo / "tiny"), ENGLISH[0]).returncode == 0
+    assert sorted((tmp_path / "cache" / "programs").glob("*/*/*")) == programs
+    assert len(programs) >= 2
+    refused = run("warm", str(zoo / "tiny"), **{compile_cache.VARIABLE: ""})
+    assert refused.returncode == 2
+    assert "KERAS_ATTENTION_CACHE" in refused.stderr
+
+
+@pytest.mark.slow
 def test_the_second_translation_compiles_nothing(tmp_path, zoo):
     environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache")}
     environment.pop("TF_XLA_FLAGS", None)

@@ -24,8 +24,9 @@ TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """An empty folder to work in."""
+    """An empty folder to work in, with a cache of its own for compiled programs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 

@@ -237,3 +237,9 @@ def add_serve(commands):
         default = getattr(known, name)
         help_text = meaning if default is None else f"{meaning} ({default:,})"
         command.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, metavar="N", help=help_text)
+
+
+def add_warm(commands):
+    help_text = "Compile models beforehand, so that their first answer comes sooner."
+    command = add_command(commands, "warm", "warm", "warm", help_text)
+    command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; default: all models")

@@ -130,6 +130,7 @@ def make_parser():
     arguments.add_zoo(commands)
     arguments.add_export(commands)
     arguments.add_serve(commands)
+    arguments.add_warm(commands)
     return parser
 
 
