@@ -131,6 +131,11 @@ def use_compile_cache(models):
 _in_use: list = []
 
 
+def has_compiled():
+    """Whether programs of an earlier process were found: bool."""
+    return any(cache.linked for cache in _in_use)
+
+
 def keep_compiled(model=None):
     """Stores what was compiled so far under a name or folder, by default the first that `use_compile_cache` was given.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
+from keras_attention.compile_cache import has_compiled
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
 from keras_attention.zoo.registry import open_entry
@@ -21,7 +22,7 @@ def translate(arguments):
         return
     with many_texts(arguments, entry.folder) as job:
         translator = load(entry)
-        for window in job.windows():
+        for window in job.windows(compiling=not has_compiled()):
             answers = translator.hypotheses(
                 window.texts,
                 n_best=arguments.n_best,

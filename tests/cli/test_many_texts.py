@@ -3,10 +3,12 @@
 import io
 import json
 import resource
+import sys
 
 import pytest
 from cli.running import translator
 from zoo.tiny_bert import TEXTS, tiny_classifier, write_tiny
+from zoo.tiny_entry import ENGLISH
 
 from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
@@ -161,3 +163,20 @@ def test_the_time_left_counts_what_this_run_did(monkeypatch):
     now[0] += 10.0
     progress(80, 100)
     assert "80/100 sentences, 10 s, 10 s left" in terminal.getvalue()
+
+
+def test_the_first_answer_of_a_new_model_says_that_it_compiles(run, monkeypatch):
+    """On a terminal, and gone before the answer is printed."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    def shown():
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        assert run("translate", "--model", "tiny", ENGLISH[0])[0] == 0
+        return terminal.getvalue()
+
+    assert shown() == "\rcompiling (once) ... \x1b[K\r\x1b[K"
+    monkeypatch.setattr("keras_attention.cli.translate.has_compiled", lambda: True)
+    assert shown() == ""

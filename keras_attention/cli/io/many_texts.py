@@ -44,10 +44,18 @@ class ProgressLine:
             self.close()
         self._stream.flush()
 
+    def compiling(self):
+        """Tells why the first answer takes long."""
+        if self._stream.isatty():
+            self._stream.write("\rcompiling (once) ... \x1b[K")
+            self._stream.flush()
+            self._shown = True
+
     def close(self):
         """Clears the line."""
         if self._shown:
             self._stream.write("\r\x1b[K")
+            self._stream.flush()
             self._shown = False
 
 
@@ -79,10 +87,16 @@ class Job:
         self._line = ProgressLine(before=output.done)
         self._size, self._cut = 0, []
 
-    def windows(self):
-        """Yields each Window; its answers must be given to `write` before the next one is asked for."""
+    def windows(self, compiling=False):
+        """Yields each Window; its answers must be given to `write` before the next one is asked for.
+
+        Args:
+            compiling: bool. Whether the model must be compiled for the first window; the line says so.
+        """
         if self._typed:
             print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
+        elif compiling:
+            self._line.compiling()
         try:
             while texts := list(islice(self._texts, 1 if self._typed else WINDOW)):
                 first, self._size = self._output.done + 1, len(texts)
@@ -99,12 +113,11 @@ class Job:
             notes: list of str, for the person.
         """
         first = self._output.done + 1
+        self._line.close()
         self._cut += [first + i for i, was_cut in enumerate(truncated) if was_cut]
         self._output.write(lines, self._output.done + self._size)
         if self._typed:
             sys.stdout.flush()
-        if notes:
-            self._line.close()
         for note in notes:
             print(f"keras-attention: {note}", file=sys.stderr)
 
