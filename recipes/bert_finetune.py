@@ -117,8 +117,8 @@ def main(arguments=None):
     if result := session.finish(weights_only=bool(config.encoded)):  # not in other workers
         finetuned = finish(prepared, result, settings)
         report = make_report(finetuned, test)
-        told = {"start": config.start, "facts": session.facts, "data": config.origin, "overwrite": config.overwrite}
-        write_classifier(session.out, finetuned, report, test=test, **told)
+        options = {"start": config.start, "facts": session.facts, "data": config.origin, "overwrite": config.overwrite}
+        write_classifier(session.out, finetuned, report, test=test, **options)
         print(report_text(report))
         texts = (test or finetuned.validation).texts[:: max(1, len(test or finetuned.validation) // 5)]
         for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():

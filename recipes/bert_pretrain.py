@@ -119,9 +119,9 @@ def main(arguments=None):
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
         scores = scores_of(validation)
-        told = {"scores": scores, "start": start and start.entry, **session.told}
-        told["settings"] |= config.file_names | {"out": session.out.name}
-        filled = write_pretrained(session.out, getattr(model, "masked_lm", model), prose.tokenizer, **told)
+        options = {"scores": scores, "start": start and start.entry, **session.outcome}
+        options["settings"] |= config.file_names | {"out": session.out.name}
+        filled = write_pretrained(session.out, getattr(model, "masked_lm", model), prose.tokenizer, **options)
         print(scores_text(scores), *(f"{gap}  ->  {text}" for gap, text in filled), sep="\n")
         session.clean_up()
 

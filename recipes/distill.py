@@ -116,9 +116,9 @@ def main(arguments=None):
             session.report(val_cosine=cosine())
 
     if session.finish():  # not in other workers
-        told = {"scores": {"val_cosine": cosine()}, **session.told}
-        told["settings"] |= config.file_names | {"out": session.out.name}
-        write_distilled(session.out, in_float32(student), few_pieces, **told)
+        options = {"scores": {"val_cosine": cosine()}, **session.outcome}
+        options["settings"] |= config.file_names | {"out": session.out.name}
+        write_distilled(session.out, in_float32(student), few_pieces, **options)
         session.clean_up()
 
 

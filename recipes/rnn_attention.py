@@ -120,8 +120,8 @@ def main(arguments=None):
 
     if session.finish(weights_only=texts is None):  # not in other workers
         described = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
-        told = {"description": described, "seed": config.seed, "start": start and start.entry, **session.told}
-        scores = write_trained(session.out, translator, texts, **told)
+        options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
+        scores = write_trained(session.out, translator, texts, **options)
         try_out(session.out, texts, scores, config.ask)
         session.clean_up()
 

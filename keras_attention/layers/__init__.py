@@ -1,6 +1,6 @@
-"""The building blocks of attention, as the papers name them. `keras.ops` only: every Keras backend runs them.
+"""Attention and Transformer layers, named as in the papers. They use `keras.ops` only and run on every Keras backend.
 
-Shapes in comments and docstrings use one alphabet:
+Letters for shapes in comments and docstrings:
 B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, K head width, V vocabulary.
 """
 

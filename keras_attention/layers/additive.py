@@ -19,9 +19,9 @@ class AdditiveAttention(keras.layers.Layer):
         score(q, k) = v_a . tanh(W_a q + U_a k)
         context = sum over s of softmax(scores)[s] * value[s]
 
-    Shapes: B batch, T queries, S keys. In a decoder loop compute `projected_key = layer.project_keys(key)` once and
-    pass it to every step. Where T S units exceeds 2^22 and the weights are not asked for, the pairs are computed in
-    chunks, in memory that grows with T + S (see `chunked_attention`).
+    Shapes: B batch, T queries, S keys. In a decoder loop, compute `projected_key = layer.project_keys(key)` once and
+    pass it to every step. If T S units exceeds 2^22 and the weights are not requested, attention is computed in chunks,
+    with memory proportional to T + S (see `chunked_attention`).
 
     Args:
         units: int > 0. Width of the scoring network (n' in the paper).
@@ -32,20 +32,20 @@ class AdditiveAttention(keras.layers.Layer):
         value: float tensor (B, S, Dv) (the annotations h in the paper).
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
-            masked for every query have no effect, not even if they are NaN.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills
-            them in where its implicit masks arrive with the inputs.
+            masked for every query have no effect, even if they are NaN.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras passes the
+            implicit masks of the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
 
     Returns:
         Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32, without dropout, and
-        each row sums to 1; a row with every key masked is exactly 0, as is its context.
+        sum to 1 over S. If all keys of a query are masked, its weights and its context are exactly 0.
 
     Raises:
         TypeError: if `attention_mask` is not boolean.
-        ValueError: if `units` or `dropout` is out of range, or `attention_mask` has not three axes.
+        ValueError: if `units` or `dropout` is out of range, or `attention_mask` does not have three axes.
 
     Source: Bahdanau, Cho & Bengio (2015), section 3.1 and appendix A.1.2, https://arxiv.org/abs/1409.0473. Weight
     dropout is not in the paper. Unlike `keras.layers.AdditiveAttention`, query and key are projected.
@@ -64,7 +64,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.units = units
         self.supports_masking = True
         self.dropout = dropout
-        # Scores and softmax in at least float32: half precision overflows and ties.
+        # Scores and softmax in at least float32: in half precision, scores overflow or become equal.
         score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
         self.query_projection = keras.layers.Dense(
             units, use_bias=False, dtype=self.dtype_policy, name="query_projection"
@@ -75,15 +75,15 @@ class AdditiveAttention(keras.layers.Layer):
 
     def build(self, query_shape, value_shape, key_shape=None):
         self.query_projection.build(query_shape)
-        if not self.key_projection.built:  # `project_keys` may have come first
+        if not self.key_projection.built:  # `project_keys` may have built it
             self.key_projection.build(key_shape or value_shape)
         self.score_projection.build((None, None, None, self.units))
         self.built = True
 
     def project_keys(self, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Returns U_a k (B, S, units), for the `projected_key` of many calls with the same keys (B, S, Dk).
+        """Returns U_a k (B, S, units), to reuse as `projected_key` in many calls with the same keys (B, S, Dk).
 
-        The mask is needed only where masked keys may be NaN or infinite.
+        The mask is needed only if masked keys may be NaN or infinite.
         """
         return self.key_projection(zero_masked(key, used_keys(attention_mask)))
 
@@ -115,7 +115,7 @@ class AdditiveAttention(keras.layers.Layer):
         return (context, weights) if return_attention_scores else context
 
     def _attend_in_chunks(self, queries, keys, value, attention_mask, training):
-        # v_a by way of the layer: its variable would come in this layer's compute dtype, perhaps half precision.
+        # v_a through its layer: as a variable, it would be cast to this layer's compute dtype, perhaps half precision.
         vector = self.score_projection(ops.eye(self.units)[None, None])[0, 0]  # (units,)
         context, _ = chunked_attention(
             *(x[:, None] for x in (queries, keys, value)),  # (B, 1, T, units), (B, 1, S, units), (B, 1, S, Dv)
@@ -133,7 +133,7 @@ class AdditiveAttention(keras.layers.Layer):
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
@@ -142,7 +142,7 @@ class AdditiveAttention(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class ScoreProjection(keras.layers.Layer):
-    """Makes a score of the scoring network's hidden layer.
+    """Computes scores from the hidden layer of the scoring network.
 
         score = v . hidden
 
@@ -162,7 +162,7 @@ class ScoreProjection(keras.layers.Layer):
     def call(self, hidden):
         batch, num_queries, num_keys, units = ops.shape(hidden)
         hidden = ops.reshape(hidden, (batch, num_queries * num_keys, units))
-        # A product for each row of the batch: XLA on CPU is several times slower at the gradient of v in one product.
+        # One product per example: XLA on CPU computes the gradient of v several times slower in a single product.
         vectors = ops.broadcast_to(self.kernel, (batch, units, 1))
         return ops.reshape(ops.matmul(hidden, vectors), (batch, num_queries, num_keys))  # (B, T, S)
 

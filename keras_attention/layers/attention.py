@@ -1,4 +1,4 @@
-"""Attention itself: scores, their softmax among the keys that may be attended to, and the weighted average."""
+"""Scaled dot-product attention (Vaswani et al. 2017) and the masked softmax."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ def attend(
     mask: Tensor | None = None,
     drop: Callable[[Tensor], Tensor] = lambda weights: weights,
 ) -> tuple[Tensor, Tensor]:
-    """Averages the values, weighted by how well their keys match the query.
+    """Scaled dot-product attention: averages the values, weighted by the similarity of their keys to the query.
 
         attend(Q, K, V) = softmax(Q K^T / sqrt(d)) V
 
@@ -28,7 +28,7 @@ def attend(
 
     Returns:
         Context (..., T, Dv) in the dtype of `value`, and the weights (..., T, S), before `drop`. Scores and weights are
-        float32 (float64 if the query is): half precision overflows and ties. A row with every key masked is 0.
+        float32 (float64 if the query is). If all keys of a query are masked, its weights and its context are 0.
 
     Source: Vaswani et al. (2017), section 3.2.1, equation 1, https://arxiv.org/abs/1706.03762. The mask is from section
     3.2.3; dropout of the weights is not in the paper.
@@ -44,22 +44,22 @@ def attend(
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The softmax over the last axis among the keys that may be attended to.
+    """The softmax over the last axis, restricted to the keys that may be attended to.
 
     Args:
-        scores: float tensor (..., S). What stands at masked keys has no effect, be it NaN.
+        scores: float tensor (..., S). Scores of masked keys have no effect, even if they are NaN.
         mask: bool tensor that broadcasts to `scores`, or None to attend to everything.
 
     Returns:
-        Weights like `scores`, in float32 (float64 if the scores are): 0 at masked keys, and rows that sum to 1, or to
-        exactly 0 where every key is masked.
+        Weights (..., S) in float32 (float64 if the scores are). They are 0 at masked keys and sum to 1 over S, or to
+        exactly 0 if every key is masked.
     """
     scores = ops.cast(scores, keras.backend.result_type(scores.dtype, "float32"))
-    # Keras warns of the softmax of a single key, which is 1.
+    # Keras warns about a softmax over an axis of length 1; the result is 1.
     softmax = ops.ones_like if scores.shape[-1] == 1 else ops.softmax
     if mask is None:
         return softmax(scores)
     lowest = -1e30 * ops.ones_like(scores)
     weights = softmax(ops.where(mask, scores, lowest))
-    # A row of only masked keys has equal weights here: the second `where` makes them 0 and their gradient 0.
+    # If all keys are masked, the weights are equal here. The second `where` sets them and their gradients to 0.
     return ops.where(mask, weights, ops.zeros_like(weights))

@@ -1,4 +1,4 @@
-"""Attention along some axes of inputs with many: the others join the batch, and the attended ones become one."""
+"""`attention_axes` for inputs with more than three axes: folds them into (batch, length, width) and back."""
 
 import math
 
@@ -6,7 +6,7 @@ from keras import ops
 
 
 def standard_axes(attention_axes, rank):
-    """Returns the attended axes of inputs (B, ..., D) with `rank` axes, counted from 0; by default all but B and D.
+    """Returns `attention_axes` as non-negative axes of inputs (B, ..., D) with `rank` axes; None: all except B and D.
 
     Raises:
         ValueError: if one of them is the batch or the width.
@@ -22,7 +22,7 @@ def standard_axes(attention_axes, rank):
 
 
 def fold(inputs, axes):
-    """Returns inputs (B, ..., D) as (B O, T, D): T runs over `axes`, O over the other axes in between."""
+    """Reshapes inputs (B, ..., D) to (B O, T, D), where T joins `axes` and O joins the other axes between B and D."""
     sizes = ops.shape(inputs)
     others = other_axes(len(sizes), axes)
     inputs = ops.transpose(inputs, (0, *others, *axes, len(sizes) - 1))
@@ -31,15 +31,15 @@ def fold(inputs, axes):
 
 
 def fold_padding_mask(mask, axes):
-    """Returns a mask (B, ...), or None, as (B O, T)."""
+    """Reshapes a padding mask (B, ...) to (B O, T); None stays None."""
     return None if mask is None else fold(ops.cast(mask, "bool")[..., None], axes)[..., 0]
 
 
 def fold_attention_mask(mask, query, key, axes):
-    """Returns a mask as (B O, H or 1, T, S), or None.
+    """Reshapes an attention mask to (B O, H or 1, T, S); None stays None.
 
-    Its last axes are the attended axes of the query, then those of the key; before them stand as many of B, O and H as
-    it has, from the left. Query and key are the inputs (B, ..., D).
+    Its last axes are the attended axes of the query and then of the key. The axes before them are B, O and H, from the
+    left; trailing ones may be missing. Query and key are the inputs (B, ..., D).
     """
     if mask is None:
         return None
@@ -49,7 +49,7 @@ def fold_attention_mask(mask, query, key, axes):
     first = len(mask.shape) - len(attended)
     if not 0 <= first <= len(batch) + 1:
         raise ValueError(
-            f"`attention_mask` must have the {len(attended)} attended axes of query and key last, and at most "
+            f"`attention_mask` must end with the {len(attended)} attended axes of query and key, with at most "
             f"{len(batch) + 1} axes before them. Received: attention_mask.shape={tuple(mask.shape)}"
         )
     leading = ops.shape(mask)[:first]
@@ -61,7 +61,7 @@ def fold_attention_mask(mask, query, key, axes):
 
 
 def unfold(outputs, query, axes):
-    """Returns outputs (B O, T, D, ...) with the axes of the query (B, ..., D) again."""
+    """Reshapes outputs (B O, T, D, ...) to the axes of the query (B, ..., D)."""
     sizes = ops.shape(query)
     others = other_axes(len(sizes), axes)
     order = (0, *others, *axes)
@@ -72,7 +72,7 @@ def unfold(outputs, query, axes):
 
 
 def unfold_weights(weights, query, key, axes):
-    """Returns weights (B O, H, T, S) as (B, O, H, attended axes of the query, attended axes of the key)."""
+    """Reshapes weights (B O, H, T, S) to (B, O, H, attended axes of the query, attended axes of the key)."""
     sizes = ops.shape(query)
     batch = [sizes[axis] for axis in (0, *other_axes(len(sizes), axes))]
     attended = [ops.shape(x)[axis] for x in (query, key) for axis in axes]

@@ -1,4 +1,4 @@
-"""Dropout whose random bits cost next to nothing."""
+"""Dropout with a fast hash as random generator."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from keras_attention.layers.masks import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class Dropout(keras.layers.Layer):
-    """Sets a random share of the inputs to 0 while training and scales the rest up to keep the mean.
+    """Sets a random share of the inputs to 0 in training and scales the others up to preserve the mean.
 
         output = input * (random >= rate) / (1 - rate)
 
-    The random bits are a hash of (seed, call number, position), which XLA fuses into the product. The bits of
-    `keras.layers.Dropout` come from TensorFlow's "auto_select" generator, which under XLA on CPU takes longer than the
-    rest of the training step of a recurrent network (measured: 170 ms against 0.4 ms for a million inputs).
+    The random bits are a hash of (seed, call number, position), which XLA fuses into the multiplication. The generator
+    of `keras.layers.Dropout`, TensorFlow's "auto_select", is slow under XLA on CPU: 170 ms instead of 0.4 ms for a
+    million inputs, which is more than the rest of the training step of a recurrent network.
 
     Args:
         rate: float in [0, 1). Share of the inputs set to 0.
@@ -46,7 +46,7 @@ class Dropout(keras.layers.Layer):
         self.supports_masking = True
         self.rate = rate
         self.seed = seed
-        # The generator's state is a variable of the layer, so that a checkpoint resumes the same masks.
+        # The generator's state is a variable of the layer, so that a resumed training draws the same masks.
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.built = True
 
@@ -57,7 +57,7 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs / (1 - self.rate), ops.zeros_like(inputs))
 
     def next_draw(self, training):
-        """Returns rate and seed of the next call, for who drops by `bits_at` instead; None where nothing is dropped."""
+        """Returns rate and seed of the next call, for dropout with `bits_at`; None if nothing is dropped."""
         return (self.rate, self.seed_generator.next()) if training and self.rate else None
 
     def compute_output_shape(self, input_shape):
@@ -68,7 +68,7 @@ class Dropout(keras.layers.Layer):
 
 
 def random_bits(seed, shape):
-    """Uniform uint32 of the given shape, a pure function of the two integers in `seed`."""
+    """Returns uniform uint32 of the given shape, a pure function of the two integers in `seed`."""
     size = 1
     for length in shape:
         size = size * length
@@ -76,14 +76,14 @@ def random_bits(seed, shape):
 
 
 def bits_at(seed, positions):
-    """The uint32 that `random_bits` has at these positions (uint32) of its flattened result."""
+    """Returns the values of `random_bits` at these positions (uint32) of its flattened result."""
     seed = ops.cast(seed, "uint32")
     low, high = mix(seed[0]), mix(mix(seed[1]) + ops.cast(0x9E3779B9, "uint32"))
     return mix(mix(positions ^ high) + low)
 
 
 def mix(bits):
-    """Turns every bit of a uint32 tensor into a function of all of them."""
+    """Mixes the bits of each uint32: every bit of the result depends on all bits of the input."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         bits = (bits ^ ops.bitwise_right_shift(bits, ops.cast(shift, "uint32"))) * ops.cast(factor, "uint32")
     return bits ^ ops.bitwise_right_shift(bits, ops.cast(16, "uint32"))

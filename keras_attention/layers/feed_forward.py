@@ -17,9 +17,9 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         intermediate_dim: int > 0. Width of the inner layer (d_ff in the paper).
-        activation: str or callable, between the two.
-        kernel_initializer: how W_1 and W_2 start.
-        dropout: float in [0, 1). Share of the inner layer dropped while training.
+        activation: str or callable, the activation of the inner layer.
+        kernel_initializer: initializer of W_1 and W_2.
+        dropout: float in [0, 1). Share of the inner layer dropped in training.
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -58,12 +58,12 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.dropout = dropout
-        # Only where it is asked for: its generator is a variable, which a model without it need not save.
+        # Only if needed, because the random generator is a variable, which would be saved with the model.
         self.inner_dropout = Dropout(dropout, dtype=self.dtype_policy, name="inner_dropout") if dropout else None
 
     def build(self, input_shape):
         def dense(width, activation, name):
-            start = self.kernel_initializer.clone()  # one initializer gives every kernel of a shape the same numbers
+            start = self.kernel_initializer.clone()  # a shared one would give kernels of equal shape equal values
             options = {"kernel_initializer": start, "dtype": self.dtype_policy, "name": name}
             return keras.layers.Dense(width, activation=activation, **options)
 

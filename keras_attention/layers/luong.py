@@ -16,7 +16,7 @@ MODES = ("global", "local_m", "local_p")
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class LuongAttention(keras.layers.Layer):
-    """Scores keys by a product with the query, everywhere or in a window, then averages the values.
+    """Multiplicative or concat attention to all keys (global) or to a window of them (local).
 
         score(q, k) = q . k                       "dot"
                       q . W_a k                   "general"
@@ -27,16 +27,16 @@ class LuongAttention(keras.layers.Layer):
         weights = softmax(scores in the window) exp(-(s - p)^2 / (2 sigma^2))  "local_p", sigma = D / 2,
                                                                                p = S sigmoid(v_p . tanh(W_p q))
 
-    The window around the aligned position p holds the keys s with p - D <= s <= p + D; positions count from 0.
-    Shapes: B batch, T queries, S keys. In a decoder loop compute `projected_key = layer.project_keys(key)` once and
-    pass it to every step, and with "local_m" pass each step's `position`.
+    The window around the aligned position p contains the keys s with p - D <= s <= p + D, counted from 0.
+    Shapes: B batch, T queries, S keys. In a decoder loop, compute `projected_key = layer.project_keys(key)` once and
+    pass it to every step; with "local_m", also pass the `position` of each step.
 
     Args:
         score: "dot", "general" or "concat".
         mode: "global", "local_m" (monotonic alignment) or "local_p" (predictive alignment).
-        window: int > 0, keys. Half of the local window (D in the paper). Not used by "global".
-        units: int > 0. Width of the networks of "concat" and of "local_p", by default the width of the query.
-        dropout: float in [0, 1). Share of attention weights dropped while training.
+        window: int > 0, keys. Half the width of the local window (D in the paper). Not used by "global".
+        units: int > 0. Width of the networks of "concat" and "local_p", by default the width of the query.
+        dropout: float in [0, 1). Share of attention weights dropped in training.
 
     Call arguments:
         query: float tensor (B, T, Dq) (h_t in the paper).
@@ -50,21 +50,21 @@ class LuongAttention(keras.layers.Layer):
         training: bool. Whether to apply dropout.
         projected_key: tensor (B, S, ...), the result of `project_keys`; `key` is then not used.
         position: tensor that broadcasts to (B, T), in keys. The aligned position p of each query in a local mode. By
-            default t for "local_m" and the prediction for "local_p", in which S is the number of unmasked keys.
+            default t for "local_m" and the prediction for "local_p", where S is the number of unmasked keys.
 
     Returns:
-        Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32 and without dropout.
-        Each row sums to 1, or to less with "local_p": as in the paper, the Gaussian is not renormalised. A row with
-        every key masked or out of the window is exactly 0, as is its context.
+        Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32, without dropout. They
+        sum to 1 over S; with "local_p" to less, because the paper does not renormalize after the Gaussian. If all keys
+        of a query are masked or outside the window, its weights and its context are exactly 0.
 
     Raises:
         TypeError: if `attention_mask` is not boolean.
-        ValueError: if an argument is out of range, if "dot" meets a query and a key of different widths, or if
-            `attention_mask` has not three axes.
+        ValueError: if an argument is out of range, if query and key have different widths with "dot", or if
+            `attention_mask` does not have three axes.
 
     Source: Luong, Pham & Manning (2015), sections 3.1 and 3.2 (scores: equation 8; local-p: equations 9 and
-    10), https://arxiv.org/abs/1508.04025. Weight dropout is not in the paper. W_a of "concat" is held as its two
-    blocks, `query_projection` and `key_projection`.
+    10), https://arxiv.org/abs/1508.04025. Weight dropout is not in the paper. W_a of "concat" is stored as two blocks,
+    `query_projection` and `key_projection`.
 
     Example:
         layer = LuongAttention(score="general", mode="local_p", window=5)
@@ -80,7 +80,7 @@ class LuongAttention(keras.layers.Layer):
         dropout: float = 0.0,
         **kwargs: Any,
     ):
-        # Without autocast, because a `position` in half precision would point at the wrong key.
+        # Without autocast, because half precision cannot represent every `position`.
         super().__init__(autocast=False, **kwargs)
         if score not in SCORES:
             raise ValueError(f"`score` must be one of {SCORES}. Received: score={score}")
@@ -127,9 +127,9 @@ class LuongAttention(keras.layers.Layer):
         return layer
 
     def project_keys(self, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Returns W_a k for the `projected_key` of many calls with the same keys k (B, S, Dk); for "dot" k itself.
+        """Returns W_a k, or k itself for "dot", to reuse as `projected_key` in calls with the same keys k (B, S, Dk).
 
-        The layer must be built. The mask is needed only where masked keys may be NaN or infinite.
+        The layer must be built. The mask is needed only if masked keys may be NaN or infinite.
         """
         key = zero_masked(ops.cast(key, self.compute_dtype), used_keys(attention_mask))
         return key if self.score == "dot" else self.key_projection(key)
@@ -178,7 +178,7 @@ class LuongAttention(keras.layers.Layer):
             position = self._predict_position(query, attention_mask, num_keys)  # (B, T)
         elif len(position.shape) != 2:
             raise ValueError(
-                "`position` must broadcast to (batch, queries) and have these two axes. "
+                "`position` must have two axes and broadcast to (batch, queries). "
                 f"Received: position.shape={tuple(position.shape)}"
             )
         position = ops.cast(position, self.score_dtype)[:, :, None]  # (B, T, 1)
@@ -202,7 +202,7 @@ class LuongAttention(keras.layers.Layer):
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):

@@ -5,34 +5,34 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend.common import masking  # Keras has no public door to the mask of a tensor
+from keras.src.backend.common import masking  # Keras has no public function for the mask of a tensor
 
-Tensor = Any  # of the Keras backend that runs, symbolic, or an array
+Tensor = Any  # tensor of the Keras backend, symbolic tensor or array
 
 
 def padding_mask(token_ids: Tensor, pad_id: int = 0) -> Tensor:
-    """Marks the tokens that are no padding.
+    """True at all tokens except padding.
 
     Args:
         token_ids: int tensor (B, S).
-        pad_id: int. The id that fills short sequences up.
+        pad_id: int, the id of padding.
 
     Returns:
-        bool (B, S). As `attention_mask` of a layer it needs a query axis: `padding_mask(token_ids)[:, None, :]`.
+        bool (B, S). To use it as `attention_mask`, add a query axis: `padding_mask(token_ids)[:, None, :]`.
     """
     return ops.not_equal(token_ids, pad_id)
 
 
 def causal_mask(num_queries: int, num_keys: int | None = None) -> Tensor:
-    """Lets a query see the keys up to its own position, and no future ones.
+    """True at keys up to the position of the query, False at later keys.
 
     Args:
         num_queries: int > 0 (T).
         num_keys: int >= `num_queries` (S), by default `num_queries`. If larger, the queries are the last T of the S
-            positions, as when decoding with a cache.
+            positions, as in decoding with a cache.
 
     Returns:
-        bool (1, T, S), so that it combines with a padding mask (B, 1, S) by `ops.logical_and`.
+        bool (1, T, S). `ops.logical_and` combines it with a padding mask (B, 1, S).
     """
     num_keys = num_queries if num_keys is None else num_keys
     query_positions = ops.arange(num_queries)[:, None] + (num_keys - num_queries)  # (T, 1)
@@ -40,11 +40,11 @@ def causal_mask(num_queries: int, num_keys: int | None = None) -> Tensor:
 
 
 def check_attention_mask(attention_mask):
-    """Raises unless the mask is None or boolean with the three axes of (B, T, S).
+    """Checks that the mask is None, or boolean with the three axes (B, T, S).
 
     Raises:
-        TypeError: if the mask is not boolean: 0/1 and additive masks are easily mistaken for each other.
-        ValueError: if the mask has not three axes: with two, (B, S) and (T, S) cannot be told apart.
+        TypeError: if the mask is not boolean, because 0/1 masks and additive masks are easily confused.
+        ValueError: if the mask does not have three axes, because with two, (B, S) and (T, S) are ambiguous.
     """
     if attention_mask is None:
         return
@@ -55,21 +55,22 @@ def check_attention_mask(attention_mask):
         )
     if len(attention_mask.shape) != 3:
         raise ValueError(
-            "`attention_mask` must broadcast to (batch, queries, keys) and have these three axes; a padding mask "
-            "(batch, keys) becomes one by `padding_mask[:, None, :]`. "
+            "`attention_mask` must have three axes and broadcast to (batch, queries, keys). For a padding mask "
+            "(batch, keys), use `padding_mask[:, None, :]`. "
             f"Received: attention_mask.shape={tuple(attention_mask.shape)}"
         )
 
 
 def combined_mask(query_mask=None, value_mask=None, key_mask=None, attention_mask=None):
-    """Joins padding masks and an attention mask by "and".
+    """Combines padding masks and an attention mask by "and".
 
     Args:
-        query_mask, value_mask, key_mask: tensors (B, T), (B, S), (B, S) or None. True (or not 0) at real tokens.
+        query_mask, value_mask, key_mask: tensors (B, T), (B, S), (B, S) or None. True (or not 0) at tokens, False at
+            padding.
         attention_mask: bool tensor that broadcasts to (B, T, S), or None.
 
     Returns:
-        bool, broadcasts to (B, T, S), or None where every mask is None.
+        bool, broadcasts to (B, T, S), or None if all masks are None.
 
     Raises:
         TypeError, ValueError: see `check_attention_mask`.
@@ -87,17 +88,17 @@ def keras_mask(tensor):
 
 
 def with_keras_mask(tensor, mask):
-    """Attaches an implicit mask to a tensor, for the layers that are called with it, and returns the tensor."""
+    """Attaches an implicit mask to a tensor, for the layers that receive it, and returns the tensor."""
     masking.set_keras_mask(tensor, mask)
     return tensor
 
 
 def zero_masked(inputs: Tensor, mask: Tensor | None) -> Tensor:
-    """Puts 0 in place of masked positions, which may hold anything: 0 * NaN is NaN, in a sum and in its gradient.
+    """Sets masked positions to 0. They may contain NaN, which a weight of 0 would not remove: 0 * NaN is NaN.
 
     Args:
         inputs: tensor (B, S, ...).
-        mask: bool tensor that broadcasts to (B, S), or None to keep everything.
+        mask: bool tensor that broadcasts to (B, S), or None to change nothing.
 
     Returns:
         Tensor (B, S, ...). No gradient flows to the masked positions.
@@ -109,7 +110,7 @@ def zero_masked(inputs: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def used_keys(attention_mask):
-    """Marks the keys that at least one query may attend to.
+    """True at keys that at least one query may attend to.
 
     Args:
         attention_mask: bool tensor that broadcasts to (B, T, S), or None.
@@ -127,7 +128,7 @@ def used_keys(attention_mask):
 def zero_unused(
     query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Puts 0 in place of the queries, keys and values that the mask takes out of every pair.
+    """Sets the queries, keys and values to 0 that are masked in all pairs.
 
     Args:
         query, key, value: tensors (B, T, Dq), (B, S, Dk), (B, S, Dv).

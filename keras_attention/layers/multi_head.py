@@ -34,68 +34,72 @@ from keras_attention.layers.masks import Tensor, zero_masked
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class MultiHeadAttention(keras.layers.Layer):
-    """Lets every head look at the keys in a projection of its own, and joins what the heads found.
+    """Scaled dot-product attention in several heads, each with its own projections of query, key and value.
 
         head_h = softmax(Q_h K_h^T / sqrt(key_dim)) V_h,  Q_h = query W^Q_h, K_h = key W^K_h, V_h = value W^V_h
         output = sum over h of head_h W^O_h
 
-    Takes the place of `keras.layers.MultiHeadAttention`: same arguments, and `set_weights(keras_layer.get_weights())`.
-    Not offered: `use_gate`, which no paper of this package has, and `flash_attention`, which TensorFlow does not have;
-    long sequences go in chunks instead. Masks must be boolean: Keras also takes 0/1, which is easily mistaken for an
-    additive mask. Rows with every key masked are 0, where Keras's depend on the code path.
+    A drop-in replacement for `keras.layers.MultiHeadAttention`: it has the same arguments, and
+    `set_weights(keras_layer.get_weights())` copies the weights. Differences: `use_gate` and `flash_attention` are not
+    offered (no paper of this package has a gate, and TensorFlow has no flash attention; long sequences are computed in
+    chunks instead). Masks must be boolean; Keras also accepts 0/1 masks, which are easily confused with additive masks.
+    If all keys of a query are masked, its output is 0; in Keras, it depends on the code path.
 
     Shapes: B batch, T queries, S keys, H heads, K `key_dim`, V `value_dim`, L cache length.
-    Where H T S exceeds 2^22 and the weights are not asked for, the pairs are computed in chunks, in memory that grows
-    with T + S (see `chunked_attention`).
+    If H T S exceeds 2^22 and the weights are not requested, attention is computed in chunks, with memory proportional
+    to T + S (see `chunked_attention`).
 
     Args:
         num_heads: int > 0 (h in the paper).
         key_dim: int > 0. Width of each head's queries and keys (d_k in the paper).
         value_dim: int > 0. Width of each head's values (d_v in the paper), by default `key_dim`.
-        dropout: float in [0, 1). Share of attention weights dropped while training.
+        dropout: float in [0, 1). Share of attention weights dropped in training.
         use_bias: bool. Whether the projections have biases.
         output_shape: int > 0 or tuple of them. Shape of each output, by default the width of the query.
         attention_axes: int or tuple of int, the axes of inputs (B, ..., D) to attend along, by default all between B
-            and D. The other axes in between count as batch.
-        sliding_window: int > 0, tokens, or None. If set, a query sees only keys less than this many positions away.
-        kernel_initializer, bias_initializer: how the projections start.
-        kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint: as of
+            and D. The other axes between B and D count as batch.
+        sliding_window: int > 0, tokens, or None. If set, a query may attend only to keys less than this many positions
+            away.
+        kernel_initializer, bias_initializer: initializers of the projections.
+        kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint: as in
             `keras.layers.Dense`, for each of the four projections.
-        seed: int or None, of the dropout.
-        num_key_value_heads: int > 0 that divides `num_heads`, by default `num_heads`. Fewer heads of keys and values,
-            each shared by a group of neighbouring query heads.
+        seed: int or None, the dropout seed.
+        num_key_value_heads: int > 0, a divisor of `num_heads` and by default equal to it. Each head of keys and values
+            is shared by a group of adjacent query heads (grouped-query attention).
 
     Call arguments:
         query: float tensor (B, T, Dq), or (B, ..., Dq) with more axes.
         value: float tensor (B, S, Dv), or (B, ..., Dv); None with `projected_key_value`.
         key: float tensor (B, S, Dk), by default `value`.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S): padding masks. Keras fills them in where
-            its own masks arrive with the inputs. With a cache, the last two are about the new positions only.
+        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S): padding masks. Keras passes the implicit
+            masks of the inputs. With a cache, `value_mask` and `key_mask` cover the new positions only.
         attention_mask: bool tensor (T, S), or one that broadcasts to (B, T, S) or (B, H, T, S). True means "may be
-            attended to". Keys and values masked for every query have no effect, not even if they are NaN. For inputs
-            with more axes its last axes are the attended ones of the query, then those of the key.
+            attended to". Keys and values masked for every query have no effect, even if they are NaN. For inputs with
+            more axes, the last axes of the mask are the attended axes of the query and then those of the key.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
-        use_causal_mask: bool. Whether a query sees only the keys up to its own position.
+        use_causal_mask: bool. Whether a query may attend only to keys up to its own position.
         projected_key_value: pair of tensors (B Hkv, K, S), (B Hkv, S, V), the result of `project_keys_values`, for
-            many calls with the same keys and values. The implicit mask of the value does not travel with them.
-        cache: pair of tensors (B Hkv, K, L), (B Hkv, L, V), the projected keys and values of earlier calls, which
-            starts as `empty_cache(B, L)`. Those of `value` are written at the positions from `cache_index` on, where
-            the queries stand too, and each query attends to the cached positions up to its own: S is then L.
+            many calls with the same keys and values. It does not carry the implicit mask of the value.
+        cache: pair of tensors (B Hkv, K, L), (B Hkv, L, V), the projected keys and values of earlier calls, initially
+            `empty_cache(B, L)`. The keys and values of this call are written at the positions from `cache_index` on,
+            which are also the positions of the queries. Each query attends to the cached positions up to its own, so
+            S = L.
         cache_index: int or scalar int tensor, at most L - T.
 
     Returns:
-        Output (B, T, D), followed by the weights (B, H, T, S) if asked for and by the updated cache if one was given,
-        as a tuple. The weights are float32, without dropout, and each row sums to 1; a row with every key masked is
-        exactly 0, as is its output.
+        Output (B, T, D); or a tuple of the output, the weights (B, H, T, S) if requested, and the updated cache if one
+        was given. The weights are float32, without dropout, and sum to 1 over S. If all keys of a query are masked, its
+        weights and its output are exactly 0.
 
     Raises:
         TypeError: if `attention_mask` is not boolean.
-        ValueError: if an argument is out of range or does not go with another.
+        ValueError: if arguments are out of range or do not fit together.
 
-    Source: Vaswani et al. (2017), section 3.2, https://arxiv.org/abs/1706.03762. Not in the paper: biases, dropout of
-    the weights (in its code), `num_key_value_heads` (Ainslie et al. 2023, https://arxiv.org/abs/2305.13245) and
-    `sliding_window` (Beltagy et al. 2020, section 3.1, https://arxiv.org/abs/2004.05150).
+    Source: Vaswani et al. (2017), section 3.2, https://arxiv.org/abs/1706.03762. Not in the paper: biases, dropout on
+    the weights (which is in the authors' code), `num_key_value_heads` (Ainslie et al. 2023,
+    https://arxiv.org/abs/2305.13245) and `sliding_window` (Beltagy et al. 2020, section 3.1,
+    https://arxiv.org/abs/2004.05150).
 
     Example:
         layer = MultiHeadAttention(num_heads=8, key_dim=64)
@@ -131,7 +135,7 @@ class MultiHeadAttention(keras.layers.Layer):
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
         self.dropout = dropout
         self.use_bias = use_bias
-        # Not under its own name, which Keras's `Model.summary` gives another meaning.
+        # Not named `output_shape`, because Keras's `Model.summary` reads an attribute of that name.
         self._output_dims = output_dims(output_shape)
         attention_axes = (attention_axes,) if isinstance(attention_axes, int) else attention_axes
         self.attention_axes = None if attention_axes is None else tuple(attention_axes)
@@ -146,8 +150,8 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        # What the projections share. Not one by one under their own names: this layer's `activity_regularizer` would
-        # apply to its own output as well.
+        # Shared by the projections. Not as attributes of this layer, whose `activity_regularizer` would also apply to
+        # the output of this layer.
         self._projection_options = {
             "kernel_regularizer": keras.regularizers.get(kernel_regularizer),
             "bias_regularizer": keras.regularizers.get(bias_regularizer),
@@ -157,7 +161,7 @@ class MultiHeadAttention(keras.layers.Layer):
         }
         self.seed = seed
         self.supports_masking = True
-        # Scores and softmax in at least float32: half precision overflows and ties.
+        # Scores and softmax in at least float32: in half precision, scores overflow or become equal.
         self.score_dtype = keras.backend.result_type(self.compute_dtype, "float32")
         self.query_projection = self._projection("btd,dhk->bthk", (num_heads, key_dim), "query")
         self.key_projection = self._projection("bsd,dhk->bshk", (self.num_key_value_heads, key_dim), "key")
@@ -169,7 +173,7 @@ class MultiHeadAttention(keras.layers.Layer):
             equation,
             output_shape=(None, *output_shape),
             bias_axes=equation[-len(output_shape) :] if self.use_bias else None,
-            # A clone for each, because one initializer gives every kernel of a shape the same numbers.
+            # A clone for each, because a shared initializer would give kernels of equal shape equal values.
             kernel_initializer=self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
             **self._projection_options,
@@ -178,15 +182,15 @@ class MultiHeadAttention(keras.layers.Layer):
         )
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        standard_axes(self.attention_axes, len(query_shape))  # raises where they do not fit
+        standard_axes(self.attention_axes, len(query_shape))  # raises an error if they do not fit
         self.query_projection.build((None, None, query_shape[-1]))
         for projection, shape in (
             (self.key_projection, key_shape or value_shape),
             (self.value_projection, value_shape),
         ):
-            if not projection.built:  # `project_keys_values` may have come first
+            if not projection.built:  # `project_keys_values` may have built it
                 if shape is None:
-                    raise ValueError("The first call must have a `value`, whose width is not known yet.")
+                    raise ValueError("The first call needs a `value`, because its width is not known yet.")
                 projection.build((None, None, shape[-1]))
         dims = self._output_dims or (query_shape[-1],)
         letters = "defgijlmnopqrsuwxyz"[: len(dims)]
@@ -195,14 +199,14 @@ class MultiHeadAttention(keras.layers.Layer):
         self.built = True
 
     def project_keys_values(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Returns keys (B Hkv, K, S) and values (B Hkv, S, V), the `projected_key_value` of many calls.
+        """Returns keys (B Hkv, K, S) and values (B Hkv, S, V), to reuse as `projected_key_value` in many calls.
 
-        Where masked positions of `value` (B, S, Dv) or `key` (B, S, Dk) may be NaN, put 0 there before.
+        If masked positions of `value` (B, S, Dv) or `key` (B, S, Dk) may be NaN, set them to 0 first.
         """
         return heads_first(self.key_projection(value if key is None else key), self.value_projection(value))
 
     def empty_cache(self, batch: int, length: int) -> tuple[Tensor, Tensor]:
-        """Returns the `cache` for sequences of up to `length` tokens: two tensors of zeros in the compute dtype."""
+        """Returns an empty `cache` for up to `length` tokens: two tensors of zeros in the compute dtype."""
         heads, dtype = batch * self.num_key_value_heads, self.compute_dtype
         return ops.zeros((heads, self.key_dim, length), dtype), ops.zeros((heads, length, self.value_dim), dtype)
 
@@ -234,7 +238,7 @@ class MultiHeadAttention(keras.layers.Layer):
         causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
         pairs = AllowedPairs(masks, causal, self.sliding_window, start)
         in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
-        only_by_position = cache is not None and not masks  # then a query sees at least itself
+        only_by_position = cache is not None and not masks  # then a query may attend at least to itself
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
 
         # Project
@@ -271,14 +275,14 @@ class MultiHeadAttention(keras.layers.Layer):
         return results if len(results) > 1 else output
 
     def _project(self, query, value, key, used, joined):
-        """Queries (B, T, H, K), keys (B, S, Hkv, K) and values (B, S, Hkv, V); those not `used` may hold anything."""
+        """Queries (B, T, H, K), keys (B, S, Hkv, K) and values (B, S, Hkv, V); positions not `used` are set to 0."""
         value = zero_masked(value, used)
         key = value if key is None else zero_masked(key, used)
         projections = self.query_projection, self.key_projection, self.value_projection
         return project(projections, (query, key, value), joined)
 
     def _attend_along_axes(self, query, value, key, masks, return_attention_scores, training, use_causal_mask):
-        """The same for inputs (B, ..., D): folds them into three axes, attends, and unfolds what comes out."""
+        """`call` for inputs (B, ..., D) with more axes: folds them into three axes, attends, unfolds the result."""
         axes = standard_axes(self.attention_axes, len(query.shape))
         query_mask, value_mask, key_mask, attention_mask = masks
         result = self.call(
@@ -299,9 +303,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _check_call(self, value, projected_key_value, cache, cache_index):
         if projected_key_value is not None and cache is not None:
-            raise ValueError("`cache` needs a `value` to add to it. Received: `projected_key_value`")
+            raise ValueError("`cache` needs a `value` to write. Received: `projected_key_value`")
         if (cache is None) != (cache_index is None):
-            raise ValueError(f"`cache` and `cache_index` go together. Received: cache_index={cache_index}")
+            raise ValueError(f"`cache` and `cache_index` must be given together. Received: cache_index={cache_index}")
         if (value is None) != (projected_key_value is not None):
             received = "neither" if value is None else "both"
             raise ValueError(f"Either `value` or `projected_key_value` must be given. Received: {received}")
@@ -316,7 +320,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return output_shape, (*batch, self.num_heads, *attended)
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's shortcut through the output shape knows one dtype and no second output.
+        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
@@ -341,14 +345,14 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def positive(number, name):
-    """Returns the integer if it is above 0."""
+    """Returns the number if it is a positive integer, else raises ValueError."""
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={number}")
     return number
 
 
 def output_dims(output_shape):
-    """Returns the shape of an output as a tuple, or None for that of the query."""
+    """Returns `output_shape` as a tuple; None stays None."""
     if output_shape is None:
         return None
     dims = tuple(output_shape) if isinstance(output_shape, (tuple, list)) else (output_shape,)
@@ -356,7 +360,7 @@ def output_dims(output_shape):
 
 
 def with_batch_axis(attention_mask, num_queries):
-    """Returns a mask (T, S) as (1, T, S), and any other as it is."""
+    """Returns a mask (T, S) as (1, T, S), and any other mask unchanged."""
     if attention_mask is None or len(attention_mask.shape) != 2:
         return attention_mask
     if isinstance(num_queries, int) and attention_mask.shape[0] not in (1, None, num_queries):

@@ -1,4 +1,4 @@
-"""Vectors that tell a model where in its sequence a token stands."""
+"""Positional embeddings: learned (Gehring et al. 2017) and sinusoidal (Vaswani et al. 2017)."""
 
 from typing import Any
 
@@ -11,24 +11,24 @@ from keras_attention.layers.masks import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class LearnedPositionalEmbedding(keras.layers.Layer):
-    """Adds to every position a vector of its own, learned.
+    """Adds a learned vector for each position.
 
         output[t] = input[t] + E[start + t]
 
     Args:
-        max_length: int > 0, tokens. The longest sequence there are vectors for.
-        embeddings_initializer: how E (max_length, D) starts.
+        max_length: int > 0, tokens. The maximum sequence length.
+        embeddings_initializer: initializer of E (max_length, D).
 
     Call arguments:
         inputs: float tensor (B, T, D).
-        start: int or scalar int tensor, the position of the first input, for decoding step by step. As a tensor it is
-            not checked against `max_length`.
+        start: int or scalar int tensor, the position of the first input, for step-by-step decoding. A tensor is not
+            checked against `max_length`.
 
     Returns:
         Tensor (B, T, D).
 
     Raises:
-        ValueError: if `max_length` is out of range, or a sequence ends beyond it.
+        ValueError: if `max_length` is not positive, or a sequence is longer.
 
     Source: Gehring et al. (2017), section 3.1, https://arxiv.org/abs/1705.03122; Devlin et al. (2019), section 3.
     No differences.
@@ -72,25 +72,25 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class SinusoidalPositionalEmbedding(keras.layers.Layer):
-    """Adds to every position sines and cosines of wavelengths from 2 pi to 10000 * 2 pi.
+    """Adds sines and cosines of the position, with wavelengths from 2 pi to 10000 * 2 pi.
 
         output[t, 2i]     = input[t, 2i]     + sin((start + t) / 10000^(2i / D))
         output[t, 2i + 1] = input[t, 2i + 1] + cos((start + t) / 10000^(2i / D))
 
-    Whatever the compute dtype, the waves are computed in float32 and then cast.
+    The waves are computed in float32 and then cast to the compute dtype.
 
     Args:
         max_wavelength: float > 0 (10000 in the paper). The longest wavelength, in units of 2 pi tokens.
 
     Call arguments:
         inputs: float tensor (B, T, D), D even.
-        start: int or scalar int tensor, the position of the first input, for decoding step by step.
+        start: int or scalar int tensor, the position of the first input, for step-by-step decoding.
 
     Returns:
         Tensor (B, T, D).
 
     Raises:
-        ValueError: if `max_wavelength` is out of range or D is odd.
+        ValueError: if `max_wavelength` is not positive or D is odd.
 
     Source: Vaswani et al. (2017), section 3.5, https://arxiv.org/abs/1706.03762. No differences.
 

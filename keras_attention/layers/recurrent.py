@@ -1,4 +1,4 @@
-"""GRU and LSTM cells that project a whole sequence in one product and then only recur."""
+"""GRU and LSTM cells that project all inputs of a sequence in one product, before the recurrence."""
 
 from typing import Any
 
@@ -10,22 +10,22 @@ from keras_attention.layers.masks import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class GRUCell(keras.layers.Layer):
-    """Gated recurrent unit, its input projection apart from its recurrence.
+    """Gated recurrent unit with the input projection separate from the recurrence.
 
         z = sigmoid(W_z x + U_z h)    r = sigmoid(W_r x + U_r h)
         n = tanh(W_n x + r * (U_n h + b_n))    h' = z h + (1 - z) n
 
-    `project` computes every W x of a sequence at once; `call` does the rest for one step.
+    `project` computes all W x of a sequence at once; `call` computes the rest of one step.
 
     Args:
         units: int > 0. Width of the state.
 
     Call arguments:
-        projected: (B, 3 units), what `project` made of this step's input.
+        projected: (B, 3 units), the result of `project` for the input of this step.
         states: tuple of one tensor (B, units).
-        step_mask: bool tensor (B, 1) or None. Where False the state stays as it was.
-        projected_mask: bool tensor (B,) or None, the same without its last axis. Keras fills it in where its implicit
-            mask arrives with `projected`.
+        step_mask: bool tensor (B, 1) or None. Where it is False, the state does not change.
+        projected_mask: bool tensor (B,) or None, the same without the last axis. Keras passes the implicit mask of
+            `projected`.
 
     Returns:
         The output (B, units) and the new states.
@@ -33,8 +33,8 @@ class GRUCell(keras.layers.Layer):
     Raises:
         ValueError: if `units` is not a positive integer.
 
-    Source: Cho et al. (2014), section 2.3, https://arxiv.org/abs/1406.1078, with the reset gate after the product as in
-    `keras.layers.GRU(reset_after=True)`. For a whole sequence: `read_both_ways`.
+    Source: Cho et al. (2014), section 2.3, https://arxiv.org/abs/1406.1078. Difference: the reset gate is applied after
+    the product, as in `keras.layers.GRU(reset_after=True)`. To process a whole sequence, see `read_both_ways`.
 
     Example:
         cell = GRUCell(units=8)
@@ -92,7 +92,7 @@ class GRUCell(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class LSTMCell(keras.layers.Layer):
-    """Long short-term memory, its input projection apart from its recurrence.
+    """Long short-term memory with the input projection separate from the recurrence.
 
         i, f, o = sigmoid(W x + U h)    g = tanh(W_g x + U_g h)
         c' = f c + i g    h' = o tanh(c')
@@ -101,11 +101,11 @@ class LSTMCell(keras.layers.Layer):
         units: int > 0. Width of the state.
 
     Call arguments:
-        projected: (B, 4 units), what `project` made of this step's input.
+        projected: (B, 4 units), the result of `project` for the input of this step.
         states: tuple of two tensors (B, units): the output h and the memory c.
-        step_mask: bool tensor (B, 1) or None. Where False the states stay as they were.
-        projected_mask: bool tensor (B,) or None, the same without its last axis. Keras fills it in where its implicit
-            mask arrives with `projected`.
+        step_mask: bool tensor (B, 1) or None. Where it is False, the states do not change.
+        projected_mask: bool tensor (B,) or None, the same without the last axis. Keras passes the implicit mask of
+            `projected`.
 
     Returns:
         The output (B, units) and the new states.
@@ -113,8 +113,8 @@ class LSTMCell(keras.layers.Layer):
     Raises:
         ValueError: if `units` is not a positive integer.
 
-    Source: Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000), its bias starting at 1; gate
-    order i, f, g, o as in `keras.layers.LSTM`.
+    Source: Hochreiter & Schmidhuber (1997) with the forget gate of Gers et al. (2000), whose bias is initialized to 1.
+    The order of the gates is i, f, g, o, as in `keras.layers.LSTM`.
 
     Example:
         cell = LSTMCell(units=8)
@@ -178,14 +178,14 @@ class LSTMCell(keras.layers.Layer):
 
 
 def keep_where_masked(new_states, old_states, mask):
-    """The new states where `mask` (B, 1) is True or None, the old ones elsewhere."""
+    """Returns the new states where `mask` (B, 1) is True, or everywhere if it is None; the old states elsewhere."""
     if mask is None:
         return new_states
     return tuple(ops.where(mask, new, old) for new, old in zip(new_states, old_states, strict=True))
 
 
 def combined_step_mask(step_mask, projected_mask):
-    """What a mask (B, 1) and an implicit mask (B,) both allow: bool (B, 1), or None."""
+    """Combines a mask (B, 1) and an implicit mask (B,) by "and": bool (B, 1), or None."""
     if projected_mask is None:
         return step_mask
     projected_mask = ops.reshape(ops.cast(projected_mask, "bool"), (-1, 1))  # (B, 1)
@@ -197,11 +197,11 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
 
     Args:
         step: function of a carry and one time slice of `inputs`.
-        inputs: nested structure of tensors, time first.
+        inputs: nested structure of tensors with time as first axis.
         carry: nested structure of tensors, the state before the first step.
-        reverse: bool. Last step first; the stacked result still stands in the order of time.
-        unroll: bool. Writes the loop out where the length is static: slower to compile, faster to train on CPU, and
-            the only form whose gradient XLA compiles on TensorFlow.
+        reverse: bool. Whether to start with the last step. The stacked result is in the order of time in any case.
+        unroll: bool. Whether to unroll the loop if its length is static. That is slower to compile and faster to train
+            on CPU. On TensorFlow, XLA can compile the gradient only of an unrolled loop.
 
     Returns:
         The last carry, and all carries stacked along time.
@@ -209,12 +209,12 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
     first = tree.flatten(inputs)[0]
     length = first.shape[0]
     if length is None:
-        # Of unknown length, Keras's scan on TensorFlow takes a single tensor only: the positions.
+        # If the length is unknown, Keras's scan on TensorFlow accepts a single tensor only, so we scan the positions.
         positions = ops.arange(ops.shape(first)[0])
         return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
     if not unroll:
         return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
-    # Unstacked at once: the gradient of a slice is as large as the whole, so that slices cost the length squared.
+    # Unstacked: the gradient of a slice has the size of the whole tensor, so slices would cost the length squared.
     slices = [tree.pack_sequence_as(inputs, x) for x in zip(*map(ops.unstack, tree.flatten(inputs)), strict=True)]
     carries = [None] * length
     for t in reversed(range(length)) if reverse else range(length):
@@ -224,16 +224,16 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
 
 
 def read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=False):
-    """Runs one cell from left to right and another from right to left; padding changes no state.
+    """A bidirectional RNN: runs one cell from left to right and another from right to left. Padding changes no state.
 
     Args:
         sequence: float tensor (B, S, D).
-        mask: bool tensor (B, S), False at padding, which stands at the right.
+        mask: bool tensor (B, S), False at padding, which must be on the right.
         forward_cell, backward_cell: built GRUCell or LSTMCell with H units.
         unroll: bool, see `run_over_time`.
 
     Returns:
-        The outputs of both, side by side, (B, S, 2H), and the last output of each (B, 2H).
+        The concatenated outputs of both (B, S, 2H), and their concatenated last outputs (B, 2H).
     """
     steps_mask = ops.transpose(mask)[:, :, None]  # (S, B, 1)
     outputs, ends = [], []

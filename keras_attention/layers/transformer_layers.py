@@ -14,7 +14,7 @@ from keras_attention.layers.multi_head import MultiHeadAttention, positive
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class TransformerEncoderLayer(keras.layers.Layer):
-    """Every position looks at all others, then passes through a small network of its own.
+    """Transformer encoder layer: self-attention, then a feed-forward network.
 
         x = norm(x + attention(x, x))    x = norm(x + feed_forward(x))        post-norm, as in the paper
         x = x + attention(norm(x), norm(x))    x = x + feed_forward(norm(x))  pre-norm
@@ -22,12 +22,12 @@ class TransformerEncoderLayer(keras.layers.Layer):
     Args:
         intermediate_dim: int > 0. Inner width of the feed-forward network (d_ff in the paper).
         num_heads: int > 0, a divisor of the width D of the inputs.
-        dropout: float in [0, 1), on what either part adds.
-        activation: str or callable, of the feed-forward network.
+        dropout: float in [0, 1), on the output of each sub-layer.
+        activation: str or callable, activation of the feed-forward network.
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
-        attention_dropout: float in [0, 1), on attention weights; None: as `dropout`.
-        kernel_initializer: how the kernels start, or None for Glorot & Bengio (2010).
+        attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
+        kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -35,17 +35,18 @@ class TransformerEncoderLayer(keras.layers.Layer):
         attention_mask: bool tensor that broadcasts to (B, T, T) or None. True means "may be attended to".
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
-        query_positions: int tensor (B, P), in [0, T), or None. Only these positions are computed; they look at all.
+        query_positions: int tensor (B, P), in [0, T), or None. Computes the output at these positions only; they attend
+            to all positions.
 
     Returns:
-        Tensor (B, T, D), or the pair of it and the weights (B, H, T, T); with `query_positions` P stands for the first
-        T.
+        Tensor (B, T, D), or the pair of this tensor and the weights (B, H, T, T). With `query_positions`: (B, P, D) and
+        (B, H, P, T).
 
     Raises:
         ValueError: if an argument is out of range, or `num_heads` does not divide D.
 
     Source: Vaswani et al. (2017), section 3.1, https://arxiv.org/abs/1706.03762; pre-norm: Xiong et al. (2020), figure
-    1, https://arxiv.org/abs/2002.04745. Names and order of weights are those of `keras_hub.layers.TransformerEncoder`.
+    1, https://arxiv.org/abs/2002.04745. The weights have the names and order of `keras_hub.layers.TransformerEncoder`.
 
     Example:
         layer = TransformerEncoderLayer(intermediate_dim=256, num_heads=4)
@@ -107,7 +108,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         training: bool | None = None,
         query_positions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        implicit_mask = keras_mask(inputs)  # reaches the attention along with its input
+        implicit_mask = keras_mask(inputs)  # the attention layer receives it with its input
         mask = combined_mask(value_mask=padding_mask, attention_mask=attention_mask)
 
         residual = inputs
@@ -159,46 +160,47 @@ class TransformerEncoderLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class TransformerDecoderLayer(keras.layers.Layer):
-    """Every position looks at those before it, then at the source, then passes through a small network of its own.
+    """Transformer decoder layer: causal self-attention, cross-attention to the source, then a feed-forward network.
 
         x = norm(x + attention(x, x))    x = norm(x + attention(x, source))    x = norm(x + feed_forward(x))
 
-    The first attention is causal. With `normalize_first` each norm stands before its part instead of behind the sum.
-    Without `encoder_sequence` in the first call the layer has no second attention.
+    With `normalize_first`, each norm is applied before its sub-layer instead of after the sum. If the first call has no
+    `encoder_sequence`, the layer has no cross-attention.
 
     Args:
         intermediate_dim: int > 0. Inner width of the feed-forward network (d_ff in the paper).
         num_heads: int > 0, a divisor of the width D of the inputs.
-        dropout: float in [0, 1), on what each part adds.
-        activation: str or callable, of the feed-forward network.
+        dropout: float in [0, 1), on the output of each sub-layer.
+        activation: str or callable, activation of the feed-forward network.
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
-        attention_dropout: float in [0, 1), on attention weights; None: as `dropout`.
+        attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
         encoder_sequence: float tensor (B, S, D) or None.
         decoder_padding_mask: bool tensor (B, T) or None. True at real tokens.
-        decoder_attention_mask: bool tensor that broadcasts to (B, T, T) or None, beside the causal one.
+        decoder_attention_mask: bool tensor that broadcasts to (B, T, T) or None, in addition to the causal mask.
         encoder_padding_mask: bool tensor (B, S) or None.
         encoder_attention_mask: bool tensor that broadcasts to (B, T, S) or None.
-        self_attention_cache: keys and values of the positions before, see `MultiHeadAttention`, or None.
+        self_attention_cache: keys and values of earlier positions, see `MultiHeadAttention`, or None.
         self_attention_cache_update_index: int or scalar int tensor, the position of the first input in the cache.
         cross_attention_cache: `project_source(encoder_sequence)`, in place of `encoder_sequence`, or None. The decoder
-            may have k times as many rows, k hypotheses of each source; `encoder_padding_mask` stays (B, S).
-        use_causal_mask: bool. Whether positions see none behind them; with a cache they never do.
+            may have a batch size of k B for k hypotheses of each source; `encoder_padding_mask` stays (B, S).
+        use_causal_mask: bool. Whether self-attention is causal; with a cache, it always is.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
 
     Returns:
-        Tensor (B, T, D). With `return_attention_scores` behind it the weights (B, H, T, T) on the target and
-        (B, H, T, S) on the source (None without one); with a cache, last, the cache with the new positions.
+        Tensor (B, T, D), or a tuple that starts with it. With `return_attention_scores`, the self-attention weights
+        (B, H, T, T) and the cross-attention weights (B, H, T, S) or None follow; with a cache, the updated cache is
+        last.
 
     Raises:
         ValueError: if an argument is out of range, or `num_heads` does not divide D.
 
     Source: Vaswani et al. (2017), section 3.1, https://arxiv.org/abs/1706.03762; pre-norm: Xiong et al. (2020), figure
-    1. Names and order of weights are those of `keras_hub.layers.TransformerDecoder`, which returns no weights.
+    1. The weights have the names and order of `keras_hub.layers.TransformerDecoder`.
 
     Example:
         layer = TransformerDecoderLayer(intermediate_dim=256, num_heads=4)
@@ -252,9 +254,9 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self.built = True
 
     def project_source(self, encoder_sequence: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of the source (B, S, D), for the `cross_attention_cache` of many calls."""
+        """Returns keys and values of the source (B, S, D), to reuse as `cross_attention_cache` in many calls."""
         if self.cross_attention is None:
-            raise ValueError("A layer first called without `encoder_sequence` has no attention to it.")
+            raise ValueError("The first call had no `encoder_sequence`, so this layer has no cross-attention.")
         return self.cross_attention.project_keys_values(encoder_sequence)
 
     def call(
@@ -273,7 +275,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         training: bool | None = None,
     ) -> Tensor | tuple:
         if self.cross_attention is None and encoder_sequence is not None:
-            raise ValueError("A layer first called without `encoder_sequence` has no attention to it.")
+            raise ValueError("The first call had no `encoder_sequence`, so this layer has no cross-attention.")
         options = {"return_attention_scores": return_attention_scores, "training": training}
         own_weights = cross_weights = cache = None
 
@@ -330,10 +332,10 @@ class TransformerDecoderLayer(keras.layers.Layer):
 
 
 def attention_for(width, num_heads, dropout, dtype, what, kernel_initializer=None):
-    """Multi-head attention whose heads share the width D among them.
+    """Multi-head attention with heads of width D / H.
 
-    By default its kernels start as Glorot & Bengio (2010) have it for the (D, D) matrix that they are: Keras, which
-    sees three axes, would make them several times smaller.
+    The default initializer is that of Glorot & Bengio (2010) for a (D, D) matrix. Keras computes the fans of the kernel
+    (D, H, K) from its three axes, which makes the initial values several times smaller.
     """
     if width % num_heads:
         raise ValueError(f"`num_heads` must divide the width {width} of the inputs. Received: num_heads={num_heads}")
@@ -349,17 +351,17 @@ def attention_for(width, num_heads, dropout, dtype, what, kernel_initializer=Non
 
 
 def at_positions(x, positions):
-    """The vectors (B, P, D) of x (B, T, D) at `positions` (B, P)."""
+    """Gathers the vectors of x (B, T, D) at `positions` (B, P): (B, P, D)."""
     return ops.take_along_axis(x, positions[:, :, None], axis=1)
 
 
 def with_mask_at_positions(x, mask, positions):
-    """x (B, P, D), with the part of Keras's implicit mask (B, T), if there is one, that is about `positions`."""
+    """Attaches Keras's implicit mask (B, T) at `positions` (B, P) to x (B, P, D), if there is a mask."""
     return x if mask is None else with_keras_mask(x, ops.take_along_axis(mask, positions, axis=1))
 
 
 def attend_to_source(attention, x, source, mask, projected, options):
-    """Cross-attention; where the source was projected before, the k hypotheses of a sentence query it together."""
+    """Cross-attention. If the source is already projected, the k hypotheses of a source become k queries."""
     if projected is None:
         return attention(x, source, attention_mask=mask, **options)
     shape = ops.shape(x)  # (B k, T, D)
@@ -371,7 +373,7 @@ def attend_to_source(attention, x, source, mask, projected, options):
 
 
 def weights_of_hypotheses(weights, shape):
-    """Weights (B, H, kT, S) of k hypotheses a source as (B k, H, T, S)."""
+    """Reshapes weights (B, H, k T, S) for k hypotheses of each source to (B k, H, T, S)."""
     batch, heads, _, length = ops.shape(weights)
     weights = ops.reshape(weights, (batch, heads, -1, shape[1], length))  # (B, H, k, T, S)
     return ops.reshape(ops.transpose(weights, (0, 2, 1, 3, 4)), (shape[0], heads, shape[1], length))

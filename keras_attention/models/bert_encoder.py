@@ -17,7 +17,7 @@ SETTINGS = (*SIZES, "num_segments", "dropout", "activation", "normalize_first", 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 def gelu_approximate(x):
-    """The tanh approximation of GELU, which the authors' code of BERT computes under the name "gelu"."""
+    """The tanh approximation of GELU. The authors' code of BERT uses it under the name "gelu"."""
     return keras.activations.gelu(x, approximate=True)
 
 
@@ -46,12 +46,12 @@ BERT_PRESETS = {
 
 
 def published_initializer():
-    """How kernels and embeddings start, a new one each time: the same one would give equal shapes equal numbers."""
+    """A new initializer for kernels and embeddings. A shared one would give weights of equal shape equal values."""
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
 def check_settings(**settings):
-    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    """Raises ValueError for settings that are out of range or do not fit together."""
     for name in SIZES:
         _check_whole(name, settings[name], 1, "a positive integer")
     _check_whole("num_segments", settings["num_segments"], 0, "an integer, 0 or more")
@@ -68,7 +68,7 @@ def check_settings(**settings):
 
 
 def check_inputs(inputs, num_segments, extra=()):
-    """Raises ValueError unless the dict of inputs has `token_ids`, and only names that the model knows."""
+    """Raises ValueError if the dict of inputs has no `token_ids`, or a name that is not an input of the model."""
     allowed = [name for name in (*ENCODER_INPUTS, *extra) if num_segments or name != "segment_ids"]
     for name in sorted(set(inputs) - set(allowed)):
         raise ValueError(f"This model's inputs are {', '.join(allowed)}. Received: {name}")
@@ -83,7 +83,7 @@ def _check_whole(name, value, lowest, what):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BertEncoder(FromPreset, keras.Model):
-    """Reads a text in both directions at once: every token becomes a vector that knows its neighbours.
+    """BERT without a head: turns each token of a text into a vector that depends on the context on both sides.
 
         x = norm(E[token] + P[position] + S[segment])        output = encoder layers(x)
 
@@ -93,35 +93,37 @@ class BertEncoder(FromPreset, keras.Model):
         intermediate_dim: int > 0, inner width of the feed-forward networks (4 H in the paper).
         num_heads: int > 0 (A in the paper).
         num_layers: int > 0 (L in the paper).
-        max_length: int > 0, tokens. How many positions have a vector.
-        num_segments: int >= 0. 0 for none, as in DistilBERT.
-        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
-        activation: "gelu" (exact, by erf), "gelu_approximate" (by tanh), "relu" or "silu".
-        normalize_first: bool. Pre-norm with a last norm behind the layers, instead of post-norm.
+        max_length: int > 0, tokens. Number of position embeddings.
+        num_segments: int >= 0. 0 for no segment embedding, as in DistilBERT.
+        dropout: float in [0, 1), on embeddings, attention weights and the output of each sub-layer.
+        activation: "gelu" (exact, with erf), "gelu_approximate" (with tanh), "relu" or "silu".
+        normalize_first: bool. Pre-norm with a final norm after the last layer, instead of post-norm.
         layer_norm_epsilon: float in (0, 1), added to variances.
 
     Call arguments:
-        inputs: dict of int tensors (B, T). `token_ids`, where 0 is padding. Optional: `segment_ids`, below
-            `num_segments`, by default 0; `position_ids`, below `max_length`, by default 0 to T - 1; `block_ids` for
-            texts packed into one row, where a token attends only to tokens of its block and 0 is padding, by default
-            one block. For a packed text to come out as it would alone, its positions must begin at 0.
+        inputs: dict of int tensors (B, T).
+            `token_ids`: 0 is padding.
+            `segment_ids` (optional): less than `num_segments`, by default 0.
+            `position_ids` (optional): less than `max_length`, by default 0 to T - 1.
+            `block_ids` (optional): for several texts packed into one sequence. A token attends only to tokens with the
+            same block id; 0 is padding. A packed text has the same vectors as alone if its positions start at 0.
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool.
-        output_positions: int tensor (B, P), in [0, T), or None. The vectors that are wanted: the last layer computes no
-            others. Not together with `return_attention_scores`.
+        return_attention_scores: bool. Whether to return the attention weights too.
+        output_positions: int tensor (B, P), in [0, T), or None. The last layer computes only the vectors at these
+            positions. Cannot be combined with `return_attention_scores`.
 
     Returns:
-        Vectors (B, T, D), with `output_positions` (B, P, D), or the pair of vectors and float32 weights
-        (B, L, H, T, T). Vectors at padding are finite and mean nothing.
+        Vectors (B, T, D), with `output_positions` (B, P, D); or the pair of vectors and float32 attention weights
+        (B, L, H, T, T). Vectors of padding are finite and have no meaning.
 
     Raises:
-        ValueError: if an argument is out of range, an input is unknown, a text is longer than `max_length`, or scores
-            are asked for of some positions.
+        ValueError: if an argument is out of range, an input is unknown, a text is longer than `max_length`, or
+            `output_positions` is combined with `return_attention_scores`.
 
-    Source: Devlin et al. (2019), section 3, https://arxiv.org/abs/1810.04805. Kernels and embeddings start as in the
-    authors' code, also with pre-norm: normal with deviation 0.02, cut off at two deviations; biases at 0. Differences:
-    that code computes "gelu_approximate" where the paper names GELU, which is exact here; blocks and pre-norm are not
-    in the paper; the pooler is a part of `BertClassifier`.
+    Source: Devlin et al. (2019), section 3, https://arxiv.org/abs/1810.04805. Initialization as in the authors' code,
+    also with pre-norm: kernels and embeddings from a normal distribution with standard deviation 0.02, truncated at two
+    deviations; biases 0. Differences: "gelu" is exact, as in the paper, but their code uses the approximation; blocks
+    and pre-norm are not in the paper; the pooler is part of `BertClassifier`.
 
     Example:
         encoder = BertEncoder(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2)
@@ -200,7 +202,7 @@ class BertEncoder(FromPreset, keras.Model):
     ) -> Any:
         check_inputs(inputs, self.num_segments)
         if return_attention_scores and output_positions is not None:
-            raise ValueError("`return_attention_scores` is for all positions: leave `output_positions` out.")
+            raise ValueError("`return_attention_scores` cannot be combined with `output_positions`.")
         masks = self._masks(inputs["token_ids"], inputs.get("block_ids"))
         x = self._embedded(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))  # (B, T, D)
         x = self.dropout_layer(x, training=training)
@@ -225,7 +227,7 @@ class BertEncoder(FromPreset, keras.Model):
         return (x, ops.stack(weights, axis=1)) if return_attention_scores else x
 
     def _masks(self, token_ids, block_ids):
-        """Who may attend to whom, as arguments of a layer."""
+        """The mask arguments of the encoder layers."""
         is_token = padding_mask(token_ids)  # (B, T)
         if block_ids is None:
             return {"padding_mask": is_token}

@@ -1,4 +1,4 @@
-"""BERT with a head: classifier, masked language model, and both objectives of its pre-training."""
+"""BERT with a head: classifier, masked language model, and the pre-training model with both objectives."""
 
 from typing import Any
 
@@ -18,34 +18,34 @@ POOLINGS = ("cls", "mean", "both")
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BertClassifier(FromPreset, keras.Model):
-    """Reads a text and judges it by one vector: that of its first token, [CLS], or the mean of all.
+    """Classifies a text by one vector: the output of its first token, [CLS], or the mean over all tokens.
 
         x = encoder(text)        pooled = tanh(W_p x[0] + b_p)        logits = W pooled + b
 
-    To start from what a language model knows: `classifier.encoder.set_weights(masked_lm.encoder.get_weights())`.
+    To start from a trained language model: `classifier.encoder.set_weights(masked_lm.encoder.get_weights())`.
 
     Args:
         vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
         activation, normalize_first, layer_norm_epsilon: see `BertEncoder`. The dropout also applies to `pooled`.
-        num_labels: int > 0, by name. Width of the logits; 1 for regression.
-        pooling: "cls", the vector of [CLS]; "mean" of all tokens with [CLS] and [SEP], which encoders of sentences are
-            trained for; or "both", one behind the other.
-        pooler: bool. Without it `pooled` is that vector itself.
+        num_labels: int > 0, keyword only. Width of the logits; 1 for regression.
+        pooling: "cls", the vector of [CLS]; "mean", the mean over all tokens including [CLS] and [SEP], for which
+            sentence encoders are trained; or "both", their concatenation.
+        pooler: bool. Whether to apply the dense layer W_p. Without it, the logits are computed from x directly.
         pooler_activation: "tanh", or "relu" as in DistilBERT.
 
     Call arguments:
         inputs: dict, see `BertEncoder`.
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool.
+        return_attention_scores: bool. Whether to return the attention weights too.
 
     Returns:
-        Logits (B, num_labels) in float32, or the pair of logits and weights, see `BertEncoder`.
+        Logits (B, num_labels) in float32, or the pair of logits and attention weights, see `BertEncoder`.
 
     Raises:
         ValueError: if an argument is out of range; see `BertEncoder`.
 
-    Source: Devlin et al. (2019), sections 3.2 and 4.1, https://arxiv.org/abs/1810.04805; the pooler is in the authors'
-    code. The mean is that of Reimers & Gurevych (2019), section 3, https://arxiv.org/abs/1908.10084. No other
+    Source: Devlin et al. (2019), sections 3.2 and 4.1, https://arxiv.org/abs/1810.04805; the pooler is from the
+    authors' code. Mean pooling: Reimers & Gurevych (2019), section 3, https://arxiv.org/abs/1908.10084. No other
     differences.
 
     Example:
@@ -117,7 +117,7 @@ class BertClassifier(FromPreset, keras.Model):
         return (logits, weights) if return_attention_scores else logits
 
     def pooled(self, inputs, training=None):
-        """One vector for each text, by `pooling`: (B, D), of "both" (B, 2 D); what the head gets."""
+        """The input of the output layer, one vector for each text: (B, D), or (B, 2 D) with pooling "both"."""
         if self.pooling == "cls":
             first = ops.zeros_like(inputs["token_ids"][:, :1])
             return self.encoder(inputs, training=training, output_positions=first)[:, 0]
@@ -138,7 +138,7 @@ class BertClassifier(FromPreset, keras.Model):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BertMaskedLM(FromPreset, keras.Model):
-    """For every place in a text, which token could stand there.
+    """Predicts the token at every position of a text, or at the masked positions.
 
         x = encoder(text)        logits = E norm(activation(W x + c)) + b,    E the token embedding of the encoder
 
@@ -147,20 +147,20 @@ class BertMaskedLM(FromPreset, keras.Model):
         activation, normalize_first, layer_norm_epsilon: see `BertEncoder`.
 
     Call arguments:
-        inputs: dict, see `BertEncoder`; and optional `masked_positions` (B, P), int in [0, T): the places asked for.
-            Without the others the last layer computes P vectors of T, and the product with the vocabulary, the largest
-            of a small model, is P / T as large.
+        inputs: dict, see `BertEncoder`. Optional: `masked_positions` (B, P), int in [0, T). Logits are then computed
+            for these positions only. That saves most of the product with the vocabulary, which dominates the cost of a
+            small model.
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool.
+        return_attention_scores: bool. Whether to return the attention weights too.
 
     Returns:
-        Logits in float32, (B, P, V) with `masked_positions`, otherwise (B, T, V); or the pair of logits and weights,
-        see `BertEncoder`.
+        Logits in float32, (B, P, V) with `masked_positions`, otherwise (B, T, V); or the pair of logits and attention
+        weights, see `BertEncoder`.
 
     Raises:
         ValueError: see `BertEncoder`.
 
-    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the head is that of the authors' code.
+    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the head is from the authors' code.
 
     Example:
         model = BertMaskedLM(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2)
@@ -215,11 +215,11 @@ class BertMaskedLM(FromPreset, keras.Model):
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens, or at the places asked for: the loss and the metrics of `fit` leave the others out."""
+        """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` leave all others out."""
         return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)
 
     def guess(self, x):
-        """Logits (B, P, V) for vectors x (B, P, D) of the encoder."""
+        """The head: logits (B, P, V) from vectors x (B, P, D) of the encoder."""
         x = self.head_norm(self.head_dense(x))
         table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")
@@ -228,32 +228,33 @@ class BertMaskedLM(FromPreset, keras.Model):
         return {**super().get_config(), **self.settings}
 
 
-CLASSES = 2  # is not the next, is the next
+CLASSES = 2  # not the next sentence, next sentence
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class BertPretrainer(keras.Model):
-    """A BertMaskedLM that also judges, by the vector of [CLS], whether the second text of a row follows the first.
+    """A BertMaskedLM that also predicts whether the second text of a sequence follows the first.
 
-        x = encoder(text)    pooled = tanh(W_p x[0] + b_p)    next = W_n pooled + b_n    masked: as of the BertMaskedLM
+        x = encoder(text)    pooled = tanh(W_p x[0] + b_p)    next = W_n pooled + b_n    masked: see `BertMaskedLM`
 
-    What it learns stays in `masked_lm`, which is what is kept; this head is for the training alone.
+    After the training, only `masked_lm` is saved; the head for the next sentence is used in training only.
 
     Args:
-        masked_lm: BertMaskedLM; built here if it is not yet.
+        masked_lm: BertMaskedLM; built here if it is not built yet.
 
     Call arguments:
         inputs: dict, see `BertMaskedLM`, with `segment_ids`.
         training: bool. Whether to apply dropout.
 
     Returns:
-        The pair of logits in float32, those of the masked tokens, see `BertMaskedLM`, and (B, 2): not next, next.
+        Pair of logits in float32: of the masked tokens, see `BertMaskedLM`, and of the classes "not next" and "next"
+        (B, 2).
 
     Raises:
-        ValueError: if `masked_lm` knows no second segment.
+        ValueError: if `masked_lm` has fewer than two segments.
 
-    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the pooler is in the authors' code. No
-    other differences.
+    Source: Devlin et al. (2019), section 3.1, https://arxiv.org/abs/1810.04805; the pooler is from the authors' code.
+    No other differences.
 
     Example:
         model = BertPretrainer(BertMaskedLM(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2))
@@ -264,8 +265,8 @@ class BertPretrainer(keras.Model):
         super().__init__(**{"dtype": masked_lm.dtype_policy, **kwargs})
         segments = masked_lm.settings["num_segments"]
         if segments < 2:
-            raise ValueError(f"`masked_lm` must know two segments. Received: num_segments={segments}")
-        if not masked_lm.built:  # here, for inside `build` its weights would bear the name of this model, too
+            raise ValueError(f"`masked_lm` must have two segments. Received: num_segments={segments}")
+        if not masked_lm.built:  # not in `build`, where this model's name would become part of the weights' names
             masked_lm.build()
         self.masked_lm = masked_lm
         width, options = masked_lm.encoder.hidden_dim, {"dtype": self.dtype_policy}

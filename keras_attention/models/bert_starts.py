@@ -1,56 +1,56 @@
-"""Better first weights for BERT: embeddings from co-occurrence counts, heads that see the neighbours."""
+"""Better initial weights for BERT: embeddings from co-occurrence counts, and heads that attend to neighbours."""
 
 import numpy as np
 
-WINDOW = 5  # tokens between the two of a pair, at most
-SMOOTHING = 0.75  # exponent of how often a neighbour occurs, so that rare neighbours tell less
-TOKEN_RMS = 0.018  # of a token's vector, as where it starts at random
-MOST_PIECES = 16_000  # counts are a square of so many numbers
-MORE, ROUNDS = 40, 6  # directions beyond the width, and products, until the largest ones are found
+WINDOW = 5  # maximum distance between two tokens of a pair
+SMOOTHING = 0.75  # exponent of the neighbours' frequencies, to reduce the influence of rare ones
+TOKEN_RMS = 0.018  # root mean square of a token embedding, as with random initialization
+MOST_PIECES = 16_000  # the counts are a matrix of this size squared
+MORE, ROUNDS = 40, 6  # oversampling and power iterations of the randomized eigendecomposition
 
 
 def start_with_structure(model, rows, special_ids, *, neighbour_heads=True, counts=True, seed=0):
-    """Lets a new model begin with what `start_with_neighbour_heads` and `start_with_counts` give, as asked for.
+    """Initializes a new model with `start_with_neighbour_heads` and `start_with_counts`.
 
-    Counts need a square of the vocabulary's size, so a vocabulary of more than 16,000 pieces begins without them.
+    The counts need memory for the square of the vocabulary size, so they are skipped for more than 16,000 pieces.
 
     Args:
         model: BertMaskedLM, built; changed in place.
-        rows, special_ids, seed: see there.
-        neighbour_heads, counts: bool.
+        rows, special_ids, seed: see `start_with_counts`.
+        neighbour_heads, counts: bool. Whether to use each of the two.
     """
     if neighbour_heads:
         start_with_neighbour_heads(model.encoder, seed)
     if counts and model.encoder.vocabulary_size <= MOST_PIECES:
-        print("Counting which pieces stand together")
+        print("Counting which pieces occur together")
         start_with_counts(model, rows, special_ids, seed)
 
 
 def start_with_counts(model, rows, special_ids, seed=0):
-    """Sets token embeddings and output bias of a new BertMaskedLM to what counting its texts tells.
+    """Initializes token embeddings and output bias of a new BertMaskedLM from counts in its training texts.
 
         m[i, j] = max(0, log(n_ij n' / (n_i n'_j))), n_i = sum_j n_ij, n'_j = n_j^0.75, n' = sum_j n'_j
         (m + m^T) / 2 ~ U diag(s) U^T          embedding[i] ~ U[i] |s|^0.5          bias[i] = log((c_i + 1) / sum)
 
-    with n_ij the number of times that the pieces i and j stand in one text, at most 5 apart, each weighted by 1 over
-    their distance, and c_i how often i occurs. All vectors are turned alike, at random, and have the length that they
-    would have at random. Pieces that have no neighbours keep the vectors they have.
+    n_ij counts how often the pieces i and j occur in one text at a distance of at most 5, weighted by 1 / distance, and
+    c_i how often i occurs. One random rotation is applied to all vectors, and they are scaled to the length of randomly
+    initialized ones. Pieces without neighbours keep their vectors.
 
-    Why: the first millions of tokens of a masked language model teach it how often pieces occur, and then which ones
-    go together. Counting tells both in a minute.
+    Why: a masked language model needs its first millions of tokens to learn how often pieces occur, and then which of
+    them occur together. Counting takes a minute.
 
     Args:
         model: BertMaskedLM, built, with at most 16,000 pieces; changed in place.
         rows: PackedRows.
-        special_ids: ids that are no pieces of a text; they are not counted.
-        seed: int, of the turn.
+        special_ids: ids of special tokens, which are not counted.
+        seed: int, seed of the rotation.
 
     Raises:
         ValueError: if the vocabulary is larger.
 
     Source: Levy & Goldberg (2014), section 5 (vectors from shifted positive pointwise mutual information), and Levy,
-    Goldberg & Dagan (2015), section 3, https://aclanthology.org/Q15-1016 (smoothing, the root of s). Differences: a
-    symmetric matrix has one set of vectors for both sides; all have one length.
+    Goldberg & Dagan (2015), section 3, https://aclanthology.org/Q15-1016 (smoothing, the root of s). Differences: the
+    matrix is symmetric, so words and contexts share one set of vectors; all vectors have the same length.
     """
     embeddings = model.encoder.token_embedding.embeddings
     size, width = embeddings.shape
@@ -70,7 +70,7 @@ def start_with_counts(model, rows, special_ids, seed=0):
 
 
 def count_pairs(rows, size, special_ids):
-    """How often two pieces stand in one text, at most WINDOW apart, weighted by 1 / distance.
+    """Counts how often two pieces occur in one text at a distance of at most WINDOW, weighted by 1 / distance.
 
     Returns:
         float32 array (size, size), symmetric.
@@ -98,9 +98,9 @@ def information(pairs):
 
 
 def principal_vectors(matrix, count, random):
-    """The `count` eigenvectors (V, count) of a symmetric matrix, largest eigenvalues by size first, times their roots.
+    """Eigenvectors (V, count) of a symmetric matrix for the largest absolute eigenvalues, times the roots of these.
 
-    By products with random vectors: Halko, Martinsson & Tropp (2011), algorithm 4.4, https://arxiv.org/abs/0909.4061.
+    Randomized: Halko, Martinsson & Tropp (2011), algorithm 4.4, https://arxiv.org/abs/0909.4061.
     """
     basis = random.normal(size=(len(matrix), min(len(matrix), count + MORE))).astype(matrix.dtype)
     for _ in range(ROUNDS):
@@ -110,33 +110,33 @@ def principal_vectors(matrix, count, random):
     return basis @ vectors[:, largest] * np.sqrt(np.abs(values[largest]))
 
 
-OFFSETS = (-1, 1, -2, 2)  # of the heads of the first layer; the first two of the middle layers
-FASTEST, SLOWEST = 3.0, 0.05  # waves, in radians a token
-POSITION_RMS = 0.03  # that of a token's vector is 0.018: at the start, places tell more than pieces
-GAIN = 1.2  # of queries and keys: in the first layer half of a head's weight is on its neighbour, in a row of 256
+OFFSETS = (-1, 1, -2, 2)  # of the heads in the first layer; the middle layers have the first two
+FASTEST, SLOWEST = 3.0, 0.05  # frequencies, in radians per token
+POSITION_RMS = 0.03  # larger than TOKEN_RMS, so that positions dominate at the start
+GAIN = 1.2  # scale of queries and keys: in a sequence of 256, a first-layer head gives its neighbour half of the weight
 
 
 def start_with_neighbour_heads(encoder, seed=0):
-    """Sets weights of a new BertEncoder so that some heads attend to the token before, behind, or two away.
+    """Initializes some heads of a new BertEncoder so that they attend to the tokens at distance 1 or 2.
 
-    Position t of the table becomes waves, [sin(w_j t), cos(w_j t)] for D / 2 frequencies w_j. A head takes every H-th
-    of them into its queries, and, turned by the angle w_j o, into its keys, so that with offset o
+    The position embedding of t becomes [sin(w_j t), cos(w_j t)] for D / 2 frequencies w_j. The queries of a head copy
+    every H-th of these pairs, and its keys copy them rotated by the angle w_j o, so that for the offset o
 
-        q(t) . k(s) = gain^2 sum_j cos(w_j (t + o - s)) + what comes from the tokens,      largest at s = t + o
+        q(t) . k(s) = gain^2 sum_j cos(w_j (t + o - s)) + contribution of the tokens,      largest at s = t + o
 
-    Values and outputs of these heads get a standard deviation of D^-0.5. All stays free to learn; structure and
+    Values and outputs of these heads get a standard deviation of D^-0.5. All weights remain trainable; architecture and
     settings are those of any BERT.
 
-    Why: a masked language model begins with the frequencies of pieces, and then learns next to nothing until some
-    heads have found that the neighbours matter. That plateau takes millions of tokens, much of a small budget.
+    Why: a masked language model first learns the frequencies of pieces, and then hardly anything until some heads
+    attend to neighbours. That plateau takes millions of tokens, a large part of a small budget.
 
     Args:
         encoder: BertEncoder, built; changed in place.
-        seed: int, of the values and outputs.
+        seed: int, seed of the values and outputs.
 
-    Source: Clark et al. (2019), https://arxiv.org/abs/1906.04341, section 3.1, for such heads in trained BERTs;
-    Trockman & Kolter (2023), https://arxiv.org/abs/2305.09828, for starting attention where training leads it.
-    Difference: they start with products of kernels near the identity, we with waves and turns.
+    Source: Clark et al. (2019), https://arxiv.org/abs/1906.04341, section 3.1, found such heads in trained BERTs;
+    Trockman & Kolter (2023), https://arxiv.org/abs/2305.09828, initialize attention to resemble trained attention.
+    Difference: they initialize products of kernels near the identity, we use sinusoids and rotations.
     """
     length, width = encoder.position_embedding.embeddings.shape
     frequencies = np.geomspace(FASTEST, SLOWEST, width // 2)
@@ -151,14 +151,14 @@ def start_with_neighbour_heads(encoder, seed=0):
 
 
 def _aim(attention, head, offset, frequencies, random):
-    """Lets head number `head` attend to the position `offset` away."""
+    """Initializes head number `head` to attend to the position at distance `offset`."""
     names = ("query_projection", "key_projection", "value_projection", "output_projection")
     kernels = [getattr(attention, name).kernel for name in names]
     query, key, value, output = (np.array(kernel) for kernel in kernels)  # (D, H, d) thrice, (H, d, D)
     width, num_heads, size = query.shape
     waves = np.arange(head, len(frequencies), num_heads)[: size // 2]
-    sines, cosines = 2 * waves, 2 * waves + 1  # where they stand in a position's vector
-    to_sines, to_cosines = 2 * np.arange(len(waves)), 2 * np.arange(len(waves)) + 1  # and in a query or key
+    sines, cosines = 2 * waves, 2 * waves + 1  # indices in a position embedding
+    to_sines, to_cosines = 2 * np.arange(len(waves)), 2 * np.arange(len(waves)) + 1  # indices in a query or key
     turn = frequencies[waves] * offset
     query[:, head] = key[:, head] = 0.0
     query[sines, head, to_sines] = query[cosines, head, to_cosines] = GAIN

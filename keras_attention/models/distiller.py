@@ -1,4 +1,4 @@
-"""A student that is made from layers of its teacher, and both side by side."""
+"""Distillation: a student initialized from layers of its teacher, and a model that runs both."""
 
 import keras
 from keras import ops
@@ -7,13 +7,13 @@ from keras_attention.models.bert_encoder import BertEncoder
 
 
 def student_of(teacher, layers, kept=None, **changes):
-    """A smaller encoder that starts with some layers and some vectors of a larger one.
+    """Makes a smaller encoder from some layers and token embeddings of a larger one.
 
     Args:
         teacher: built BertEncoder.
-        layers: sequence of int, which of its layers, from 0 on, in their order.
-        kept: int array, the tokens of the teacher that the student knows, by their ids there; None for all.
-        changes: other settings of the student, such as `dropout`.
+        layers: sequence of int, indices of the teacher's layers to copy, counted from 0.
+        kept: int array, the teacher's token ids in the student's vocabulary, in order; None for all.
+        changes: settings that differ from the teacher's, such as `dropout`.
 
     Returns:
         Built BertEncoder.
@@ -21,7 +21,7 @@ def student_of(teacher, layers, kept=None, **changes):
     Raises:
         ValueError: if the teacher has no such layer.
 
-    Source: Sanh et al. (2019), section 3, https://arxiv.org/abs/1910.01108, where every other layer is taken.
+    Source: Sanh et al. (2019), section 3, https://arxiv.org/abs/1910.01108. The paper copies every second layer.
     """
     if not layers or not all(0 <= layer < len(teacher.encoder_layers) for layer in layers):
         raise ValueError(f"`layers` must be in [0, {len(teacher.encoder_layers)}). Received: layers={[*layers]}")
@@ -41,7 +41,7 @@ def student_of(teacher, layers, kept=None, **changes):
 
 
 def with_policy(encoder):
-    """A copy of a BertEncoder without dropout that computes as Keras's dtype policy says."""
+    """A copy of a BertEncoder without dropout, under Keras's current dtype policy."""
     copy = BertEncoder(**encoder.settings | {"dropout": 0.0})
     copy.build()
     copy.set_weights(encoder.get_weights())
@@ -49,22 +49,22 @@ def with_policy(encoder):
 
 
 class Distiller(keras.Model):
-    """Student and teacher read the same texts; only the student learns.
+    """Runs student and teacher on the same texts; only the student is trainable.
 
     Shapes: B texts, T tokens of the student, S of the teacher, D width, H heads.
 
     Args:
         student, teacher: built BertEncoders of the same width.
-        with_attention: bool. Whether to return the attention weights of both last layers, too.
+        with_attention: bool. Whether to return the attention weights of both last layers too.
 
     Call arguments:
-        inputs: dict of int tensors, `token_ids` (B, T) of the student and `teacher_ids` (B, S), where 0 is padding.
+        inputs: dict of int tensors: `token_ids` (B, T) of the student and `teacher_ids` (B, S); 0 is padding.
         training: bool. Whether the student applies dropout; the teacher never does.
 
     Returns:
-        The pair of dicts of float32 tensors, of the student and of the teacher: `hidden` (B, T, D), the last hidden
-        states; `vector` (B, D), their mean over the tokens, [CLS] and [SEP] included; `weights` (B, H, T, T), with
-        `with_attention`.
+        Pair of dicts of float32 tensors, one of the student and one of the teacher (with S in place of T): `hidden`
+        (B, T, D), the last hidden states; `vector` (B, D), their mean over the tokens including [CLS] and [SEP]; and
+        with `with_attention`, `weights` (B, H, T, T).
     """
 
     def __init__(self, student, teacher, with_attention=False, **kwargs):
@@ -92,6 +92,6 @@ class Distiller(keras.Model):
 
 
 def mean_of_tokens(hidden, token_ids):
-    """The mean (B, D) of the vectors (B, T, D) that are no padding."""
+    """The mean (B, D) of the vectors (B, T, D), without padding."""
     real = ops.cast(ops.not_equal(token_ids, 0), hidden.dtype)[:, :, None]  # (B, T, 1)
     return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)

@@ -24,7 +24,7 @@ SETTINGS = (*SIZES, *CHOICES, "attention_window", "input_feeding", "dropout")
 
 
 def check_settings(**settings):
-    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    """Raises ValueError for settings that are out of range or do not fit together."""
     for name in (*SIZES, "attention_window"):
         value = settings[name]
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -51,12 +51,12 @@ def check_settings(**settings):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class AttentionSeq2Seq(FromPreset, keras.Model):
-    """Reads a sentence in both directions, then writes another while looking back at it.
+    """Recurrent encoder-decoder: encodes a sentence in both directions, then generates another with attention to it.
 
         h_1..h_S = BiRNN(source)            s_t = RNN([y_(t-1); o_(t-1)], s_(t-1))
         c_t = attention(s_t, h_1..h_S)      o_t = tanh(W_c [c_t; s_t])      logits_t = W_o o_t + b
 
-    With `attention="none"` every c_t is the encoder's last state: one vector for the whole sentence.
+    With `attention="none"`, every c_t is the encoder's last state: one vector for the whole sentence.
 
     Args:
         source_vocabulary_size: int > 0.
@@ -68,7 +68,8 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         attention: "additive" (Bahdanau), "dot", "general", "concat" (Luong) or "none".
         attention_mode: "global", "local_m" or "local_p" (Luong's scores only).
         attention_window: int > 0, tokens to each side of the aligned position (D in Luong et al.), local modes only.
-        input_feeding: bool. Whether o_(t-1) enters the next step; without it all queries attend in one product.
+        input_feeding: bool. Whether o_(t-1) is an input of the next step. Without it, training computes the attention
+            of all target tokens in one product.
         tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
         dropout: float in [0, 1), on embeddings, between layers, on the encoder's output and on o_t.
 
@@ -79,11 +80,12 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         Logits (B, T, V) in float32, or the pair of logits and attention weights (B, T, S) in float32.
 
     Raises:
-        ValueError: if an argument is out of range or two do not fit together.
+        ValueError: if arguments are out of range or do not fit together.
 
     Source: Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, and Luong, Pham & Manning (2015), sections 3
-    and 3.3 (input feeding), https://arxiv.org/abs/1508.04025. As in Luong et al. the query is s_t, also for Bahdanau's
-    scores; without attention the baseline is Cho et al. (2014), the summary seen at every step.
+    and 3.3 (input feeding), https://arxiv.org/abs/1508.04025. Difference: the query is s_t as in Luong et al., also for
+    Bahdanau's score, whose paper has s_(t-1). The model without attention is that of Cho et al. (2014), which uses the
+    encoder's last state at every step.
     """
 
     def __init__(
@@ -192,7 +194,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         return padding_mask(inputs["target_ids"])  # (B, T)
 
     def encode(self, source_ids, training=None):
-        """Reads the sources (B, S): what a decoder step needs to know of them, in tensors with leading axis B."""
+        """Encodes the sources (B, S): the `memory` of the decoder steps, a dict of tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
         sequence, summary = self.source_embedding(source_ids), None  # (B, S, D)
         for forward_cell, backward_cell in zip(self.forward_cells, self.backward_cells, strict=True):
@@ -208,17 +210,18 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
 
     @property
     def has_attention(self):
-        """bool, whether the model can say where it looked."""
+        """bool. Whether the model has attention."""
         return self.attention_layer is not None
 
     def cross_attention(self, inputs):
-        """The weights (B, 1, 1, T, S) of its one layer and head, for the inputs of `call`."""
+        """The cross-attention weights (B, 1, 1, T, S), one layer and one head, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1][:, None, None]
 
     def initial_state(self, memory, max_steps=None, attention=True, beam_size=1):
-        """The state before the first step, in tensors with leading axis B.
+        """The decoder state before the first step, a dict of tensors with leading axis B.
 
-        It needs no room for `max_steps` or beams and always carries where the last step looked, `attention` (B, S).
+        A model with attention also stores the attention weights of the last step, "attention" (B, S). `max_steps`,
+        `attention` and `beam_size` have no effect; they exist because `Transformer` needs them.
         """
         batch, length = ops.shape(memory["mask"])
         cells = []
@@ -235,7 +238,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
     def step(self, token_ids, state, memory):
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        N may be a multiple of the rows B of `memory`: the hypotheses of each source, side by side.
+        N = k B for k hypotheses of each source of `memory`; the hypotheses of a source are adjacent.
         """
         projected = self.decoder_cells[0].project(self.target_embedding(token_ids))  # (N, gates)
         state = self._advance(projected, state, memory)
@@ -246,7 +249,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         if self.feed_projection is not None:
             projected = projected + self.feed_projection(state["output"])
         hidden, cells = self._run_cells(projected, state["cells"], dropped)
-        rows, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source ask it together
+        rows, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source become k queries
         position = ops.reshape(state["position"], (rows, -1)) if self.attention_mode == "local_m" else None
         output, weights = self._attend(ops.reshape(hidden, (rows, -1, self.hidden_dim)), memory, position)
         new = {"cells": cells, "output": ops.reshape(output, (-1, self.embedding_dim))}  # (B, k, D) -> (N, D)
@@ -265,7 +268,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         return hidden, tuple(new_cells)
 
     def _layer_dropout(self, source_ids, training):
-        """One mask a sentence between two decoder layers, kept through time (Gal & Ghahramani, 2016)."""
+        """One dropout mask per sentence between two decoder layers, the same at all steps (Gal & Ghahramani, 2016)."""
         shape = (self.num_layers - 1, ops.shape(source_ids)[0], self.hidden_dim)
         kept = training and self.num_layers > 1
         return self.dropout_layer(ops.ones(shape, dtype=self.compute_dtype), training=True) if kept else None

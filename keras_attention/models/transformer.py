@@ -50,7 +50,7 @@ PRESETS = {
 
 
 def check_settings(**settings):
-    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    """Raises ValueError for settings that are out of range or do not fit together."""
     for name in SIZES:
         value = settings[name]
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -74,12 +74,12 @@ def check_settings(**settings):
         )
 
 
-FEW_ROWS = 16  # up to which a product takes half as long with a table that was transposed before
+FEW_ROWS = 16  # up to this many hypotheses, the output projection is twice as fast with a pre-transposed embedding
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class Transformer(FromPreset, keras.Model):
-    """Reads a sentence with attention to itself, then writes another with attention to both.
+    """Encoder-decoder Transformer: encodes a sentence, then generates another with attention to both.
 
         x = sqrt(D) E[token] + position        memory = encoder layers(source x)
         z = decoder layers(target x, memory)   logits = W_o z
@@ -91,28 +91,28 @@ class Transformer(FromPreset, keras.Model):
         intermediate_dim: int > 0 (d_ff in the paper).
         num_heads: int > 0 (h in the paper).
         num_encoder_layers, num_decoder_layers: int > 0 (N in the paper).
-        dropout: float in [0, 1), on embeddings and on what each part of a layer adds.
-        activation: str, of the feed-forward networks.
-        normalize_first: bool. Pre-norm, with a last norm behind encoder and decoder, instead of post-norm.
+        dropout: float in [0, 1), on embeddings and on the output of each sub-layer.
+        activation: str, activation of the feed-forward networks.
+        normalize_first: bool. Pre-norm, with a final norm after encoder and decoder, instead of post-norm.
         positions: "sinusoidal" or "learned".
-        max_length: int > 0, tokens. The longest sequence there are learned positions for.
+        max_length: int > 0, tokens. Number of learned positions; not used by sinusoidal ones.
         tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
         attention_dropout: float in [0, 1), on attention weights.
 
     Call arguments:
         inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool.
+        return_attention_scores: bool. Whether to return the attention weights too.
 
     Returns:
-        Logits (B, T, V) in float32, or the pair of logits and a dict of float32 weights: "encoder" (B, L, H, S, S),
-        "decoder" (B, L, H, T, T) and "cross" (B, L, H, T, S), with L layers and H heads.
+        Logits (B, T, V) in float32, or the pair of logits and a dict of float32 attention weights: "encoder"
+        (B, L, H, S, S), "decoder" (B, L, H, T, T) and "cross" (B, L, H, T, S), with L layers and H heads.
 
     Raises:
-        ValueError: if an argument is out of range or two do not fit together.
+        ValueError: if arguments are out of range or do not fit together.
 
     Source: Vaswani et al. (2017), section 3, https://arxiv.org/abs/1706.03762. Differences: dropout on attention
-    weights, which only the authors' code has; see `TransformerEncoderLayer` for pre-norm.
+    weights is in the authors' code only; see `TransformerEncoderLayer` for pre-norm.
 
     Example:
         model = Transformer(8000, 8000, hidden_dim=128, intermediate_dim=256, num_heads=4)
@@ -223,9 +223,9 @@ class Transformer(FromPreset, keras.Model):
         return padding_mask(inputs["target_ids"])  # (B, T)
 
     def encode(self, source_ids, training=None):
-        """Reads the sources (B, S): what a decoder step needs to know of them.
+        """Encodes the sources (B, S): the `memory` of the decoder steps.
 
-        Their mask (B, S), and for each layer the keys and values of `MultiHeadAttention.project_keys_values`.
+        A dict with their mask (B, S) and, for each layer, the result of `MultiHeadAttention.project_keys_values`.
         """
         mask = padding_mask(source_ids)  # (B, S)
         source, _ = self._read(source_ids, mask, training)
@@ -234,15 +234,16 @@ class Transformer(FromPreset, keras.Model):
     has_attention = has_self_attention = True
 
     def cross_attention(self, inputs):
-        """The weights (B, L, H, T, S) of its L decoder layers and H heads on the source, for the inputs of `call`."""
+        """The cross-attention weights (B, L, H, T, S) of L decoder layers and H heads, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1]["cross"]
 
     def initial_state(self, memory, max_steps, attention=False, beam_size=1):
-        """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
+        """The decoder state before the first of at most `max_steps` steps, tensors with leading axis B except "shared".
 
-        The hypotheses of a source write side by side into one cache that is never reordered: `ancestors` (B, L) says
-        of each hypothesis which of them, by its place, wrote token t of it. Few rows share an `output_kernel` (D, V).
-        With `attention` the state also carries where the last step looked: the mean over layers and heads, (B, S).
+        All hypotheses of a source share one cache, which a beam search never reorders. Instead, "ancestors" (B, L) has
+        for each hypothesis and each step t the index of the hypothesis that computed token t. "shared" has the caches
+        and, for small batches, the transposed embedding "output_kernel" (D, V). With `attention`, the state also has
+        the attention weights of the last step (B, S), the mean over layers and heads.
         """
         batch, length = ops.shape(memory["mask"])
         caches = (layer.self_attention.empty_cache(batch, max_steps * beam_size) for layer in self.decoder_layers)
@@ -256,8 +257,8 @@ class Transformer(FromPreset, keras.Model):
     def step(self, token_ids, state, memory):
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        All rows stand at the same position. N is a multiple k of the rows B of `memory`: a source's hypotheses, as many
-        as `initial_state` was told, side by side.
+        All hypotheses are at the same position. N = k B for k hypotheses of each source of `memory`, with k the
+        `beam_size` of `initial_state`; the hypotheses of a source are adjacent.
         """
         rows = ops.shape(memory["mask"])[0]
         beams = ops.shape(token_ids)[0] // rows
@@ -304,7 +305,7 @@ class Transformer(FromPreset, keras.Model):
         return self.dropout_layer(position(embedding(token_ids) * self.hidden_dim**0.5), training=training)  # (B, T, D)
 
     def _logits(self, x, kernel=None):
-        """Logits (..., V); `kernel` may be what `_tied_kernel` returned before."""
+        """Logits (..., V); `kernel` may be an earlier result of `_tied_kernel`."""
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         if self.output_projection is not None:
             return ops.cast(self.output_projection(x), "float32")

@@ -25,7 +25,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
         AttentionView.
 
     Raises:
-        UserError: if the text is empty or no text, or the model has no attention; see `Translator.hypotheses`.
+        UserError: if the text is empty or not a str, or the model has no attention; see `Translator.hypotheses`.
     """
     if not translator.has_attention:
         raise UserError("This model has no attention, so there is nothing to show.")
@@ -69,18 +69,18 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
     """The attention page of a BERT, with every layer and head, and the answer of the model.
 
     Args:
-        pipeline: TextEncoder, or a pipeline that is one.
+        pipeline: TextEncoder, Classifier or MaskFiller.
         text: str.
         text_b: str, the second text of a pair, or None.
-        masks: bool, whether "[MASK]" in a text is the mask.
-        decision: list of (str, float), what the model says, with probabilities.
-        said: str, what the note says of it.
+        masks: bool. Whether "[MASK]" in a text is the mask token.
+        decision: list of (str, float), the model's answers and their probabilities.
+        said: str, appended to the note under the title.
 
     Returns:
         AttentionView.
 
     Raises:
-        UserError: if the text is no text; see `Classifier.classify`.
+        UserError: if the text is not a str; see `Classifier.classify`.
     """
     encoder, tokenizer = pipeline.encoder, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
@@ -98,5 +98,5 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
 
 
 def _first(weights):
-    """The weights (L, H, R, C) of the only row of a batch."""
+    """The weights (L, H, T, S) of a batch that holds one text."""
     return np.asarray(weights, "float32")[0]

@@ -1,11 +1,11 @@
-"""What every pipeline takes and gives, and the way from the folder of an entry to one.
+"""The interface of every pipeline, and loading an entry as a pipeline.
 
 How to add a model
 ------------------
-1. The network: a `keras.Model` in `models/NAME.py` whose constructor takes its settings and that gives logits.
-2. The pipeline: none, if an existing one runs the network (every encoder-decoder with `encode`, `initial_state` and
-   `step` is run by `Translator`). Otherwise a subclass of `Pipeline` in `pipelines/NAME.py`. What it must have is
-   marked abstract below; the rest has defaults that say "not offered".
+1. The network: a `keras.Model` in `models/NAME.py`. Its constructor takes its settings, and it returns logits.
+2. The pipeline: `Translator` runs every encoder-decoder with the methods `encode`, `initial_state` and `step`; such a
+   network needs no pipeline of its own. Otherwise write a subclass of `Pipeline` in `pipelines/NAME.py`. Abstract
+   methods are required; the defaults of all others mean "not offered".
 3. One registration in `zoo/architectures.py`:
 
        register(
@@ -19,16 +19,16 @@ How to add a model
                    pipeline="keras_attention.pipelines.echo:EchoPipeline",
                    method="echo",
                    tokenizers={"text": "vocabulary_size"},   # {} for a model without text
-                   keys={"language": LANGUAGE},              # of config.json, beside the network
+                   keys={"language": LANGUAGE},              # further keys of config.json
                    title=lambda config: f"{config['language']}, echo",
                    reads=lambda config: f"Repeats {config['language']}",
                ),
            )
        )
 
-Then `Pipeline.save` writes entries of it, `keras_attention.load` and `from_preset` load them, `zoo list`, `zoo show`
-and `zoo verify` know them, the server answers at /v1/echo, and the card is worded. Nothing else asks what kind of model
-it has: `tests/pipelines/test_registration.py` adds such a model and tries all of it.
+Then `Pipeline.save` writes entries of the new architecture, `keras_attention.load` and `from_preset` load them, `zoo
+list`, `zoo show` and `zoo verify` work with them, the server answers at /v1/echo, and the card has its text. No other
+code depends on the architecture: `tests/pipelines/test_registration.py` adds such a model and tests all of this.
 """
 
 import abc
@@ -44,13 +44,13 @@ from keras_attention.zoo.schema import architecture_of
 
 
 class Field(NamedTuple):
-    """One value of a request or of an answer over HTTP.
+    """One field of an HTTP request or of an answer.
 
     Attributes:
-        kind: type, such as `list[str]` or `int | None`; of an answer also [dict], a list of objects with these fields.
-        meaning: str, for the description of the API.
-        default: what counts if a request leaves it out; `...` if it must be there.
-        low, high: bounds of a number, or of how long a list may be.
+        kind: type, such as `list[str]` or `int | None`. In an answer also `[dict]`, a list of objects.
+        meaning: str, the description in the API documentation.
+        default: value used if a request omits the field; `...` if the field is required.
+        low, high: bounds of a number, or of the length of a list.
     """
 
     kind: object
@@ -61,20 +61,20 @@ class Field(NamedTuple):
 
 
 class Pipeline(abc.ABC):
-    """Text in, answer out: all that commands, server, export, cards and attention views ask of a model.
+    """Text in, answer out: the interface that commands, server, export, cards and attention views use.
 
     Attributes:
-        model: built keras.Model, the bare network with its weights. It takes token ids and returns logits, trains with
-            `fit` and is saved with the pipeline's `save`.
-        entry: Entry that it was loaded from, or None.
-        has_attention: bool, whether `attention_view` has something to show.
-        request_fields: dict from name to Field, what a request to /v1/TASK holds; the arguments of `reply`. Each str
-            or list of str in it counts towards the server's limits.
-        answer_fields: dict from name to Field, one answer of `reply`.
+        model: built keras.Model, the bare network with its weights. It takes token ids and returns logits. It can be
+            trained with `fit`, and the pipeline's `save` stores it.
+        entry: Entry from which the pipeline was loaded, or None.
+        has_attention: bool. Whether `attention_view` is available.
+        request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`. Every
+            str and list of str in a request counts towards the server's limits.
+        answer_fields: dict from name to Field, the fields of one answer of `reply`.
         view_options: tuple of str, the options of `attention_view`.
-        batching: str or None, how the server computes rows of several requests together: "search" for programs that
-            search with a `CompiledSearch`, "rows" for forward passes of a `CompiledBert`, None for one after the other.
-        exports: dict from the name of a format to "module:function" that writes it; see `export`.
+        batching: str or None, how the server batches texts of several requests: "search" if the pipeline has a
+            `CompiledSearch`, "rows" if it has a `CompiledBert`, None for one request after the other.
+        exports: dict from the name of a format to "module:function", the function that writes it; see `export`.
     """
 
     entry: Entry | None = None
@@ -89,32 +89,32 @@ class Pipeline(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_parts(cls, model, tokenizers, config) -> Self:
-        """A pipeline of a model, its dict of tokenizers by role and the keys of `config.json` (see `schema.Use`)."""
+        """Makes a pipeline from a model, a dict from role to tokenizer and the keys of `config.json` (`schema.Use`)."""
 
     @classmethod
     def from_loaded(cls, loaded) -> Self:
-        """A pipeline of a LoadedEntry; overridden where an entry has more than a network and tokenizers."""
+        """Makes a pipeline from a LoadedEntry. Override it if an entry has more than a network and tokenizers."""
         return cls.from_parts(loaded.model, loaded.tokenizers, loaded.entry.config)
 
     @abc.abstractmethod
     def described(self) -> dict[str, Any]:
-        """The keys of `config.json` beside the network: dict of JSON types."""
+        """The keys of `config.json` other than the network's settings: dict of JSON types."""
 
     @abc.abstractmethod
     def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
-        """What the model says to each source, with its own settings, as a card and `zoo verify` tell it.
+        """Answers each source as text, with the model's own settings, for the card and for `zoo verify`.
 
         Args:
             sources: list of str.
             sources_b: list of str, the second texts of pairs, or None.
 
         Returns:
-            List of str; empty for a model whose answers are no texts.
+            List of str; empty if the model's answers are not texts.
         """
 
     @abc.abstractmethod
     def reply(self, **request) -> list[dict[str, Any]]:
-        """The answers to a request over HTTP: list of dicts of JSON types, see `request_fields` and `answer_fields`."""
+        """Answers an HTTP request: list of dicts of JSON types, see `request_fields` and `answer_fields`."""
 
     @property
     def tokenizers(self):
@@ -123,25 +123,25 @@ class Pipeline(abc.ABC):
 
     @property
     def facts(self):
-        """What `GET /v1/models` tells of it, beside what its entry says: dict of JSON types."""
+        """Further fields of the model in `GET /v1/models`, beside those of its entry: dict of JSON types."""
         return {}
 
     @property
     def samples(self):
-        """A few texts that show on a card what the model does: list of str."""
+        """A few input texts for the examples on a card: list of str."""
         return []
 
     @property
     def extra_files(self):
-        """What else an entry of it holds: list of callables(folder) that write there."""
+        """Writers of further files of an entry: list of callables(folder)."""
         return []
 
     def sides(self, line):
-        """A line of a file or the command line as the texts of one request: tuple of one str, or of two for a pair."""
+        """Splits a line of a file or of the command line into the texts of one request: one str, or two for a pair."""
         return (line,)
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """What the model looked at while it read a text, as a page.
+        """The attention weights of the model for one text, as a page.
 
         Args:
             text: str.
@@ -152,20 +152,20 @@ class Pipeline(abc.ABC):
             AttentionView.
 
         Raises:
-            UserError: if the model has no attention, or cannot be asked so.
+            UserError: if the model has no attention, or does not have one of the options.
         """
         raise UserError("This model has no attention, so there is nothing to show.")
 
     def check_view(self, text_b, options):
-        """Raises UserError for what `attention_view` was given and does not know."""
+        """Raises UserError for an argument of `attention_view` that this pipeline does not have."""
         if text_b is not None and "text_b" not in self.view_options:
-            raise UserError("This model reads one text: leave out the second.")
+            raise UserError("This model takes one text: leave out the second.")
         for name in options:
             if name not in self.view_options:
-                raise UserError(f"`{name}` is not for this model: leave it out.")
+                raise UserError(f"This model has no option `{name}`: leave it out.")
 
     def examples(self) -> list[dict[str, str]]:
-        """The `samples` with the model's answers, as metrics.json holds them."""
+        """The `samples` with the model's answers, in the form of metrics.json."""
         samples = self.samples
         said = self.answers(samples) if samples else []
         return [{"source": text, "output": output} for text, output in zip(samples, said, strict=True)]
@@ -173,20 +173,20 @@ class Pipeline(abc.ABC):
     def save(
         self, folder: str | Path, *, metrics: dict[str, Any] | None = None, overwrite: bool = False, **config: Any
     ) -> Entry:
-        """Writes the model as an entry: a folder that `keras_attention.load` and every command take by its path.
+        """Saves the model as an entry: a folder whose path `keras_attention.load` and every command accept.
 
         Args:
             folder: str or Path; its name is the model's name.
-            metrics: dict, what the card tells, see `zoo.card.card_text`; what is missing is filled in. Of a loaded
-                model its own card goes on, with the note that its scores were measured before.
-            overwrite: bool. Whether an entry that stands at `folder` is replaced.
-            config: keys of config.json in place of the pipeline's own, such as language="de".
+            metrics: dict, the content of the card, see `zoo.card.card_text`; missing keys are filled in. A loaded model
+                keeps its card, with the note that its scores were measured before.
+            overwrite: bool. Whether to replace an existing entry at `folder`.
+            config: keys of config.json that replace the pipeline's own, such as language="de".
 
         Returns:
             Entry.
 
         Raises:
-            EntryError: if something stands at `folder` already, or a key of config.json is missing or wrong.
+            EntryError: if `folder` exists already, or a key of config.json is missing or wrong.
 
         Example:
             keras_attention.load("rnn_attention_dates").save("my_dates")
@@ -194,7 +194,7 @@ class Pipeline(abc.ABC):
         known = self.entry.config if self.entry else {}
         keys = architecture_of({"architecture": type(self.model).__name__}).use.keys
         about = {name: known[name] for name in keys if name in known} | self.described() | config
-        told, pictures = _told_of(self)
+        told, pictures = _metrics_of(self)
         return write_entry(
             folder,
             self.model,
@@ -207,13 +207,13 @@ class Pipeline(abc.ABC):
         )
 
 
-NOT_MEASURED = "Its data, training and scores are not known: it was saved from Python."
-MEASURED_BEFORE = "Saved again from Python: the scores are those that the model had when it was loaded."
+NOT_MEASURED = "Saved from Python: data, training and scores are unknown."
+MEASURED_BEFORE = "Saved again from Python: the scores were measured on the model that was loaded."
 MOST_EXAMPLES = 20
 
 
-def _told_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
-    """What metrics.json of a saved pipeline says, and the paths of the card's pictures."""
+def _metrics_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
+    """The content of metrics.json for a pipeline, and the paths of the card's pictures."""
     told = {"parameters": pipeline.model.count_params()}
     if pipeline.entry is None:
         nothing = {"data": [], "scores": [], "seeds": [], "minutes": 0.0, "limits": [NOT_MEASURED]}
@@ -229,12 +229,12 @@ def _told_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
 
 
 def make_pipeline(model, tokenizers, config):
-    """The pipeline that a model of a registered architecture is used with.
+    """Makes the pipeline for a model of a registered architecture.
 
     Args:
         model: built keras.Model.
         tokenizers: dict from role to tokenizer.
-        config: dict, the keys of `config.json` beside the network.
+        config: dict, the keys of `config.json` other than the network's settings.
 
     Returns:
         Pipeline.
@@ -244,18 +244,18 @@ def make_pipeline(model, tokenizers, config):
 
 
 def load_pipeline(entry, task=None):
-    """Loads an entry and readies it for use.
+    """Loads an entry as a pipeline.
 
     Args:
-        entry: Entry that was read and checked already; or the str or Path of an entry's folder or name.
-        task: str, what the model must be able to do, such as "translate"; or None where any will do.
+        entry: Entry that was read and checked before; or str or Path, an entry's folder or name.
+        task: str, the task that the model must have, such as "translate"; or None for any task.
 
     Returns:
         Pipeline.
 
     Raises:
         EntryError: see `archive.load_entry`.
-        UserError: if the model does something else.
+        UserError: if the model does not have the task.
     """
     entry = check_task(entry, task) if isinstance(entry, Entry) else open_entry(entry, task)
     loaded = load_entry(entry)
@@ -271,7 +271,7 @@ def failing_examples(entry):
         entry: Entry, or the str or Path of its folder.
 
     Returns:
-        Pair of the number of examples and a list of str, one line for each whose output has changed.
+        Pair of the number of examples and a list of str, one line for each changed output.
 
     Raises:
         EntryError: if the entry is damaged.

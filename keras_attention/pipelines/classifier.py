@@ -20,11 +20,11 @@ class Classification(NamedTuple):
     """One answer.
 
     Attributes:
-        label: str; None (unsure) if the best label is less probable than the threshold. Of a multilabel task the list
-            of str of the labels that reach it, the most probable first; of a regression the float.
-        probabilities: dict from label to float in [0, 1], the most probable first. They sum to 1, except those of a
-            multilabel task, where each label is a question of its own. Empty for a regression.
-        truncated: bool, whether the text was longer than the model reads, and was cut.
+        label: str, or None (unsure) if the probability of the best label is below the threshold. In a multilabel task,
+            the list of all labels that reach the threshold, most probable first; in a regression, a float.
+        probabilities: dict from label to float in [0, 1], most probable first. They sum to 1, except in a multilabel
+            task, where the labels are independent. Empty for a regression.
+        truncated: bool. Whether the text exceeded the model's limit and was cut.
     """
 
     label: str | list[str] | float | None
@@ -33,24 +33,25 @@ class Classification(NamedTuple):
 
 
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
-SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
+SAMPLE_TOKENS = 64  # limit of a text on a card, enough for SAMPLES in any vocabulary
 
 
 def classification_as_json(answer, top=None):
-    """A Classification as a dict of JSON types, with the `top` most probable labels or all."""
+    """Converts a Classification into a dict of JSON types, with the `top` most probable labels or all."""
     best = dict(list(answer.probabilities.items())[:top])
     return {"label": answer.label, "probabilities": best, "truncated": answer.truncated}
 
 
 class Classifier(TextEncoder):
-    """Says which label a text has, with a fine-tuned BERT.
+    """Classifies texts with a fine-tuned BERT.
 
     Args:
         model: BertClassifier, built.
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a row with [CLS] and [SEP]. What is longer is cut, with a warning, or read in several rows.
+        max_tokens: int, limit of a sequence with [CLS] and [SEP]. Longer texts are cut, with a warning, or split into
+            several sequences, as `task` says.
         task: dict, see `schema.TASK`.
-        blend: Blend, the bag of words that judges together with the network, or None.
+        blend: Blend, a bag of words whose predictions are averaged with the network's, or None.
     """
 
     request_fields = {
@@ -107,14 +108,14 @@ class Classifier(TextEncoder):
 
     def sides(self, line):
         if self.task["pair"] and line.count("\t") != 1:
-            raise UserError(f"A pair has one tab between its texts. Found {line.count(chr(9))}")
+            raise UserError(f"A pair of texts must contain exactly one tab. Found {line.count(chr(9))}")
         return tuple(line.split("\t")) if self.task["pair"] else (line,)
 
     def answers(self, sources, sources_b=None):
         return [self.label_text(label) for label in self.classify(sources, sources_b)]
 
     def label_text(self, label):
-        """A label as it would stand in a table: several are joined, a number has two decimals."""
+        """A label as text for a table: several labels are joined, a number has two decimals."""
         if label is None:
             return "unsure"
         if self.task["kind"] == "multilabel":
@@ -138,17 +139,17 @@ class Classifier(TextEncoder):
 
         Args:
             texts: str, or any sequence or iterable of str.
-            texts_b: second texts, likewise, for a model of pairs; else None.
-            threshold: float in [0, 1] or None. The probability that a label needs; default: what the model's task says.
-            return_scores: bool.
-            progress: callable (texts done, texts in all) or None.
+            texts_b: second texts, of the same types, for a model of text pairs; else None.
+            threshold: float in [0, 1] or None, the minimum probability of a label. None: the threshold of the model.
+            return_scores: bool. Whether to return Classifications instead of labels.
+            progress: callable (texts done, number of texts) or None.
 
         Returns:
-            For each text its label, see `Classification`, or with `return_scores` the Classification; in a list, or
-            alone if `texts` is a str.
+            List with the label of each text, see `Classification`, or with the Classifications. A single one, without
+            a list, if `texts` is a str.
 
         Raises:
-            UserError: if a text is no text, a second text is missing or in vain, or `threshold` is out of range.
+            UserError: if a text is not a str, second texts are missing or not expected, or `threshold` is out of range.
         """
         if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
             raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
@@ -165,22 +166,22 @@ class Classifier(TextEncoder):
         return answers[0] if alone else answers
 
     def rows(self, texts, texts_b=None, *, warn=False):
-        """What the model reads of each text or pair: list of lists of Row; several only of long texts read whole."""
+        """The sequences of each text or pair: list of lists of Row; several only for long texts that are read whole."""
         if self.long_texts == WHOLE and texts_b is None:
             return whole_text_rows(self.tokenizer, texts, max_tokens=self.max_tokens)
         return [[row] for row in self.single_rows(texts, texts_b, warn=warn)]
 
     def single_rows(self, texts, texts_b=None, *, warn=False):
-        """One row for each text or pair, as the model learns from them: list of Row, see `text_rows`."""
+        """One sequence for each text or pair, as in training: list of Row, see `text_rows`."""
         limits = {"max_tokens": self.max_tokens, "long_texts": self.long_texts}
         return text_rows(self.tokenizer, texts, texts_b, **limits, warn=warn)
 
     def logits(self, rows, progress=None):
-        """The logits of each text, the mean of those of its rows.
+        """The logits of each text: the mean over its sequences.
 
         Args:
             rows: list of N lists of Row, see `rows`.
-            progress: callable (texts done, texts in all) or None.
+            progress: callable (texts done, number of texts) or None.
 
         Returns:
             Float array (N, K).
@@ -195,18 +196,18 @@ class Classifier(TextEncoder):
         return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")
 
     def blended(self, logits, texts, texts_b=None):
-        """Logits (N, K) of the network, together with those of the bag of words where there is one."""
+        """Blends logits (N, K) of the network with those of the bag of words, if the model has one."""
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """What each token looked at, and what was decided, as a page: see `attention_view.bert_view`."""
+        """The attention weights and the decision, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]
         return bert_view(self, text, text_b, decision=decision, said=f", answer: {answer.label}")
 
     def answer(self, logits, threshold=None):
-        """The Classification that logits (K,) mean."""
+        """Converts logits (K,) into a Classification."""
         kind = self.task["kind"]
         if kind == "regression":
             return Classification(float(logits[0]), {}, False)

@@ -1,4 +1,4 @@
-"""Networks as compiled programs: few static shapes, so that few programs are compiled and none twice."""
+"""Compiled networks. Inputs are padded to a few static shapes, so that only a few programs are compiled, each once."""
 
 import threading
 from bisect import bisect_left
@@ -19,10 +19,10 @@ BATCH_SIZES = (1, 8, 32)
 
 
 def source_bucket(length, longest):
-    """The padded length of a source on its own.
+    """The padded length of one source.
 
     Args:
-        length: int in [1, longest], tokens with END.
+        length: int in [1, longest], tokens including END.
         longest: int, the model's maximum.
 
     Returns:
@@ -32,10 +32,10 @@ def source_bucket(length, longest):
 
 
 def answer_limit(source_length, decoding):
-    """The largest number of tokens, with END, of the answer to a source.
+    """The maximum number of tokens, including END, of the answer to a source.
 
     Args:
-        source_length: int, tokens with END.
+        source_length: int, tokens including END.
         decoding: dict, see `schema.DECODING`.
 
     Returns:
@@ -46,18 +46,18 @@ def answer_limit(source_length, decoding):
 
 
 def batches(lengths, longest):
-    """Groups sources into batches of few sizes; those of like length together, so that they end together.
+    """Groups sources of similar length into batches of a few sizes.
 
-    A batch has the padded length of its longest source. What it has room for beside the sources of that bucket is
-    filled with the longest ones of the next.
+    A batch has the padded length of its longest source. If the sources of that length do not fill it, the longest
+    remaining sources do.
 
     Args:
-        lengths: list of int, tokens with END of each source.
+        lengths: list of int, tokens of each source including END.
         longest: int, the model's maximum.
 
     Yields:
-        (positions, batch size, padded length): at most "batch size" positions in `lengths`, longest bucket first: side
-            by side, what takes longest should not begin last.
+        (positions, batch size, padded length): at most "batch size" positions in `lengths`. Batches of long sources
+            come first: if batches run in parallel, a slow one should not start last.
     """
     waiting = sorted(range(len(lengths)), key=lengths.__getitem__)
     buckets = [source_bucket(lengths[position], longest) for position in waiting]
@@ -73,20 +73,20 @@ TOKENS_PER_BATCH = 4096
 
 
 class CompiledBert:
-    """Runs a function of token and segment ids over many rows.
+    """Runs a function of token and segment ids over many sequences.
 
-    A row is padded to one of few lengths, which depends on the row alone, and computed together with others of the
-    same length.
+    Each sequence is padded to one of a few lengths, which depends only on the sequence itself, and computed in a batch
+    of sequences with the same padded length.
 
     Args:
-        function: callable(inputs) -> tensor or tuple of tensors whose first axis is the batch; `inputs` is a dict of
-            int32 tensors (B, T) `token_ids` and `segment_ids`, and of what else `run` was given.
-        max_tokens: int, of a row.
-        num_segments: int, that the model knows. With fewer than two it gets no `segment_ids`.
+        function: callable(inputs) -> tensor or tuple of tensors whose first axis is the batch. `inputs` is a dict of
+            int32 tensors (B, T) `token_ids` and `segment_ids`, and of the further inputs given to `run`.
+        max_tokens: int, limit of a sequence.
+        num_segments: int, segments of the model. With fewer than two, `segment_ids` is left out.
 
     Attributes:
-        trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, used once for each padded
-            length; `specs` is a dict of tf.TensorSpec of any number of rows. Others may put theirs in its place.
+        trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, called once for each padded
+            length. `specs` is a dict of tf.TensorSpec for any number of sequences. The server replaces it.
     """
 
     def __init__(self, function, max_tokens, num_segments):
@@ -97,15 +97,15 @@ class CompiledBert:
         self._traced = {}
 
     def run(self, rows, progress=None, **more) -> list[tuple[np.ndarray, ...]]:
-        """Computes all rows.
+        """Computes all sequences.
 
         Args:
-            rows: list of Row.
-            progress: callable (rows done, rows in all) or None.
-            more: further inputs by name, int32 arrays (N, ...) with an entry for each row.
+            rows: list of N Row.
+            progress: callable (sequences done, number of sequences) or None.
+            more: further inputs by name, int32 arrays (N, ...).
 
         Returns:
-            List of one tuple of NumPy arrays for each row, without the batch axis. Axes of T tokens are padded.
+            List of N tuples of NumPy arrays without the batch axis. Axes of T tokens are padded.
         """
         results: list = [None] * len(rows)
         done = 0
@@ -134,7 +134,7 @@ class CompiledBert:
 
 
 def traced(function, specs):
-    """The function as a graph for inputs of the given shapes; see `CompiledBert.trace`."""
+    """Traces the function for inputs of the given shapes; see `CompiledBert.trace`."""
     program = tf.function(function, autograph=False).get_concrete_function(specs)
 
     def run(inputs):
@@ -145,7 +145,7 @@ def traced(function, specs):
 
 
 def padded(rows, length, names):
-    """The dict of the named parts (B, `length`) of some rows."""
+    """Pads the named arrays of several rows to `length`: dict from name to array (B, `length`)."""
     inputs = {name: np.full((len(rows), length), PAD_ID, "int32") for name in names}
     for i, row in enumerate(rows):
         for name, values in inputs.items():
@@ -154,7 +154,7 @@ def padded(rows, length, names):
 
 
 MAX_PROGRAMS = 64
-SEARCH_OPTIONS = ("beam_size", "length_penalty", "coverage_penalty", "patience")  # of the settings of decoding
+SEARCH_OPTIONS = ("beam_size", "length_penalty", "coverage_penalty", "patience")  # keys of `schema.DECODING`
 
 
 class CompiledSearch:
@@ -172,11 +172,11 @@ class CompiledSearch:
         self._tracing = threading.Lock()
 
     def search(self, source_ids, limits, max_steps, **options):
-        """Searches the best answers.
+        """Finds the best answers.
 
         Args:
-            source_ids: int32 array (B, S), END at the end, then padding. Rows that are all padding fill up a batch.
-            limits: int32 array (B,), the largest number of tokens of each answer; 0 for rows that fill up.
+            source_ids: int32 array (B, S), END at the end, then padding. Sequences of only padding fill up the batch.
+            limits: int32 array (B,), the maximum number of tokens of each answer; 0 for sequences of only padding.
             max_steps: int, at least the largest limit.
             options: beam_size, n_best, length_penalty, coverage_penalty, see `beam_search`; and `unknowns`, whether
                 the unknown token may be generated.
@@ -195,16 +195,16 @@ class CompiledSearch:
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
 
     def stream(self, source_ids, limit, max_steps, sampling=None):
-        """Writes one answer token by token.
+        """Generates one answer token by token.
 
         Args:
             source_ids: int32 array (1, S).
-            limit: int, the largest number of tokens.
+            limit: int, the maximum number of tokens.
             max_steps: int, at least `limit`.
-            sampling: dict with seed, temperature, top_k and top_p, see `sample`; None takes the most probable tokens.
+            sampling: dict with seed, temperature, top_k and top_p, see `sample`; None for greedy search.
 
         Yields:
-            int, each token as soon as it is known; the last is END unless the limit came first.
+            int, each token as soon as it is generated. The last is END, unless the limit was reached.
         """
         settings = () if sampling is None else tuple(sorted((k, v) for k, v in sampling.items() if k != "seed"))
         key = ("stream", source_ids.shape, max_steps, settings)
@@ -219,14 +219,14 @@ class CompiledSearch:
                 return
 
     def attention(self, source_ids, token_ids):
-        """The weights with which the model attends when it writes the given answers.
+        """Computes the cross-attention weights of the given answers.
 
         Args:
             source_ids: int32 array (B, S).
             token_ids: int32 array (B, N, L), the answers.
 
         Returns:
-            float32 array (B, N, layers, heads, L, S). Row t belongs to the writing of token t.
+            float32 array (B, N, layers, heads, L, S). Index t of L is the step that generated token t.
         """
         batch, n_best, length = token_ids.shape
         sources = np.repeat(source_ids, n_best, axis=0)  # (B * N, S)
@@ -275,7 +275,7 @@ class CompiledSearch:
 
 
 def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, **options):
-    """The beam search of a model, to be compiled.
+    """Returns the beam search of a model, for compilation.
 
     Args:
         model: AttentionSeq2Seq or Transformer, built.

@@ -1,15 +1,15 @@
-"""Copying what the vocabulary does not know from the source into the answer."""
+"""Replaces unknown tokens of an answer by text of the source."""
 
 import unicodedata
 
 from keras_attention.decoding.unknowns import replace_unknowns
 from keras_attention.tokenizers.special_tokens import UNKNOWN_ID
 
-WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # how SentencePiece writes a blank
+WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's character for a space
 
 
 def copy_unknowns(tokens, ids, weights, source_tokens, source_ids, source_text):
-    """The answer's text with each unknown token replaced by the source text that was attended to most.
+    """The answer's text, each unknown token replaced by the source text with the highest attention weight.
 
     Args:
         tokens: list of T str, the pieces of the answer, without END.
@@ -28,15 +28,15 @@ def copy_unknowns(tokens, ids, weights, source_tokens, source_ids, source_text):
 
 
 def source_surfaces(tokens, ids, text):
-    """The tokens, with the text that stands between their known neighbours in place of unknown ones.
+    """The tokens, each unknown one replaced by the text between its known neighbours.
 
     Args:
         tokens: list of S str.
         ids: int array (S,).
-        text: str, what was tokenized.
+        text: str, the text of these tokens.
 
     Returns:
-        List of S str. An unknown token that cannot be found in the text stays as it is.
+        List of S str. An unknown token that cannot be located in the text stays unchanged.
     """
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if tokens and tokens[0].startswith(WORD_START):

@@ -1,4 +1,4 @@
-"""A text with gaps in, the words for the gaps out."""
+"""Fills the masks of a text with words."""
 
 from typing import Any, NamedTuple
 
@@ -14,22 +14,22 @@ from keras_attention.visualize.attention_page import AttentionView
 
 MASK = "[MASK]"
 MAX_MASKS = 32
-MAX_SHOWN = 100  # fillings of a text in an answer over HTTP
+MAX_SHOWN = 100  # fillings of one text in an HTTP answer
 SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
-SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
-SHOWN = ("text", "words", "score", "probabilities")  # of a Filling, in JSON
+SAMPLE_TOKENS = 64  # limit of a text on a card, enough for SAMPLES in any vocabulary
+SHOWN = ("text", "words", "score", "probabilities")  # fields of a Filling in JSON
 
 
 class Filling(NamedTuple):
     """One answer.
 
     Attributes:
-        text: str, the text with its gaps filled.
-        words: list of str, one for each gap.
-        score: float in (0, 1], the product of `probabilities`: how probable the words are together.
-        probabilities: list of float, of each word given the words to its left; of a word of several pieces the
-            geometric mean of theirs.
-        truncated: bool, whether the text was longer than the model reads, so that its end had no say.
+        text: str, the text with its masks filled.
+        words: list of str, one for each mask.
+        score: float in (0, 1], the joint probability of the words: the product of `probabilities`.
+        probabilities: list of float, the probability of each word given the words to its left. For a word of several
+            pieces, the geometric mean of the pieces' probabilities.
+        truncated: bool. Whether the text exceeded the model's limit, so that its end was ignored.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Filling(NamedTuple):
 
 
 class _Beam(NamedTuple):
-    """A text whose first gaps are filled: `words` has (pieces, mean log probability of a piece) for each of them."""
+    """A hypothesis with its first masks filled: `words` has (pieces, mean log probability of a piece) for each."""
 
     score: float
     words: tuple
@@ -48,7 +48,7 @@ class _Beam(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """The word that is just being written into the gap at `place` of a beam."""
+    """A partial word for the mask at `place` of a beam."""
 
     beam: _Beam
     pieces: tuple
@@ -57,7 +57,7 @@ class _Word(NamedTuple):
     place: int
 
     def grown(self, log_probs, allowed, width):
-        """The word with each of the `width` most probable next pieces."""
+        """Appends each of the `width` most probable next pieces: list of words."""
         order = np.argsort(-np.where(allowed, log_probs, -np.inf), kind="stable")[: min(width, int(allowed.sum()))]
         at = self.place + len(self.pieces)
         for piece in order.tolist():
@@ -68,13 +68,13 @@ class _Word(NamedTuple):
             )
 
     def as_beam(self):
-        """The beam with this word in its gap."""
+        """The beam with this word in place of its mask."""
         mean = self.log_prob / len(self.pieces)
         return _Beam(self.beam.score + mean, (*self.beam.words, (self.pieces, mean)), self.token_ids)
 
 
 def fillings_as_json(fillings):
-    """The Fillings of one text as a dict of JSON types."""
+    """Converts the Fillings of one text into a dict of JSON types."""
     return {
         "fillings": [{name: getattr(one, name) for name in SHOWN} for one in fillings],
         "truncated": fillings[0].truncated,
@@ -82,13 +82,13 @@ def fillings_as_json(fillings):
 
 
 class MaskFiller(TextEncoder):
-    """Fills the gaps of a text with a masked language model.
+    """Fills the masks of a text with a masked language model.
 
     Args:
         model: BertMaskedLM, built.
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a text with [CLS] and [SEP].
-        pooling, normalize: of the vectors that `encode` gives, see `TextEncoder`.
+        max_tokens: int, limit of a text including [CLS] and [SEP].
+        pooling, normalize: for `encode`, see `TextEncoder`.
     """
 
     request_fields = {
@@ -137,21 +137,21 @@ class MaskFiller(TextEncoder):
         return (line,)
 
     def fill_mask(self, texts: Texts, *, top_k: int = 5, max_pieces: int = 1) -> Any:
-        """The most probable words for the gaps of one text or many.
+        """Finds the most probable words for the masks of one text or many.
 
-        The gaps of a text are filled from left to right by a beam search: p(words) = p(first) p(second | first) ...,
-        so that the words fit each other, which the best word of each gap alone need not.
+        A beam search fills the masks from left to right: p(words) = p(first) p(second | first) ... Words that are
+        chosen independently would often not fit each other.
 
         Args:
-            texts: str, or any sequence or iterable of str; each has one "[MASK]" or more.
-            top_k: int > 0, answers to each text.
-            max_pieces: int in [1, 8]. The pieces of the vocabulary that a word may be made of.
+            texts: str, or any sequence or iterable of str, each with at least one "[MASK]".
+            top_k: int > 0, number of answers for each text.
+            max_pieces: int in [1, 8]. Maximum number of vocabulary pieces in a word.
 
         Returns:
-            For each text a list of Filling, the best first; in a list, or alone if `texts` is a str.
+            For each text a list of Filling, best first; a single such list if `texts` is a str.
 
         Raises:
-            UserError: if a text has no gap, too many, or one behind what the model reads; or a setting is out of range.
+            UserError: if a text has no mask, too many, or one after the model's limit; or a setting is out of range.
         """
         for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
             if type(value) is not int or not 1 <= value <= most:
@@ -165,7 +165,7 @@ class MaskFiller(TextEncoder):
         return answers[0] if alone else answers
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """What each token looked at, and what stands in the gaps; see `attention_view.bert_view`."""
+        """The attention weights and the most probable words, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         (row,) = text_rows(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
         fillings = self.fill_mask(text) if self.tokenizer.mask_id in row.token_ids else ()
@@ -175,11 +175,11 @@ class MaskFiller(TextEncoder):
     def _check(self, text, row):
         gaps = text.count(MASK)
         if not 1 <= gaps <= MAX_MASKS:
-            raise UserError(f"A text must have 1 to {MAX_MASKS} gaps, written [MASK]. Found {gaps} in {text!r:.80}")
+            raise UserError(f"A text must have 1 to {MAX_MASKS} masks, written [MASK]. Found {gaps} in {text!r:.80}")
         read = int((row.token_ids == self.tokenizer.mask_id).sum())
         if read < gaps:
             raise UserError(
-                f"Gap {read + 1} stands behind the {self.max_tokens} tokens that this model reads: {text!r:.80}"
+                f"Mask {read + 1} lies beyond the {self.max_tokens} tokens that this model reads: {text!r:.80}"
             )
 
     def _fill(self, text, row, top_k, max_pieces):
@@ -191,7 +191,7 @@ class MaskFiller(TextEncoder):
         return [self._filling(text, beam.words, row.truncated) for beam in beams]
 
     def _fill_first(self, beams, pieces, width):
-        """Fills the leftmost gap of each beam with a word of so many pieces, piece by piece; keeps the best."""
+        """Fills the leftmost mask of each beam with a word of `pieces` pieces, one by one; keeps the best `width`."""
         mask_id = self.tokenizer.mask_id
         words = []
         for beam in beams:

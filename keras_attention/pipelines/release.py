@@ -1,4 +1,4 @@
-"""From the end of a training to a zoo entry: measured, described by a card, written."""
+"""Writes the result of a training as a zoo entry, with its scores and its card."""
 
 from pathlib import Path
 
@@ -16,16 +16,16 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
     Args:
         folder: str or Path.
-        translator: Translator. For dates, its threshold of low scores is set here, from the validation dates.
+        translator: Translator. For dates, its `low_score_threshold` is set here, from the validation dates.
         data: TranslationData.
         description: str, one or two sentences for the card.
-        settings: dict of JSON types, the recipe's configuration. Of its paths the names alone are kept.
+        settings: dict of JSON types, the recipe's configuration. Paths are stored without their folders.
         seed: int.
         result: TrainResult.
         facts: dict, see `training.run_facts`.
-        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
-            `facts`.
-        overwrite: bool. Whether an entry that stands there is replaced.
+        start: Entry from which the training started, or None. Its command, commit and minutes are added before those
+            of `facts`.
+        overwrite: bool. Whether to replace an existing entry.
 
     Returns:
         The list of scores, see `scoring.scores_on`.
@@ -34,7 +34,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
     sources = list(dict.fromkeys(data.test[0]))
-    sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # all along a set that is sorted by length
+    sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # short and long ones, if sorted by length
     outputs = translator.translate(sources)
     settings = {**settings, "out": Path(folder).name, "data_dir": Path(settings.get("data_dir", "")).name}
     settings["extra"] = [Path(path).name for path in settings.get("extra", ())]
@@ -77,23 +77,23 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         model: BertMaskedLM, built.
         tokenizer: WordPieceTokenizer.
         scores: dict of float, measured on the validation texts.
-        settings: dict of JSON types, the recipe's configuration; `text` has the names of the files that were read, none
-            for the docstrings of Python.
+        settings: dict of JSON types, the recipe's configuration. `text` has the names of the text files, or is empty if
+            the model was trained on Python's docstrings.
         result: TrainResult.
         facts: dict, see `training.run_facts`.
-        start: Entry that the training began with, or None. Its command, commit and minutes come before those of
-            `facts`.
-        overwrite: bool. Whether an entry that stands there is replaced.
+        start: Entry from which the training started, or None. Its command, commit and minutes are added before those
+            of `facts`.
+        overwrite: bool. Whether to replace an existing entry.
 
     Returns:
-        List of (text with gaps, text filled).
+        List of (text with masks, text with the masks filled).
     """
     filler = MaskFiller(model, tokenizer, settings["max_tokens"])
     filled = [(gap, best.text) for gap, (best, *_) in zip(GAPS, filler.fill_mask(list(GAPS), top_k=1), strict=True)]
     history = _continued(start, result.history)
     tokens = sum(entry["tokens"] for entry in history)
     texts = settings["text"]
-    terms = "as their owners say" if texts else "Python Software Foundation License"
+    terms = "those of the owners of the texts" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
     measured = ", ".join(settings["validation"]) or "validation"
     told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
@@ -124,16 +124,17 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
 
 
 def write_distilled(folder, student, tokenizer, *, scores, settings, result, facts, overwrite=False):
-    """Writes an encoder that learnt from another as an entry, whose vectors are means over all tokens.
+    """Writes a distilled encoder as an entry with mean pooling.
 
     Args:
-        folder, tokenizer, settings, result, facts, overwrite: see `write_pretrained`; `teacher` and `layers` are in
-            the settings, too.
+        folder, tokenizer, settings, result, facts, overwrite: see `write_pretrained`; the settings also have `teacher`
+            and `layers`.
         student: BertEncoder, built.
         scores: dict with "val_cosine".
     """
     teacher, texts = settings["teacher"] or "a random encoder", settings["text"]
-    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": "as their owners say"}
+    terms = "those of the owners of the texts"
+    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms}
     told = {"set": f"{settings['validation_share']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
     metrics = {
         "description": f"Encoder with {student.num_layers} layers of {teacher}, distilled from it.",
@@ -155,20 +156,20 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
 
 
 def _continued(start, history):
-    """The epochs of the training that this one went on from, and then its own."""
+    """The history of the start followed by that of this training."""
     before = start.metrics.get("training", {}).get("history", []) if start else []
     done = before[-1]["steps"] if before else 0
     return [*before, *({**epoch, "steps": done + epoch["steps"]} for epoch in history)]
 
 
 def add_to_card(folder, tables, pictures, files):
-    """Puts tables and pictures into the card of an entry, in place of those it had.
+    """Replaces the tables and pictures on the card of an entry.
 
     Args:
         folder: str or Path of an entry.
         tables: list of {"title": str, "columns": list of str, "rows": list of lists}.
         pictures: list of {"file": str, "caption": str}.
-        files: paths of the pictures' files, which are copied into the entry.
+        files: paths of the picture files, which are copied into the entry.
 
     Returns:
         Entry.

@@ -18,9 +18,9 @@ class Embeddings(NamedTuple):
 
     Attributes:
         pooled: float32 array (N, D).
-        tokens: list of N lists of str, the pieces that the model read, with [CLS] and [SEP].
-        vectors: list of N float32 arrays (T, D), one vector for each piece.
-        truncated: list of N bool, whether the text was longer than the model reads, and was cut.
+        tokens: list of N lists of str, the tokens of each text, including [CLS] and [SEP].
+        vectors: list of N float32 arrays (T, D), one vector for each token.
+        truncated: list of N bool. Whether the text exceeded the model's limit and was cut.
     """
 
     pooled: np.ndarray
@@ -30,17 +30,17 @@ class Embeddings(NamedTuple):
 
 
 class TextEncoder(Pipeline):
-    """Turns texts into vectors with a BERT, of which only the encoder is used.
+    """Turns texts into vectors with the encoder of a BERT.
 
-    Classifier and MaskFiller are text encoders too, whose model has a head on its encoder.
+    Classifier and MaskFiller are subclasses; their models have a head on the encoder.
 
     Args:
         model: BertEncoder, built.
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a text with [CLS] and [SEP]; the rest is left out, with a warning.
-        long_texts: str, which part of a longer text is read, see `text_rows`.
-        pooling: "mean" over all tokens of a text, [CLS] and [SEP] included, or "cls", the vector of [CLS].
-        normalize: bool. Whether the vector of a text is scaled to length 1.
+        max_tokens: int, limit of a text including [CLS] and [SEP]. Longer texts are cut, with a warning.
+        long_texts: str, which part of a longer text is used, see `text_rows`.
+        pooling: "mean" over all tokens of a text, including [CLS] and [SEP], or "cls", the vector of [CLS].
+        normalize: bool. Whether to scale the vector of a text to length 1.
         encoder: BertEncoder of a model with a head; None if the model is the encoder.
     """
 
@@ -52,7 +52,7 @@ class TextEncoder(Pipeline):
     has_attention = True
     view_options = ("text_b",)
     batching = "rows"
-    row_inputs: dict = {}  # further inputs of `compiled`: how many numbers each row has of them
+    row_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 
     def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False, encoder=None):
         self.model = model
@@ -74,7 +74,7 @@ class TextEncoder(Pipeline):
         return {**self.described_text(), "pooling": self.pooling, "normalize": self.normalize}
 
     def described_text(self):
-        """The keys of `config.json` that all models have that read text."""
+        """The keys of `config.json` that all text encoders have."""
         language = {} if self.entry else {"language": "en"}
         return {**language, "max_tokens": self.max_tokens}
 
@@ -93,13 +93,13 @@ class TextEncoder(Pipeline):
         ]
 
     def sides(self, line):
-        """The texts of a line: those of a pair have a tab between them."""
+        """The texts of a line; a tab separates the two texts of a pair."""
         if line.count("\t") > 1:
-            raise UserError(f"A pair has one tab between its texts. Found {line.count(chr(9))}")
+            raise UserError(f"A pair of texts must contain exactly one tab. Found {line.count(chr(9))}")
         return tuple(line.split("\t"))
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """What each token looked at in every layer and head, as a page: see `attention_view.bert_view`."""
+        """The attention weights of every layer and head, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
         return bert_view(self, text, text_b)
 
@@ -111,19 +111,19 @@ class TextEncoder(Pipeline):
         pooling: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Embeddings:
-        """The vectors of one text or many.
+        """Computes the vectors of one text or many.
 
         Args:
             texts: str, or any sequence or iterable of str.
-            texts_b: second texts of pairs, likewise, or None.
-            pooling: "mean", "cls" or None, as the model says; see `TextEncoder`.
-            progress: callable (texts done, texts in all) or None.
+            texts_b: second texts of pairs, of the same types, or None.
+            pooling: "mean", "cls" or None for the model's own; see `TextEncoder`.
+            progress: callable (texts done, number of texts) or None.
 
         Returns:
             Embeddings.
 
         Raises:
-            UserError: if a text is no text, or `pooling` is unknown.
+            UserError: if a text is not a str, or `pooling` is unknown.
         """
         pooling = self.pooling if pooling is None else pooling
         if pooling not in ("mean", "cls"):

@@ -1,4 +1,4 @@
-"""What may go into a pipeline as texts, as rows of ids too, and what may come out of one that writes dates."""
+"""Input texts of the pipelines: any Python type as a list of str, and texts as sequences of token ids."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Set
@@ -14,22 +14,22 @@ Texts = str | Iterable[str]
 
 
 class TruncatedText(UserWarning):
-    """A text was longer than the model reads, and was cut."""
+    """A text exceeded the model's limit and was cut."""
 
 
 def as_texts(texts, name="texts"):
-    """Texts in any form that Python users have them in, as a list.
+    """Converts texts of any common Python type into a list.
 
     Args:
         texts: str, or any iterable of str: a list, a tuple, a NumPy array, a pandas Series, a column of a `datasets`
             table, a generator.
-        name: str, what messages call them.
+        name: str, their name in error messages.
 
     Returns:
-        Pair of a list of str, and whether it was one str alone.
+        Pair of a list of str, and whether `texts` was a single str.
 
     Raises:
-        UserError: if it is neither, or an item is no str that can be written as UTF-8; names the item.
+        UserError: if it is neither, or an item is not a str that UTF-8 can encode; names the item.
     """
     if isinstance(texts, str):
         return [_checked(texts, 1)], True
@@ -46,42 +46,44 @@ def as_texts(texts, name="texts"):
 
 
 def as_pair(texts, texts_b):
-    """`as_texts` of texts and, unless None, of the second texts of pairs.
+    """Applies `as_texts` to texts and, unless None, to the second texts of pairs.
 
     Returns:
-        Triple of a list of str, a list of str or None, and whether the first was one str alone.
+        Triple of a list of str, a list of str or None, and whether `texts` was a single str.
 
     Raises:
-        UserError: see `as_texts`; also if there are not as many second texts as texts.
+        UserError: see `as_texts`; also if the numbers of texts and second texts differ.
     """
     texts, alone = as_texts(texts)
     if texts_b is None:
         return texts, None, alone
     texts_b, _ = as_texts(texts_b, "texts_b")
     if len(texts) != len(texts_b):
-        raise UserError(f"There must be as many second texts as texts. Received: {len(texts)} and {len(texts_b)}")
+        raise UserError(
+            f"Every text needs one second text. Received: {len(texts)} texts and {len(texts_b)} second texts"
+        )
     return texts, texts_b, alone
 
 
 def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, text_b=None, where="texts"):
-    """Labelled texts in any form that Python users have them in, as lists.
+    """Converts labelled texts of any common Python type into lists.
 
     Args:
         texts: see `as_texts`; or a table with named columns, such as a pandas DataFrame.
         labels: iterable of labels, or None with a table.
-        texts_b: see `as_texts`, second texts, or None.
-        text, label, text_b: str, the columns of a table.
-        where: str, what messages call it.
+        texts_b: second texts, see `as_texts`, or None.
+        text, label, text_b: str, names of columns of a table.
+        where: str, the name of `texts` in error messages.
 
     Returns:
         Triple of a list of str, a list of labels, and a list of str or None.
 
     Raises:
-        UserError: if a column is not there, a label is missing, or a text is no text.
+        UserError: if a column does not exist, a label is missing, or a text is not a str.
     """
     if (labels is None) != (text is not None and label is not None):
         raise UserError(
-            f"`{where}` needs labels beside it, or, if it is a table, text=COLUMN and label=COLUMN. Received: "
+            f"`{where}` needs labels; a table needs text=COLUMN and label=COLUMN instead. Received: "
             f"labels={'None' if labels is None else 'given'}, text={text!r}, label={label!r}"
         )
     if labels is None:
@@ -114,27 +116,27 @@ def _checked(text, number):
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UserError(f"Sentence {number} holds half of a surrogate pair, which is no text.") from error
-    return str(text)  # a str of NumPy becomes one of Python
+        raise UserError(f"Sentence {number} contains half of a surrogate pair, which UTF-8 cannot encode.") from error
+    return str(text)  # converts a NumPy str into a Python str
 
 
 def is_calendar_day(text):
-    """Whether the text is the ISO 8601 form of a day that there is, such as "2020-02-29"."""
+    """Whether the text is an existing calendar day in ISO 8601, such as "2020-02-29"."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
 
 
-# What is read of a text that is too long: its start, both ends without the middle, or all of it, in several rows.
+# Which part of a text that exceeds the limit is used: its start, both ends, or all of it in several sequences.
 START, ENDS, WHOLE = "start", "ends", "whole"
-LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # where there is one row for a text
-# Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
+LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a text becomes one sequence
+# Characters per token of the limit. Longer texts are cut before tokenization, to save time.
 CHARACTERS_PER_TOKEN = 64
 
 
 class Row(NamedTuple):
-    """`token_ids` and `segment_ids` are int32 arrays (T,); `truncated` says whether something was cut."""
+    """One sequence: int32 arrays (T,) `token_ids` and `segment_ids`, and `truncated`, whether the text was cut."""
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
@@ -142,22 +144,22 @@ class Row(NamedTuple):
 
 
 def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, masks=False, warn=True):
-    """Makes the row of each text, or of each pair.
+    """Converts each text, or each pair of texts, into one sequence.
 
     Args:
         tokenizer: WordPieceTokenizer.
         texts: list of str.
         texts_b: list of str of the same length, or None. The second text has segment 1.
-        max_tokens: int > 2, of a row. Longer texts are cut, of a pair the longer text is first.
-        long_texts: "start", what is cut loses its end, or "ends" or "whole", it loses its middle.
-        masks: bool, whether "[MASK]" in a text is the mask.
-        warn: bool, whether to warn where something is cut.
+        max_tokens: int > 2, limit of a sequence. Longer texts are cut; in a pair, the longer text first.
+        long_texts: "start" keeps the start of a text that is cut; "ends" and "whole" keep both ends.
+        masks: bool. Whether "[MASK]" in a text is the mask token.
+        warn: bool. Whether to warn if a text is cut.
 
     Returns:
         List of Row.
 
     Raises:
-        UserError: if a text is no text, or there are not as many second texts as texts.
+        UserError: if a text is not a str, or the numbers of texts and second texts differ.
     """
     texts, texts_b, _ = as_pair(texts, texts_b)
     sides = [texts] if texts_b is None else [texts, texts_b]
@@ -173,17 +175,17 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
 
 
 def whole_text_rows(tokenizer, texts, *, max_tokens):
-    """Makes rows that hold all of each text, however long.
+    """Converts each text, however long, into as many sequences as needed.
 
     Args:
         tokenizer, texts, max_tokens: see `text_rows`.
 
     Returns:
-        List of lists of Row. A text that fits has one row. One that does not has as few as can hold it, each full; they
-        begin at equal distances, so that neighbours may overlap.
+        List of lists of Row. A text within the limit has one sequence. A longer one has the smallest sufficient number
+        of full sequences; their starts are equally spaced, so neighbours may overlap.
 
     Raises:
-        UserError: if a text is no text.
+        UserError: if a text is not a str.
     """
     texts, _ = as_texts(texts)
     room = max_tokens - 2
@@ -196,7 +198,7 @@ def whole_text_rows(tokenizer, texts, *, max_tokens):
 
 
 def warn_of_cut(rows, max_tokens, long_texts=START):
-    """Warns of the rows that are truncated, if there are some."""
+    """Warns of truncated rows, if there are any."""
     cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
     if cut:
         warnings.warn(
@@ -208,7 +210,7 @@ def warn_of_cut(rows, max_tokens, long_texts=START):
 
 
 def _cut(sequence, length, long_texts):
-    """At most `length` signs or ids: the first ones, or the first and the last ones."""
+    """At most `length` characters or ids: the first ones, or the first and the last ones."""
     if long_texts == START or len(sequence) <= length:
         return sequence[:length]
     return sequence[: length - length // 2] + sequence[len(sequence) - length // 2 :]
@@ -217,7 +219,7 @@ def _cut(sequence, length, long_texts):
 def _row(tokenizer, parts, max_tokens, long_texts):
     room = max_tokens - 1 - len(parts)
     kept = [min(len(part), room) for part in parts]
-    if sum(kept) > room:  # a pair: the longer one loses what is too much, until both are equal
+    if sum(kept) > room:  # a pair: shorten the longer text first, until both are equal
         first, second = kept
         half = room // 2
         if min(first, second) > half:

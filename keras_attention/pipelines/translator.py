@@ -30,15 +30,15 @@ class Translation(NamedTuple):
 
     Attributes:
         text: str.
-        score: float, what the search ranks by; 0.0 for an empty sentence.
-        tokens: list of T str, the pieces of the answer; the last is "</s>" unless it was cut at its maximum length.
-        source_tokens: list of S str, the pieces that the model read, with "</s>".
-        attention: float32 array (T, S), or None if it was not asked for: the mean over layers and heads.
-        heads: float32 array (L, H, T, S), what each of L layers and H heads looked at, or None.
+        score: float by which the search ranks hypotheses; 0.0 for an empty sentence.
+        tokens: list of T str, the tokens of the answer; the last is "</s>" unless the maximum length was reached.
+        source_tokens: list of S str, the tokens of the source, including "</s>".
+        attention: float32 array (T, S), the attention weights, mean over layers and heads; None if not requested.
+        heads: float32 array (L, H, T, S), the attention weights of L layers and H heads; None if not requested.
         log_prob: float, summed natural log probability of the tokens.
-        low_score: bool, whether the mean log probability of a token is below the model's threshold, or the answer of a
-            model that writes dates is no day of the calendar.
-        truncated: bool, whether the sentence was longer than the model reads, and was cut.
+        low_score: bool. Whether the mean log probability of a token is below the model's threshold or, for a date
+            model, the answer is not a calendar day.
+        truncated: bool. Whether the sentence exceeded the model's limit and was cut.
         token_ids: tuple of T int, the ids of `tokens`.
     """
 
@@ -55,7 +55,7 @@ class Translation(NamedTuple):
 
 
 def translations_as_json(hypotheses):
-    """The Translations of one text as a dict of JSON types."""
+    """Converts the Translations of one text into a dict of JSON types."""
     return {
         "translations": [{name: getattr(one, name) for name in SHOWN} for one in hypotheses],
         "source_tokens": hypotheses[0].source_tokens,
@@ -64,14 +64,14 @@ def translations_as_json(hypotheses):
 
 
 class Batch(NamedTuple):
-    """Sentences that are searched together.
+    """Sentences that are translated together.
 
     Attributes:
-        positions: list of int, their places among all texts.
-        rows: list of int32 arrays, their ids with END.
+        positions: list of int, their positions among all texts.
+        rows: list of int32 arrays, their token ids including END.
         texts: list of str.
-        size: int, rows of the batch; those without a sentence fill it up.
-        padded: int, ids of a row.
+        size: int, the static batch size, at least the number of sentences.
+        padded: int, the padded length in tokens.
     """
 
     positions: list
@@ -82,20 +82,20 @@ class Batch(NamedTuple):
 
 
 def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
-    """Translates one sentence piece by piece, without a beam.
+    """Translates one sentence token by token, with greedy search or sampling.
 
     Args:
         translator: Translator.
         text: str. An empty sentence has an empty translation.
-        temperature: float >= 0. 0 writes the most probable token at each step, more draws at random.
+        temperature: float >= 0. 0 means greedy search; a higher value samples.
         top_k, top_p, seed: see `decoding.sample`.
         max_length: int or None, see `Translator.hypotheses`.
 
     Yields:
-        str, the next characters as soon as they are known; together they are the translation.
+        str, the next characters as soon as they are generated. Joined, they are the translation.
 
     Raises:
-        UserError: if the text is no str or a setting is out of range.
+        UserError: if the text is not a str or a setting is out of range.
     """
     as_texts([text], "text")
     if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
@@ -121,24 +121,24 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
             shown = text_so_far
 
 
-# Characters that are looked at for each token that the model can read; what is longer is cut before tokenizing.
+# Characters per token of the limit. Longer sentences are cut before tokenization, to save time.
 CHARACTERS_PER_TOKEN = 64
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
-SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # of a Translation, in JSON
+SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # fields of a Translation in JSON
 
 
 class Translator(Pipeline):
     """Translates sentences with a trained encoder-decoder.
 
-    Sentences are padded to few lengths and grouped into batches of few sizes, each compiled once. Padding is masked, so
-    that company in a batch changes nothing but the last digits of a score.
+    Sentences are padded to a few lengths and grouped into batches of a few sizes; each such shape is compiled once.
+    Padding is masked, so the other sentences in a batch change a score by rounding only.
 
     Args:
         model: AttentionSeq2Seq or Transformer, built.
         source_tokenizer, target_tokenizer: see `keras_attention.tokenizers`.
         decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
-        low_score_threshold: float or None. Mean log probability per token under which an answer is marked.
-        target_language: str or None. With "iso" an answer that is no day of the calendar is marked as well.
+        low_score_threshold: float or None. Answers with a lower mean log probability per token have `low_score` set.
+        target_language: str or None. If "iso", answers that are not calendar days have `low_score` set as well.
 
     Example:
         translator = keras_attention.load("rnn_attention_multi30k_en_de")
@@ -201,7 +201,7 @@ class Translator(Pipeline):
 
     @property
     def has_attention(self):
-        """bool, whether the model can say where it looked."""
+        """bool. Whether the model has attention."""
         return self.model.has_attention
 
     @property
@@ -221,13 +221,13 @@ class Translator(Pipeline):
 
         Args:
             texts: str, or any sequence or iterable of str. An empty sentence has an empty translation.
-            n_best: int in [1, beam_size], answers per sentence.
-            return_attention: bool.
+            n_best: int in [1, beam_size], translations per sentence.
+            return_attention: bool. Whether to return Translations with attention weights instead of str.
             options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
 
         Returns:
-            For each text: a str; with `return_attention` a Translation; with `n_best` above 1 a list of Translations,
-            best first. In a list and in the order of `texts`, or alone if `texts` is a str.
+            For each text a str; with `return_attention` a Translation; with `n_best` above 1 a list of Translations,
+            best first. All of them in a list in the order of `texts`, or the only one if `texts` is a str.
 
         Raises:
             UserError: see `hypotheses`.
@@ -248,23 +248,23 @@ class Translator(Pipeline):
         progress: Callable[[int, int], None] | None = None,
         **search: Any,
     ) -> "list[list[Translation]]":
-        """The best answers to each text, with all that is known of them.
+        """Finds the best translations of each text, as Translations.
 
         Args:
             texts: str, or any sequence or iterable of str.
-            n_best: int in [1, beam_size].
-            attention: bool, whether the answers carry their attention weights.
-            replace_unknowns: bool. If True the model may write its unknown token, and the source token that it looked
-                at most stands in its place; if False it must do without.
-            progress: callable (sentences done, sentences in all) or None.
-            search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. The default of each is
-                the model's own.
+            n_best: int in [1, beam_size], translations per text.
+            attention: bool. Whether to compute the attention weights.
+            replace_unknowns: bool. If True, the model may generate its unknown token, which is then replaced by the
+                source token with the highest attention weight. If False, the unknown token is never generated.
+            progress: callable (sentences done, number of sentences) or None.
+            search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. Defaults are the
+                model's own.
 
         Returns:
-            List of lists of Translation.
+            List of lists of Translation, best first.
 
         Raises:
-            UserError: if a text is no str, or a setting is out of range or needs attention that the model lacks.
+            UserError: if a text is not a str, a setting is out of range, or it needs attention and the model has none.
         """
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
@@ -288,16 +288,16 @@ class Translator(Pipeline):
         return answers
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """What was looked at in every layer and head, as a page: see `attention_view.translation_view`."""
+        """The attention weights of every layer and head, as a page: see `attention_view.translation_view`."""
         self.check_view(text_b, options)
         return translation_view(self, text, **options)
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
-        """Translates one sentence piece by piece, without a beam: yields str, see `streaming.stream`."""
+        """Translates one sentence token by token: yields str, see the function `stream` of this module."""
         return stream(self, text, **sampling)
 
     def encode(self, texts, longest):
-        """Ids of each text with END, cut to `longest` ids, and whether something was cut."""
+        """The token ids of each text, cut to `longest` ids including END, and whether the text was cut."""
         texts = [text.strip() for text in texts]
         cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
         ids = self.source_tokenizer.encode(cut)
@@ -315,7 +315,7 @@ class Translator(Pipeline):
         return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated
 
     def _search(self, settings, n_best, attention, replace_unknowns, batch):
-        """Answers of one batch: a list of Translations for each of its sentences."""
+        """Translates one batch: a list of Translations for each of its sentences."""
         source_ids = np.full((batch.size, batch.padded), PAD_ID, dtype="int32")
         limits = np.zeros(batch.size, dtype="int32")
         for i, row in enumerate(batch.rows):
@@ -336,13 +336,13 @@ class Translator(Pipeline):
             [
                 self._answer(found, i, j, row, text, weights, attention)
                 for j in range(n_best)
-                if found.lengths[i, j] > 0  # fewer answers than asked for exist where the vocabulary is tiny
+                if found.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
             ]
             for i, (row, text) in enumerate(zip(batch.rows, batch.texts, strict=True))
         ]
 
     def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):
-        """Hypothesis j of row i as a Translation; `weights` (B, N, layers, heads, L, S) or None."""
+        """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, L, S) or None."""
         ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
         heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
         weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
@@ -375,7 +375,7 @@ class Translator(Pipeline):
     def settings(
         self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
     ):
-        """The checked settings of a search: what was given, and the model's defaults for the rest."""
+        """The checked settings of a search: the given ones, and the model's defaults for the others."""
         given = {
             "beam_size": beam_size,
             "length_penalty": length_penalty,
@@ -395,6 +395,6 @@ class Translator(Pipeline):
             )
         if (needs_attention or settings["coverage_penalty"]) and not self.has_attention:
             raise UserError(
-                "This model has no attention, so no attention map, coverage penalty or unknown replacement."
+                "This model has no attention: leave out attention maps, coverage_penalty and replace_unknowns."
             )
         return settings

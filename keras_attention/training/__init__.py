@@ -1,1 +1,1 @@
-"""The training loop and what it needs: losses, schedules, checkpoints, devices."""
+"""The training loop, losses, learning rate schedules, checkpoints and devices."""

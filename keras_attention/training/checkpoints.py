@@ -1,4 +1,4 @@
-"""Checkpoints: what a training needs to go on as if it had never stopped, in folders that are whole or not there."""
+"""Checkpoints: the complete state of a training, written atomically, for exact resume."""
 
 import contextlib
 import hashlib
@@ -23,18 +23,18 @@ _UNFINISHED = "unfinished-"
 
 @contextlib.contextmanager
 def open_folder(folder, resume, restart):
-    """Makes the folder ready for one training: inside the `with`, its checkpoints are this training's.
+    """Context manager: reserves the checkpoint folder for one training.
 
-    Finds out before any training whether checkpoints can be written there.
+    Checks that the folder is writable before the training starts.
 
     Args:
-        folder: path; made if missing.
-        resume: bool, whether the training goes on from what is there.
-        restart: bool, whether to remove checkpoints that are there, unless `resume` is True.
+        folder: path; created if missing.
+        resume: bool. Whether to continue from existing checkpoints.
+        restart: bool. Whether to remove existing checkpoints; ignored if `resume` is True.
 
     Raises:
-        UserError: if nothing can be written there, another process trains there, or it holds checkpoints and neither
-            flag is True.
+        UserError: if the folder is not writable, another process uses it, or it contains checkpoints and neither flag
+            is True.
     """
     folder = Path(folder)
     with contextlib.ExitStack() as stack:
@@ -54,14 +54,14 @@ def open_folder(folder, resume, restart):
             ) from error
         if not resume and _checkpoints(folder):
             raise UserError(
-                f"{folder} already holds checkpoints of another training. Resume that training (--resume), start anew "
-                "(--restart), or choose an empty folder for this one."
+                f"{folder} already holds checkpoints of another training. Resume that training (--resume), start over "
+                "(--restart), or choose an empty folder."
             )
         yield folder
 
 
 def discard_folder(folder):
-    """Removes a folder of checkpoints, all of them at one instant; tells of no error."""
+    """Removes a folder of checkpoints atomically; ignores errors."""
     aside = temporary_name(Path(os.path.realpath(folder)))
     with contextlib.suppress(OSError):
         os.rename(folder, aside)
@@ -69,10 +69,10 @@ def discard_folder(folder):
 
 
 def remove(folder):
-    """Removes all checkpoints in the folder, and what a killed run left there; other files stay.
+    """Removes all checkpoints in the folder, and incomplete ones of a killed run; other files stay.
 
     Raises:
-        UserError: if one cannot be removed.
+        UserError: if a checkpoint cannot be removed.
     """
     try:
         for path in [*_checkpoints(Path(folder)), *Path(folder).glob(f"{_UNFINISHED}*")]:
@@ -84,22 +84,21 @@ def remove(folder):
 def write(folder, step, arrays, state, keep=2):
     """Writes the checkpoint `folder/step-<step>` and removes all but the `keep` newest.
 
-    The files are written into a temporary folder beside it and flushed to the disk; the manifest with size and sha256
-    of each comes last; then the folder is renamed. At no instant does a reader see half a checkpoint, and one that was
-    there before is only removed when the new one is in place.
+    The write is atomic: the files go into a temporary folder, last the manifest with size and sha256 of each file, all
+    are flushed to disk, and then the folder is renamed. Older checkpoints are removed only after that.
 
     Args:
         folder: path of an existing folder.
         step: int >= 0, steps trained so far.
         arrays: dict from str to NumPy array.
-        state: dict that fits into JSON.
-        keep: int > 0.
+        state: dict of JSON types.
+        keep: int > 0, number of checkpoints to keep.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        UserError: if it cannot be written; earlier checkpoints stay as they were.
+        UserError: if it cannot be written; earlier checkpoints are unchanged.
     """
     folder = Path(folder)
     target = folder / f"step-{step:09d}"
@@ -120,51 +119,51 @@ def write(folder, step, arrays, state, keep=2):
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise UserError(
-            f"The checkpoint {target} could not be written: {error.strerror}. Earlier checkpoints are untouched; "
-            "free some space or mend the permissions, then resume."
+            f"The checkpoint {target} could not be written: {error.strerror}. Earlier checkpoints are unchanged; "
+            "free some space or fix the permissions, then resume."
         ) from error
-    # What is ahead of the newest was damaged, or left behind when the training went on from an older one.
+    # A checkpoint of a later step is damaged, or the training was resumed from an earlier one.
     behind = [path for path in _checkpoints(folder) if path.name <= target.name]
     for path in _checkpoints(folder):
         if path not in behind[-keep:]:
-            with contextlib.suppress(OSError):  # the next checkpoint tries it again
+            with contextlib.suppress(OSError):  # the next checkpoint tries again
                 _discard(path)
     return target
 
 
 def latest_valid(folder):
-    """The newest checkpoint whose files all agree with its manifest.
+    """Finds the newest checkpoint whose files all match its manifest.
 
-    Damaged ones are passed over with a warning that names the file and what is wrong with it.
+    Skips damaged checkpoints, with a warning that names the file and the fault.
 
     Args:
         folder: path.
 
     Returns:
-        The path of the checkpoint, or None where the folder holds no checkpoint at all.
+        The path of the checkpoint, or None if the folder contains no checkpoint.
 
     Raises:
-        UserError: if there are checkpoints but none is whole.
+        UserError: if there are checkpoints but all are damaged.
     """
     paths = _checkpoints(Path(folder))
     for path in reversed(paths):
         fault = _fault(path)
         if fault is None:
             return path
-        warnings.warn(f"Checkpoint passed over: {fault}", stacklevel=2)
+        warnings.warn(f"Damaged checkpoint skipped: {fault}", stacklevel=2)
     if paths:
         raise UserError(
-            f"{folder} holds {len(paths)} checkpoints but none is whole: {fault}. "
+            f"{folder} holds {len(paths)} checkpoints, but all are damaged: {fault}. "
             "Expected at least one undamaged checkpoint; choose an empty folder to start from the beginning."
         )
     return None
 
 
 def read(path):
-    """Reads a checkpoint that `latest_valid` has found whole.
+    """Reads a checkpoint that `latest_valid` has checked.
 
     Returns:
-        The pair of arrays and state as they were given to `write`.
+        Pair of arrays and state, as given to `write`.
     """
     with np.load(Path(path) / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
@@ -172,12 +171,13 @@ def read(path):
 
 
 def settings_of(model, optimizer, sequence, settings):
-    """The settings that a resumed training must share with the one it resumes, as a flat dict of JSON values.
+    """The settings that must not change when a training is resumed, as a flat dict of JSON values.
 
     The data are represented by the length of the first epoch and the sha256 of its first batch.
 
     Args:
-        model, optimizer: built.
+        model: built keras.Model.
+        optimizer: built keras.Optimizer.
         sequence: the batches of the first epoch, see `Session.epochs`.
         settings: nested dict of further settings.
     """
@@ -196,7 +196,7 @@ def settings_of(model, optimizer, sequence, settings):
 
 
 def check_same_settings(path, saved, now):
-    """Raises `UserError` naming the first setting in which the checkpoint at `path` differs from this training."""
+    """Raises `UserError` that names the first setting in which the checkpoint at `path` differs from this training."""
     for name in [*saved, *(name for name in now if name not in saved)]:
         if saved.get(name) != now.get(name):
             raise UserError(
@@ -206,10 +206,11 @@ def check_same_settings(path, saved, now):
 
 
 def capture(model, optimizer, **lists):
-    """Copies all variables, with the states of the random generators, and further lists of arrays.
+    """Copies all variables, including the states of the random generators, and further lists of arrays.
 
     Args:
-        model, optimizer: built.
+        model: built keras.Model.
+        optimizer: built keras.Optimizer.
         lists: lists of NumPy arrays by name.
 
     Returns:
@@ -227,7 +228,7 @@ def capture(model, optimizer, **lists):
             if array.dtype.kind not in "iub" and not np.all(sound):
                 raise TrainingDivergedError(
                     f"Training diverged: the variable {variable.path} holds numbers that are not finite. "
-                    "The checkpoint was not written; earlier ones are untouched."
+                    "The checkpoint was not written; earlier ones are unchanged."
                 )
     for name, values in lists.items():
         arrays.update({f"{name}.{index}": _storable(value) for index, value in enumerate(values)})
@@ -235,7 +236,7 @@ def capture(model, optimizer, **lists):
 
 
 def restore(model, optimizer, arrays):
-    """Puts what `capture` copied back into the variables of `model` and `optimizer`."""
+    """Assigns the arrays of `capture` to the variables of `model` and `optimizer`."""
     for group, variables in (("model", _unique(model.variables)), ("optimizer", optimizer.variables)):
         for index, variable in enumerate(variables):
             array = arrays[f"{group}.{index}"]
@@ -243,7 +244,7 @@ def restore(model, optimizer, arrays):
 
 
 def restore_list(arrays, name):
-    """The list of arrays that `capture` was given under `name`."""
+    """The list of arrays given to `capture` as `name`."""
     values = []
     while f"{name}.{len(values)}" in arrays:
         values.append(arrays[f"{name}.{len(values)}"])
@@ -251,17 +252,17 @@ def restore_list(arrays, name):
 
 
 def _unique(variables):
-    """Without repetitions, which occur where layers share a random generator."""
+    """The variables without repetitions, which occur if layers share a random generator."""
     return list({id(variable): variable for variable in variables}.values())
 
 
 def _storable(array):
-    """bfloat16, which .npz does not know, as the same bits in uint16."""
+    """Views bfloat16, which .npz cannot store, as uint16."""
     return array.view("uint16") if array.dtype.name == "bfloat16" else array
 
 
 def _config_of(model):
-    """What the model says of itself; nothing where its class does not know how."""
+    """The model's `get_config`, or an empty dict if its class has none."""
     try:
         return model.get_config()
     except NotImplementedError:
@@ -269,7 +270,7 @@ def _config_of(model):
 
 
 def _without_names(value):
-    """Keras numbers its automatic names, so that they differ between two objects with the same settings."""
+    """The config without names: Keras numbers automatic names, so they differ between equal objects."""
     if isinstance(value, dict):
         return {key: _without_names(entry) for key, entry in value.items() if key != "name"}
     return value
@@ -282,7 +283,7 @@ def _flatten(value, prefix=""):
 
 
 def _discard(path):
-    """Removes a checkpoint, or what is left of one; at no instant does half of it have its name."""
+    """Removes a checkpoint, or the rest of one. Renames it first, so that a partial one never has its name."""
     if not path.name.startswith(_UNFINISHED):
         aside = path.with_name(f"{_UNFINISHED}discarded-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)
@@ -305,7 +306,7 @@ def _checkpoints(folder):
 
 
 def _fault(path):
-    """What is wrong with a checkpoint, with the name of the file, or None."""
+    """The fault of a checkpoint, with the name of the file, or None."""
     try:
         files = json.loads((path / MANIFEST).read_text())["files"]
         expected = {name: (files[name]["size"], files[name]["sha256"]) for name in (ARRAYS, STATE)}

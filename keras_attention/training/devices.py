@@ -1,4 +1,4 @@
-"""Where and how a training computes: devices of one or several machines, number format, compiler."""
+"""Devices of a training on one or several machines, number format and compiler."""
 
 import contextlib
 import dataclasses
@@ -16,31 +16,33 @@ from keras_attention.errors import UserError, WorkerLostError
 from keras_attention.training.run import STRATEGIES
 
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
-# TensorFlow's own clusters: XLA gets all that is element-wise, oneDNN keeps the products, whose kernels use AMX.
+# TensorFlow's auto-clustering: XLA compiles element-wise operations, and oneDNN computes the matrix products with AMX.
 CLUSTERS = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE"
 
 
 class Workers(NamedTuple):
-    """The processes that train together, each with devices of its own; number 0 is the chief, who alone writes."""
+    """The processes of a distributed training. Each has its own devices; worker 0 is the chief and writes all files."""
 
     index: int
     count: int
 
 
 def use_strategy(name="auto", say=print):
-    """Chooses the devices of all models that are made from now on, and says which they are.
+    """Chooses the devices for all models that are created afterwards. Call it before TensorFlow computes anything.
 
-    `mirrored` splits each batch over all GPUs of the machine, or all CPU devices where there is no GPU; `multiworker`
-    over the processes that the variable TF_CONFIG names, or SLURM where there is none, and the GPUs of each. `auto` is
-    `multiworker` where TF_CONFIG names several processes, `mirrored` where there are several GPUs, else `none`. On JAX,
-    `mirrored` is `keras.distribution.DataParallel` over all devices. Workers that are not the chief fall silent.
+    - `none`: one device.
+    - `mirrored`: splits each batch over all GPUs of the machine, or over all CPU devices if there is no GPU. On JAX,
+      `keras.distribution.DataParallel` over all devices.
+    - `multiworker`: splits each batch over the processes in the variable TF_CONFIG, or in the SLURM job if TF_CONFIG is
+      not set, and over the GPUs of each. Only the chief prints.
+    - `auto`: `multiworker` if TF_CONFIG has several processes, `mirrored` if there are several GPUs, else `none`.
 
     Args:
-        name: one of `STRATEGIES`. Call it before anything else of TensorFlow computes.
-        say: callable(str), told what was chosen, unless it is one device.
+        name: one of `STRATEGIES`.
+        say: callable(str) that reports the choice, unless it is one device.
 
     Raises:
-        UserError: if the name is none of these, or the machine does not offer what it asks for.
+        UserError: if the name is unknown, or the devices are not available.
     """
     if name not in STRATEGIES:
         raise UserError(f"The strategy must be one of {', '.join(STRATEGIES)}. Received: {name}")
@@ -70,10 +72,10 @@ def use_strategy(name="auto", say=print):
 
 
 def chief_goes_on():
-    """Ends the strategy; what follows is the work of one process.
+    """Ends the strategy; only the chief continues.
 
     Returns:
-        bool, False in the workers that are not the chief, which have nothing left to do.
+        bool. True in the chief or in a single process, False in all other workers.
     """
     if keras.backend.backend() != "tensorflow":
         return True
@@ -81,14 +83,14 @@ def chief_goes_on():
 
     index, count = workers()
     if count > 1:
-        add_up([1.0])  # nobody leaves while another still needs it
+        add_up([1.0])  # a barrier: no worker exits while another one still needs it
     if tf.distribute.has_strategy():
         tf.distribute.experimental_set_strategy(None)
     return index == 0
 
 
 def workers():
-    """The `Workers` of this training; one alone where the strategy is not `multiworker`."""
+    """The `Workers` of this training; a single one unless the strategy is `multiworker`."""
     resolver = None
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -102,7 +104,7 @@ def workers():
 
 
 def add_up(values):
-    """The sums over all workers of a list of floats, each of which every worker has; every worker must call."""
+    """Sums a list of floats element by element over all workers. Every worker must call it."""
     if workers().count == 1:
         return list(values)
     import tensorflow as tf
@@ -119,29 +121,29 @@ def add_up(values):
 
 
 def from_chief(values):
-    """The chief's list of floats, in every worker; every worker must call."""
+    """Sends the chief's list of floats to every worker. Every worker must call it."""
     return add_up(values if workers().index == 0 else [0.0] * len(values))
 
 
 def any_worker(flag):
-    """Whether `flag` is true in any worker; every worker must call."""
+    """Whether `flag` is true in any worker. Every worker must call it."""
     return bool(flag) if workers().count == 1 else add_up([float(bool(flag))])[0] > 0.0
 
 
 def check_alike(settings, step):
-    """Raises UserError in each worker whose settings (JSON types), data or step are not the chief's."""
+    """Raises UserError in each worker whose settings (JSON types), data or step differ from the chief's."""
     digest = hashlib.sha256(json.dumps([settings, step], sort_keys=True).encode()).digest()
     number = float(int.from_bytes(digest[:6]))  # which a float64 holds exactly
     if from_chief([number]) != [number]:
         raise UserError(
-            f"Worker {workers().index} is at step {step} with settings or data that are not the chief's. "
-            "Start all workers with the same command and the same files, on a file system that they share."
+            f"Worker {workers().index}, at step {step}, has other settings or data than the chief. "
+            "Start all workers with the same command and the same files on a shared file system."
         )
 
 
 @contextlib.contextmanager
 def named_loss_of_a_worker():
-    """Inside the `with`, TensorFlow's errors about a worker that does not answer become a `WorkerLostError`."""
+    """Context manager: turns TensorFlow's errors about a worker that does not respond into a `WorkerLostError`."""
     import tensorflow as tf
 
     try:
@@ -153,29 +155,29 @@ def named_loss_of_a_worker():
         if workers().count == 1:
             raise
         raise WorkerLostError(
-            f"Worker {workers().index}: another worker is gone, and the training cannot go on without it. "
-            "Start all of them again with --resume."
+            f"Worker {workers().index}: another worker has stopped, and the training cannot continue without it. "
+            "Start all workers again with --resume."
         ) from error
 
 
 def split_rows(batch, count):
-    """Cuts a batch into parts of nearly equal numbers of rows.
+    """Splits a batch into parts whose numbers of examples differ by at most one.
 
     Args:
-        batch: dict of arrays with the rows first.
-        count: int > 0, parts.
+        batch: dict of arrays with the examples on the first axis.
+        count: int > 0, number of parts.
 
     Returns:
         List of `count` such dicts.
 
     Raises:
-        UserError: if there are fewer rows than parts.
+        UserError: if there are fewer examples than parts.
     """
     rows = len(next(iter(batch.values())))
     if rows < count:
         raise UserError(
-            f"A batch of {rows} rows cannot be split into {count} parts, one for each device and turn. "
-            "Use larger batches, fewer devices or a smaller accumulation."
+            f"A batch of {rows} examples cannot be split into {count} parts (devices times --accumulate). "
+            "Use larger batches, fewer devices or a smaller --accumulate."
         )
     bounds = np.linspace(0, rows, count + 1).astype(int)
     return [{name: value[a:b] for name, value in batch.items()} for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
@@ -191,7 +193,7 @@ def _use_jax(name, say):
 
 
 def _tasks_of_tf_config():
-    """How many processes TF_CONFIG names; 0 where it is not set."""
+    """The number of processes in TF_CONFIG; 0 if it is not set."""
     try:
         cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
         return len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
@@ -200,10 +202,10 @@ def _tasks_of_tf_config():
 
 
 def cluster_resolver():
-    """TensorFlow's object that knows the workers, out of TF_CONFIG or else SLURM.
+    """TensorFlow's cluster resolver for TF_CONFIG or, if that is not set, for SLURM.
 
     Raises:
-        UserError: if there is neither.
+        UserError: if neither is available.
     """
     import tensorflow as tf
 
@@ -211,7 +213,7 @@ def cluster_resolver():
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if "SLURM_PROCID" in os.environ:
         port = 20_000 + int(os.environ.get("SLURM_JOB_ID", 0)) % 10_000  # two jobs may share a machine
-        # Its own arithmetic with GPUs fails where there are none; SLURM has already given each task its GPUs.
+        # TensorFlow's own assignment of GPUs fails without GPUs; SLURM has already assigned each task its GPUs.
         gpus = {"gpus_per_node": 2**10, "gpus_per_task": 1, "auto_set_gpu": False}
         slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(port_base=port, **gpus)
         cluster, (kind, index) = slurm.cluster_spec(), slurm.get_task_info()
@@ -220,8 +222,8 @@ def cluster_resolver():
             cluster, task_type=kind, task_id=index, num_accelerators=visible, rpc_layer="grpc"
         )
     raise UserError(
-        "The strategy multiworker needs the variable TF_CONFIG, or a job of SLURM. "
-        "On one machine, `keras-attention launch --workers 2 -- ...` sets it."
+        "The strategy multiworker needs the variable TF_CONFIG or a SLURM job. "
+        "On one machine, `keras-attention launch --workers 2 -- ...` sets TF_CONFIG."
     )
 
 
@@ -231,26 +233,26 @@ def _counted(devices):
 
 
 def accelerate(settings, large_products=False):
-    """Does what `choose_acceleration` does, and sets Keras's dtype policy for what is built from now on."""
+    """Calls `choose_acceleration` and sets Keras's dtype policy for all models that are created afterwards."""
     settings = choose_acceleration(settings, large_products)
     keras.config.set_dtype_policy(dtype_policy(settings))
     return settings
 
 
 def choose_acceleration(settings, large_products=False):
-    """Chooses how to compute.
+    """Chooses number format and compiler for the device, unless the settings determine them.
 
-    What the settings leave open is chosen for the device: XLA, and on a GPU bfloat16 for large products. A CPU with AMX
-    units multiplies in bfloat16 about six times as fast as in float32, but only oneDNN's kernels do, XLA's own
-    do not. There large products are left to oneDNN, and only what is element-wise is compiled. To be called before
-    TensorFlow runs its first function, for it reads its flags then.
+    The default is XLA with float32. On a GPU, models with large matrix products use bfloat16. A CPU with AMX units
+    multiplies in bfloat16 about six times as fast as in float32, but only with oneDNN's kernels. There, large matrix
+    products go to oneDNN, and XLA compiles only the element-wise operations. Call this before TensorFlow runs its first
+    function, because that is when TensorFlow reads its flags.
 
     Args:
         settings: dataclass with the fields of AccelerationSettings.
-        large_products: bool. Whether products outweigh the rest of a step, as from a width of about 256 on.
+        large_products: bool. Whether matrix products dominate the time of a step, as they do from a width of about 256.
 
     Returns:
-        `settings` with both fields decided; `jit_compile` says whether to compile whole steps.
+        `settings` with both fields set; `jit_compile` says whether to compile whole steps.
     """
     device, mixed_precision, jit_compile = find_device(), settings.mixed_precision, settings.jit_compile
     by_parts = device == AMX and large_products and not jit_compile and mixed_precision is not False
@@ -263,12 +265,12 @@ def choose_acceleration(settings, large_products=False):
 
 
 def dtype_policy(settings):
-    """The name of Keras's policy for these settings."""
+    """The name of Keras's dtype policy for these settings."""
     return "mixed_bfloat16" if settings.mixed_precision else "float32"
 
 
 def description(settings):
-    """What was chosen, as a sentence."""
+    """A sentence that describes the choice of number format and compiler."""
     number = "bfloat16" if settings.mixed_precision else "float32"
     by_parts = CLUSTERS in os.environ.get("TF_XLA_FLAGS", "") and not settings.jit_compile
     what = "compiled with XLA" if settings.jit_compile else "all but the products compiled with XLA" if by_parts else ""
@@ -276,7 +278,7 @@ def description(settings):
 
 
 def find_device():
-    """GPU, AMX or CPU: what trains here. AMX is found on Linux, and used by TensorFlow alone."""
+    """GPU, AMX or CPU, the kind of device that trains. AMX is detected on Linux only, and only TensorFlow uses it."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -292,13 +294,13 @@ def find_device():
 
 
 def in_float32(model):
-    """The same model with the same weights, computing in float32 as one does that was stored and loaded.
+    """The same model with the same weights in float32, as if it had been saved and loaded.
 
     Args:
         model: keras.Model of this package, built.
 
     Returns:
-        `model` itself where it computes in float32.
+        Another model, or `model` itself if it computes in float32 already.
     """
     if model.compute_dtype == "float32":
         return model

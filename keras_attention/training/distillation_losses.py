@@ -1,30 +1,30 @@
-"""How far a student is from its teacher. Shapes: B texts, T tokens of the student, S of the teacher, H heads."""
+"""Distillation losses. Shapes: B texts, T tokens of the student, S tokens of the teacher, H heads."""
 
 from keras import ops
 
 
 def vector_loss(vector, teacher_vector):
-    """1 - cosine of the two vectors of each text: (B,), from float tensors (B, D).
+    """1 - cosine similarity of the two vectors of each text: (B,), from float tensors (B, D).
 
-    Source: Reimers & Gurevych (2020), section 2, https://arxiv.org/abs/2004.09813, with the squared error instead.
+    Source: Reimers & Gurevych (2020), section 2, https://arxiv.org/abs/2004.09813. The paper uses the squared error.
     """
     return 1.0 - ops.sum(ops.normalize(vector, axis=-1) * ops.normalize(teacher_vector, axis=-1), axis=-1)
 
 
 def hidden_loss(hidden, teacher_hidden, aligned):
-    """The squared error of the hidden states, as a share of the teacher's squares.
+    """The squared error of the hidden states, relative to the squared norm of the teacher's.
 
-        loss = sum |s - t|^2 / sum |t|^2        over the tokens that both have
+        loss = sum |s - t|^2 / sum |t|^2        over the tokens that occur in both
 
     Args:
         hidden: float tensor (B, T, D), s.
         teacher_hidden: float tensor (B, S, D), t.
-        aligned: int tensor (B, T), the teacher's position of each token, or -1 where it has no such token.
+        aligned: int tensor (B, T), the teacher's position of each token, or -1 if the teacher does not have the token.
 
     Returns:
         float32 scalar.
 
-    Source: Jiao et al. (2020), TinyBERT, equation 8, https://arxiv.org/abs/1909.10351. There the error is not divided.
+    Source: Jiao et al. (2020), TinyBERT, equation 8, https://arxiv.org/abs/1909.10351. The paper does not divide.
     """
     wanted = ops.take_along_axis(teacher_hidden, ops.maximum(aligned, 0)[:, :, None], axis=1)  # (B, T, D)
     shared = ops.cast(aligned >= 0, "float32")[:, :, None]  # (B, T, 1)
@@ -33,9 +33,11 @@ def hidden_loss(hidden, teacher_hidden, aligned):
 
 
 def attention_loss(weights, teacher_weights, aligned):
-    """The divergence of the attention weights, in nats, mean over heads and queries.
+    """The Kullback-Leibler divergence of the attention weights in nats, mean over heads and queries.
 
-        loss = mean of KL(t || s),  s and t the weights of a query among the tokens that both have, scaled to sum to 1
+        loss = mean of KL(t || s)
+
+    where s and t are the weights of one query for the tokens that occur in both, scaled to sum to 1.
 
     Args:
         weights: float tensor (B, H, T, T), s.
@@ -45,8 +47,8 @@ def attention_loss(weights, teacher_weights, aligned):
     Returns:
         float32 scalar.
 
-    Source: Wang et al. (2020), MiniLM, equation 5, https://arxiv.org/abs/2002.10957. The relation of the values, their
-    equation 7, is left out.
+    Source: Wang et al. (2020), MiniLM, equation 5, https://arxiv.org/abs/2002.10957. The loss on the relations of the
+    values, equation 7, is left out.
     """
     places = ops.maximum(aligned, 0)
     wanted = ops.take_along_axis(teacher_weights, places[:, None, :, None], axis=2)  # (B, H, T, S)
@@ -59,12 +61,12 @@ def attention_loss(weights, teacher_weights, aligned):
 
 
 def soft_label_loss(logits, teacher_logits, temperature=2.0):
-    """The divergence of softened predictions, times the squared temperature: (B,), from float tensors (B, K).
+    """The divergence of the softened class probabilities, times the squared temperature: (B,), from logits (B, K).
 
         loss = temperature^2 KL(softmax(t / temperature) || softmax(s / temperature))
 
-    Source: Hinton et al. (2015), section 2, https://arxiv.org/abs/1503.02531. Less the entropy of the teacher, which
-    does not depend on the student.
+    Source: Hinton et al. (2015), section 2, https://arxiv.org/abs/1503.02531. The paper minimizes the cross-entropy,
+    which differs by the entropy of the teacher, a constant.
 
     Raises:
         ValueError: if `temperature` is not positive.
@@ -76,6 +78,6 @@ def soft_label_loss(logits, teacher_logits, temperature=2.0):
 
 
 def _scaled(weights):
-    """Sums to 1 over the last axis; a little is added, so that the logarithm is finite."""
+    """Scales to a sum of 1 over the last axis; a small constant keeps the logarithm finite."""
     weights = weights + 1e-7
     return weights / ops.sum(weights, axis=-1, keepdims=True)

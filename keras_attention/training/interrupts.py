@@ -1,4 +1,4 @@
-"""Lets Ctrl-C and SIGTERM wait for the end of the running step."""
+"""Delays Ctrl-C and SIGTERM until the end of the current step."""
 
 import contextlib
 import signal
@@ -6,7 +6,7 @@ import threading
 
 
 class Interrupts:
-    """`received` is the name of the signal that came, or None."""
+    """`received` is the name of the signal received, or None."""
 
     def __init__(self):
         self.received = None
@@ -14,12 +14,12 @@ class Interrupts:
 
 @contextlib.contextmanager
 def deferred_interrupts():
-    """Inside the `with`, the first SIGINT or SIGTERM is only noted; a second one interrupts at once.
+    """Context manager: records the first SIGINT or SIGTERM; a second one interrupts immediately.
 
-    Outside the main thread, where Python does not deliver signals, nothing is changed.
+    Does nothing outside the main thread, because Python delivers signals to the main thread only.
 
-    Returns:
-        `Interrupts`, as the target of the `with`.
+    Yields:
+        `Interrupts`.
     """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():

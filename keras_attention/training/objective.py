@@ -1,7 +1,7 @@
-"""Losses: from labels and logits to sums over a batch, without a word about optimizers.
+"""Loss functions: sums over a batch, from labels and logits.
 
-Shapes: B rows, T tokens, V vocabulary, K classes. Logits may have any precision; losses are computed in float32. Rows
-and tokens that only fill up a batch have a label that is none: 0 for a token, -1 for a class, NaN for a number.
+Shapes: B batch, T tokens, V vocabulary, K classes. Logits may have any precision; losses are computed in float32. The
+label of padding (tokens, or examples that fill up a batch) is 0 for a token, -1 for a class, NaN for a number.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ NO_TOKEN, NO_CLASS = 0, -1
 
 
 class Loss(NamedTuple):
-    """What a loss function gives: sums over the real labels of a batch, float32 scalars.
+    """The result of a loss function: sums over the labels of a batch without padding, float32 scalars.
 
     Attributes:
-        total: the summed loss in nats, which is also what a training reports.
-        count: the real labels, or the sum of their weights.
-        correct: real labels with the highest logit.
-        penalty: what is added to `total` for the gradient but not reported, or None.
+        total: summed loss in nats, which the training reports.
+        count: number of labels, or the sum of their weights.
+        correct: number of labels that have the highest logit.
+        penalty: added to `total` for the gradient, but not reported; or None.
     """
 
     total: object
@@ -27,40 +27,40 @@ class Loss(NamedTuple):
     penalty: object = None
 
     def mean(self):
-        """What an update makes smaller: total and penalty by real label."""
+        """The loss to minimize: the mean of total and penalty per label."""
         total = self.total if self.penalty is None else self.total + self.penalty
         return total / ops.maximum(self.count, 1.0)
 
 
 def token_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
-    """The `Loss` of tokens: `masked_cross_entropy` and `count_correct` together.
+    """The `Loss` of tokens: combines `masked_cross_entropy` and `count_correct`.
 
     Args:
         labels: int tensor (B, T).
         logits: float tensor (B, T, V).
         label_smoothing: float in [0, 1), see `masked_cross_entropy`.
-        pad_id: int. Labels with this id count nothing.
+        pad_id: int. Labels with this id are ignored.
     """
     total, count = masked_cross_entropy(labels, logits, label_smoothing, pad_id)
     return Loss(total, count, count_correct(labels, logits, pad_id))
 
 
 def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
-    """Sums the cross-entropy of every label that is not padding.
+    """Sums the cross-entropy over all labels except padding.
 
         loss = (1 - e) * -log p(label) + e * mean over the vocabulary of -log p
 
-    With z the logits this is `logsumexp(z) - (1 - e) * z[label] - e * mean(z)`, so that no one-hot targets and no
-    smoothed distribution of the size of the logits are made.
+    With the logits z, this equals `logsumexp(z) - (1 - e) * z[label] - e * mean(z)`, which needs no target distribution
+    of the size of the logits.
 
     Args:
         labels: int tensor (B, T).
         logits: float tensor (B, T, V).
-        label_smoothing: float in [0, 1), the share e of the target that is spread evenly over all V tokens.
-        pad_id: int. Labels with this id count nothing.
+        label_smoothing: float in [0, 1), the probability e that the target spreads evenly over all V tokens.
+        pad_id: int. Labels with this id are ignored.
 
     Returns:
-        The pair of the summed loss in nats and the number of labels counted, two float32 scalars.
+        Pair of the summed loss in nats and the number of labels, two float32 scalars.
 
     Raises:
         ValueError: if `label_smoothing` is out of range.
@@ -78,21 +78,21 @@ def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
 
 
 def count_correct(labels, logits, pad_id=NO_TOKEN):
-    """Counts the labels (B, T) that have the highest logit (B, T, V), a float32 scalar; padding counts nothing."""
+    """Counts the labels (B, T) that have the highest logit (B, T, V), without padding: float32 scalar."""
     logits = ops.cast(logits, "float32")
     best = ops.equal(_take_labels(labels, logits), ops.max(logits, axis=-1))  # (B, T)
     return _count(ops.logical_and(best, ops.not_equal(labels, pad_id)))
 
 
 def symmetric_divergence(labels, first, second, pad_id=NO_TOKEN):
-    """Sums how far two predictions of every label that is not padding lie apart.
+    """Sums the symmetric divergence of two predictions over all labels except padding.
 
         D = (KL(p || q) + KL(q || p)) / 2 = sum over the vocabulary of (p - q) (log p - log q) / 2
 
     Args:
         labels: int tensor (B, T).
         first, second: float tensors (B, T, V), the logits of p and of q.
-        pad_id: int. Labels with this id count nothing.
+        pad_id: int. Labels with this id are ignored.
 
     Returns:
         float32 scalar, nats.
@@ -105,12 +105,12 @@ def symmetric_divergence(labels, first, second, pad_id=NO_TOKEN):
 
 
 def class_cross_entropy(labels, logits, weights=None, label_smoothing=0.0):
-    """The `Loss` of one class out of K.
+    """The `Loss` of a classification into K classes.
 
     Args:
         labels: int tensor (B,).
         logits: float tensor (B, K).
-        weights: list of K floats, how much a row of each class counts, or None for 1 each.
+        weights: list of K floats, the weight of an example of each class; None for equal weights.
         label_smoothing: float in [0, 1), see `masked_cross_entropy`.
     """
     if weights is None:
@@ -127,18 +127,18 @@ def class_cross_entropy(labels, logits, weights=None, label_smoothing=0.0):
 
 
 def multilabel_cross_entropy(labels, logits, weights=None):
-    """The `Loss` of K questions with yes or no, summed over them; `correct` are rows with every answer right.
+    """The `Loss` of a multilabel classification, summed over K labels; `correct` counts exact matches.
 
     Args:
-        labels: float tensor (B, K), 1 for yes and 0 for no.
+        labels: float tensor (B, K), 1 if an example has the label, else 0.
         logits: float tensor (B, K).
-        weights: list of K floats, how much a yes of each label counts, or None for 1 each.
+        weights: list of K floats, the weight of a positive example of each label; None for equal weights.
     """
     real = ops.logical_not(ops.isnan(labels))  # (B, K)
     yes = ops.where(real, labels, 0.0)
     logits = ops.cast(logits, "float32")
     counts = 1.0 if weights is None else 1.0 + (ops.convert_to_tensor(weights, "float32") - 1.0) * yes
-    losses = counts * (ops.softplus(logits) - yes * logits)  # (B, K): -log of the answer's probability
+    losses = counts * (ops.softplus(logits) - yes * logits)  # (B, K), binary cross-entropy
     right = ops.logical_and(ops.equal(logits > 0, yes > 0.5), real)
     rows = ops.any(real, axis=-1)  # (B,)
     all_right = ops.logical_and(ops.all(right, axis=-1), rows)
@@ -146,7 +146,7 @@ def multilabel_cross_entropy(labels, logits, weights=None):
 
 
 def squared_error(labels, logits):
-    """The `Loss` of one number: labels float (B,), logits (B, 1). No row is counted as right."""
+    """The `Loss` of a regression: labels float (B,), logits (B, 1). `correct` is 0."""
     real = ops.logical_not(ops.isnan(labels))  # (B,)
     distance = ops.where(real, ops.cast(logits, "float32")[:, 0] - ops.where(real, labels, 0.0), 0.0)
     return Loss(ops.sum(ops.square(distance)), _count(real), ops.zeros(()))

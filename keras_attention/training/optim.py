@@ -1,4 +1,4 @@
-"""What belongs to the optimizer: schedules of the learning rate, rates by layer, averaged weights."""
+"""Learning rate schedules, layer-wise learning rates and averages of weights."""
 
 import contextlib
 import math
@@ -21,8 +21,8 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Raises:
         ValueError: if an argument is out of range.
 
-    Source: Vaswani et al. (2017), section 5.3, equation 3, with the peak given directly instead of through the
-    model's width. Keras counts updates from 0 and the paper from 1, hence n.
+    Source: Vaswani et al. (2017), section 5.3, equation 3. The peak is an argument here; in the paper it follows from
+    the width of the model. Keras counts updates from 0 and the paper from 1, hence n.
     """
 
     def __init__(self, peak, warmup_steps):
@@ -46,7 +46,7 @@ class CosineDecay(keras.optimizers.schedules.LearningRateSchedule):
         rate(s) = peak * n / warmup_steps                                    while n = s + 1 <= warmup_steps
         rate(s) = floor + (peak - floor) * (1 + cos(pi * progress)) / 2      afterwards
 
-    `progress` goes from 0 at the peak to 1 at `total_steps`, and the rate stays at `floor` from there on.
+    `progress` goes from 0 at the peak to 1 at `total_steps`; after that, the rate stays at `floor`.
 
     Args:
         peak: float > 0, the highest rate.
@@ -121,10 +121,10 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def make_schedule(name, peak, warmup_steps, total_steps):
-    """Returns the schedule of a training, its warm-up at most half of the updates.
+    """Makes a schedule by name. The warm-up is limited to half of the updates.
 
     Args:
-        name: str, "cosine", which falls to 2 % of the peak, or "inverse_square_root".
+        name: str, "cosine", which decays to 2 % of the peak, or "inverse_square_root".
         peak: float > 0.
         warmup_steps: int >= 0.
         total_steps: int > 0.
@@ -142,20 +142,20 @@ def make_schedule(name, peak, warmup_steps, total_steps):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class LayerWiseAdamW(keras.optimizers.AdamW):
-    """AdamW with a factor for the learning rate of each weight.
+    """AdamW with a learning rate factor for each weight.
 
         w <- w - learning_rate (factor(w) m / (sqrt(v) + epsilon) + weight_decay w)
 
-    The lower layers of a pre-trained network know what is common to all texts, and shall move less than the upper ones.
+    The lower layers of a pre-trained network are more general than the upper ones and need smaller updates.
 
     Args:
         learning_rate: float or schedule.
-        factors: dict from the path of a variable to a float > 0; a variable that is not named has factor 1.
+        factors: dict from the path of a variable to a float > 0; the default factor is 1.
         weight_decay: float >= 0.
         **kwargs: further arguments of `keras.optimizers.AdamW`.
 
     Source: Loshchilov & Hutter (2019), algorithm 2; factors: Howard & Ruder (2018), section 3.2, "discriminative
-    fine-tuning", there for plain gradient descent.
+    fine-tuning", which uses plain gradient descent.
     """
 
     def __init__(self, learning_rate, factors, weight_decay=0.01, **kwargs):
@@ -167,7 +167,7 @@ class LayerWiseAdamW(keras.optimizers.AdamW):
         self._factor_by_index = [self.factors.get(variable.path, 1.0) for variable in variables]
 
     def update_step(self, gradient, variable, learning_rate):
-        factor = self._factor_by_index[self._get_variable_index(variable)]  # on TensorFlow it comes without its path
+        factor = self._factor_by_index[self._get_variable_index(variable)]  # on TensorFlow, `variable` has no path
         super().update_step(gradient, variable, learning_rate * factor)
 
     def get_config(self):
@@ -175,11 +175,11 @@ class LayerWiseAdamW(keras.optimizers.AdamW):
 
 
 def layer_factors(layers, decay):
-    """Factors that grow from layer to layer.
+    """Learning rate factors that increase from layer to layer: decay^n for the n-th layer from the top.
 
     Args:
-        layers: list of lists of variables, from the lowest layer to the highest; what is above them has factor 1.
-        decay: float in (0, 1]. The factor of the highest of them, and of each layer with respect to the one above.
+        layers: list of lists of variables, from the lowest layer to the highest. Variables above them have factor 1.
+        decay: float in (0, 1]. Factor of the highest layer, and ratio of each layer's factor to that of the next layer.
 
     Returns:
         dict from path to factor, for `LayerWiseAdamW`.
@@ -194,15 +194,15 @@ def layer_factors(layers, decay):
 
 
 class LastWeights:
-    """Keeps the weights of the last `count` epoch ends, and averages them.
+    """Stores the weights at the end of the last `count` epochs and averages them.
 
     Args:
-        count: int > 0, epoch ends to keep.
+        count: int > 0, number of epochs.
 
     Raises:
         ValueError: if `count` is not positive.
 
-    Source: Vaswani et al. (2017), section 6.1, where checkpoints are averaged; here epochs take their place.
+    Source: Vaswani et al. (2017), section 6.1. The paper averages checkpoints, we average epochs.
     """
 
     def __init__(self, count):
@@ -212,20 +212,20 @@ class LastWeights:
         self.snapshots = []  # oldest first; each a list of arrays in the order of the trainable variables
 
     def add(self, model):
-        """Remembers the trainable variables as they are now, and forgets the oldest beyond `count`."""
+        """Stores a copy of the trainable variables and removes the oldest beyond `count`."""
         self.snapshots = [*self.snapshots, copy_weights(model)][-self.count :]
 
     def average(self):
-        """The mean of the kept weights, a list of arrays, computed in float64. `None` where nothing is kept yet."""
+        """The mean of the stored weights, a list of arrays, computed in float64; None if nothing is stored yet."""
         if not self.snapshots:
             return None
         return [np.mean(arrays, axis=0, dtype="float64") for arrays in zip(*self.snapshots, strict=True)]
 
 
 def use_exponential_average(optimizer, decay):
-    """Makes the optimizer keep `average = decay * average + (1 - decay) * weights` after each update.
+    """Makes the optimizer maintain an exponential average: `average = decay * average + (1 - decay) * weights`.
 
-    The first update sets the average to the weights. It lives in `optimizer.variables`, so checkpoints hold it.
+    The first update sets the average to the weights. Checkpoints contain the average, as part of `optimizer.variables`.
 
     Args:
         optimizer: `keras.Optimizer` that has not been built yet.
@@ -244,7 +244,7 @@ def use_exponential_average(optimizer, decay):
 
 
 def exponential_average(model, optimizer):
-    """The exponential average that `optimizer` keeps, a list of arrays; see `use_exponential_average`."""
+    """The exponential average of `optimizer`, a list of arrays; see `use_exponential_average`."""
     own = copy_weights(model)
     optimizer.finalize_variable_values(model.trainable_variables)
     average = copy_weights(model)
@@ -253,20 +253,20 @@ def exponential_average(model, optimizer):
 
 
 def copy_weights(model):
-    """The trainable variables as a list of arrays of at least float32, which the model no longer touches."""
+    """Copies the trainable variables into a list of arrays, in float32 or float64."""
     arrays = [v.numpy() for v in model.trainable_variables]
     return [array.astype(np.result_type(array.dtype, "float32"), copy=True) for array in arrays]
 
 
 def assign_weights(model, arrays):
-    """Puts `arrays` into the trainable variables, in their order."""
+    """Assigns `arrays` to the trainable variables, in their order."""
     for variable, array in zip(model.trainable_variables, arrays, strict=True):
         variable.assign(array)
 
 
 @contextlib.contextmanager
 def averaged_weights(model, arrays):
-    """Inside the `with`, the model has the weights `arrays`; afterwards its own again, whatever happened.
+    """Context manager: the model has the weights `arrays` inside the `with`, and always gets its own weights back.
 
     Args:
         model: built `keras.Model`.

@@ -1,4 +1,4 @@
-"""What a training has reached, whether it still gets better, and how it shows that: a bar, TensorBoard."""
+"""Progress of a training: counters and history, early stopping, progress bar, TensorBoard."""
 
 import dataclasses
 import math
@@ -12,9 +12,9 @@ from keras_attention.errors import UserError
 
 @dataclasses.dataclass
 class Progress:
-    """Where a training is, and what it has measured.
+    """Counters, sums and history of a training.
 
-    `epoch` and `epoch_step` count what is done; the sums are those of the running epoch.
+    `epoch` and `epoch_step` count finished epochs and steps; the sums belong to the current epoch.
     """
 
     epoch: int = 0
@@ -27,18 +27,18 @@ class Progress:
     history: list = dataclasses.field(default_factory=list)
 
     def start_epoch(self):
-        """Clears what belongs to one epoch."""
+        """Resets the sums of the epoch."""
         self.epoch, self.epoch_step = self.epoch + 1, 0
         self.loss_sum = self.tokens = self.correct = 0.0
 
 
 class EarlyStopping:
-    """Remembers the best score and counts the validations since.
+    """Stores the best score and counts the validations since then.
 
     Args:
-        monitor: str, the name of the score among the validation's results, such as "val_bleu" or "val_loss".
-        mode: "max" or "min", which scores are better; `None` takes "min" where the name ends with "loss".
-        patience: int > 0, validations without a better score after which to stop; `None` never stops.
+        monitor: str, the name of a validation score, such as "val_bleu" or "val_loss".
+        mode: "max" if higher scores are better, or "min". None: "min" if the name ends with "loss", else "max".
+        patience: int > 0, number of validations without a better score before training stops; None: never stop.
 
     Raises:
         ValueError: if an argument is out of range, or `update` does not find the score.
@@ -58,7 +58,7 @@ class EarlyStopping:
         self.waited = 0  # validations since the best
 
     def update(self, metrics, epoch):
-        """Takes the results of one validation; returns whether it is the best so far. A NaN is never the best."""
+        """Adds the scores of one validation; returns whether it is the best so far. A NaN is never the best."""
         if self.monitor not in metrics:
             raise ValueError(f"`monitor` must be one of {sorted(metrics)}. Received: monitor={self.monitor!r}")
         score = float(metrics[self.monitor])
@@ -75,23 +75,23 @@ class EarlyStopping:
         return self.patience is not None and self.waited >= self.patience
 
     def reason(self):
-        """Why the training stops, for people."""
+        """The reason for stopping, as a sentence for the user."""
         return (
             f"{self.monitor} has not improved for {self.waited} validations "
             f"(best {self.best if self.best is None else round(self.best, 4)} in epoch {self.best_epoch})"
         )
 
     def state(self):
-        """What a checkpoint keeps, a dict that fits into JSON."""
+        """The state for a checkpoint, a dict of JSON types."""
         return {"best": self.best, "best_epoch": self.best_epoch, "waited": self.waited}
 
     def restore(self, state):
-        """Puts back what `state` gave."""
+        """Restores the result of `state`."""
         self.best, self.best_epoch, self.waited = state["best"], state["best_epoch"], state["waited"]
 
 
 class Epoch:
-    """The batches of one epoch that are still to be trained on, in order; made by `Session.epochs`.
+    """Iterates over the remaining batches of one epoch, in order; created by `Session.epochs`.
 
     Attributes:
         number: int, counted from 1.
@@ -123,7 +123,7 @@ class Epoch:
         bar.update(last=True)
 
     def record(self, update):
-        """Adds what an update tells to the numbers of the epoch.
+        """Adds the results of an update to the sums of the epoch.
 
         Args:
             update: Update.
@@ -148,13 +148,13 @@ class EpochBar:
     It is drawn at most five times a second on a terminal, and every ten seconds elsewhere.
 
     Args:
-        epochs: int or None, how many there will be.
+        epochs: int or None, number of epochs.
         steps: int, steps in the epoch.
-        progress: `Progress`, which the bar reads.
-        rate: callable giving the learning rate; only called when something is drawn.
+        progress: `Progress` to show.
+        rate: callable that returns the learning rate; called only when the bar is drawn.
         verbose: 0 draws nothing, 1 a bar, 2 one line at the end.
-        unit: str, what is counted, such as "tokens".
-        compiling: bool. Whether the first step compiles: the bar says so, and begins to measure after it.
+        unit: str, the unit of the speed, such as "tokens".
+        compiling: bool. Whether the first step compiles. The bar then says so, and measures the speed after that step.
     """
 
     def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens", compiling=False):
@@ -171,14 +171,14 @@ class EpochBar:
         self._start()
 
     def _start(self):
-        """Begins to measure."""
+        """Starts to measure the speed."""
         self._started = self._drawn = time.perf_counter()
-        self._tokens_before = self.progress.tokens  # those of a resumed epoch, or of a step that compiled, tell nothing
+        self._tokens_before = self.progress.tokens  # leaves out resumed steps and the step that compiled
         shown = ["loss", "accuracy", self.speed, "rate"]
         self._bar = keras.utils.Progbar(self._steps, verbose=self.verbose, unit_name="step", stateful_metrics=shown)
 
     def update(self, last=False):
-        """Draws, if it is time to; with `last` in any case, and ends the line."""
+        """Draws the bar if it is due. With `last`, always draws it, and ends the line."""
         if self._compiling and not last:
             self._compiling = False
             self._start()
@@ -199,13 +199,13 @@ class EpochBar:
 
 
 class EpochLog:
-    """Writes the numbers of each epoch for TensorBoard, which need not be installed for that.
+    """Writes the numbers of each epoch for TensorBoard. The package `tensorboard` is not needed.
 
     Args:
         folder: path, or None to write nothing.
 
     Raises:
-        UserError: if TensorFlow is not installed, or the folder cannot be written.
+        UserError: if TensorFlow is not installed, or the folder is not writable.
     """
 
     def __init__(self, folder):
@@ -221,11 +221,11 @@ class EpochLog:
         except tf.errors.OpError as error:
             raise UserError(f"`log_dir` must be a writable folder. Received: {folder} ({error.message})") from error
         self._write = tf.summary.write
-        # What `tf.summary.scalar` would write; that function wants the package tensorboard.
+        # Equals `tf.summary.scalar`, which needs the package tensorboard.
         self._metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
 
     def write(self, entry):
-        """Writes every number of one entry of the history at its step."""
+        """Writes all numbers of one history entry at its step."""
         if self._writer is None:
             return
         with self._writer.as_default(step=entry["steps"]):

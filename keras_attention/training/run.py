@@ -1,4 +1,4 @@
-"""One run: its settings, the facts for its card, and its result."""
+"""One run: its settings, its result, and the facts for the card."""
 
 import json
 import os
@@ -19,21 +19,23 @@ STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 @dataclass(frozen=True)
 class AccelerationSettings:
-    """How a training computes; what they leave open, `training.devices` chooses."""
+    """Number format and compiler; `training.devices` chooses for settings that are None."""
 
-    mixed_precision: bool | None = setting(None, "compute in bfloat16; default: if the device gains by it")
-    jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: if the device gains by it")
+    mixed_precision: bool | None = setting(None, "compute in bfloat16; default: if that is faster on the device")
+    jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: if that is faster on the device")
 
 
 @dataclass(frozen=True)
 class RunSettings(AccelerationSettings):
-    """A base for the `Config` of a recipe; see `training.session`, which acts on them."""
+    """Base class for the `Config` of a recipe: the settings that `training.session` uses."""
 
     seed: int = setting(1, "random seed of weights, dropout and order of the batches")
     out: str = setting("", "folder of the trained model")
     weights: str = setting("", "use these weights, trained with --encoded, instead of training")
     strategy: str = setting(
-        "auto", "none: one device; mirrored: all of this machine; multiworker; auto: chosen by devices", STRATEGIES
+        "auto",
+        "none: one device; mirrored: all devices of this machine; multiworker: several processes; auto: by the devices",
+        STRATEGIES,
     )
     accumulate: int = setting(1, "number of parts in which each batch is computed, to save memory")
     log_dir: str = setting("", "folder for TensorBoard")
@@ -47,7 +49,7 @@ class RunSettings(AccelerationSettings):
 def run_facts():
     """Returns the dict of "command", "commit" and "hardware" (str) of this process.
 
-    The commit is that of the checkout the script stands in, marked "+changes" if files differ from it, or "unknown".
+    The commit is that of the script's git checkout, with "+changes" if files were modified, or "unknown".
     """
     script = Path(sys.argv[0])
     folder = script.resolve().parent
@@ -64,7 +66,7 @@ def run_facts():
 
 
 def without_folders(argument):
-    """An argument without the folders above an absolute path, which are this machine's own: /a/b/c -> c."""
+    """The argument with absolute paths shortened to their last part, because folders are private: /a/b/c -> c."""
     flag, equals, value = argument.rpartition("=")
     return flag + equals + (Path(value).name if os.path.isabs(value) else value)
 
@@ -88,7 +90,7 @@ def _processor():
 
 
 class TrainResult(NamedTuple):
-    """`history` has a dict for each epoch; `best` is the best monitored score or None; `seconds` is wall clock."""
+    """`history` has a dict for each epoch; `best` is the best monitored score or None; `seconds` is wall-clock time."""
 
     history: list
     steps: int
@@ -116,7 +118,7 @@ def save_trained(path, model, result, facts):
 
 
 def load_trained(path, model):
-    """Fills the model with weights by `save_trained`.
+    """Loads weights written by `save_trained` into the model.
 
     Args:
         path: str or Path, as given to `save_trained`.

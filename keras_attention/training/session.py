@@ -1,4 +1,4 @@
-"""One run of a recipe: everything around the learning that a reader of the recipe may skip."""
+"""One run of a recipe: devices, checkpoints, progress and everything else that is not the learning itself."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ FIRST_CHECKPOINT_MINUTES = 1.0
 
 
 class Session:
-    """What only operations need, so that a recipe shows the learning alone:
+    """Handles everything around the learning, so that a recipe shows only the learning:
 
         session = Session.start(config, "runs/mine")
         update = session.compile(model, optimizer, loss, clip_norm=1.0)
@@ -30,31 +30,30 @@ class Session:
                     session.report(val_loss=validate(model))
         result = session.finish()
 
-    - `start` chooses number format, compiler and devices, seeds the random numbers and notes command and commit.
-    - `compile` makes the update for the backend, split over replicas (strategy) and turns (accumulation).
-    - Inside the `with`, the checkpoint folder belongs to this training, and Ctrl-C or SIGTERM waits for the end of an
-      update, saves a checkpoint and raises KeyboardInterrupt.
-    - `epochs` goes on from the newest whole checkpoint, with exactly the weights and the history (up to its times) of a
-      training that was never stopped; for that the batches must depend on the epoch alone, and layers must draw random
-      numbers from generators of their own. It writes checkpoints, draws the progress bar, writes for TensorBoard,
-      stops where nothing gets better, and leaves the asked weights in the model: the best, else the average, else the
-      last.
-    - Under a strategy every worker runs the same code. The chief alone writes and shows; all go by its scores. A
-      checkpoint fits any strategy and accumulation; the bits are the same with the same ones.
-    - With `--weights` there is nothing to train: `epochs` is empty, and `finish` takes weights and history from there.
+    - `start` chooses number format, compiler and devices, seeds the random generators and records command and commit.
+    - `compile` returns the update for the backend, split over devices (strategy) and parts (accumulation).
+    - Inside the `with`, the checkpoint folder is reserved for this training. Ctrl-C and SIGTERM wait for the end of the
+      update, save a checkpoint and raise KeyboardInterrupt.
+    - `epochs` continues from the newest undamaged checkpoint. Weights and history (except times) equal those of an
+      uninterrupted training, provided that the batches depend only on the epoch, and that layers take random numbers
+      from their own generators. `epochs` also writes checkpoints and TensorBoard logs, draws the progress bar, and
+      stops early. At the end, the model has the best, the averaged or the last weights, as requested.
+    - Under a strategy, every worker runs the same code. Only the chief writes and prints, and its scores count for all.
+      A checkpoint can be resumed with any strategy and accumulation; with the same ones, the results are bit-identical.
+    - With `--weights`, `epochs` is empty, and `finish` loads weights and history from that file.
 
     Args:
         config: RunSettings.
-        out: path of what the recipe writes, or None.
-        checkpoint_dir: path, or None to save nothing.
-        checkpoint_every: int > 0, updates from one checkpoint to the next, or None.
-        checkpoint_minutes: float > 0, minutes since the last checkpoint, or None; the first comes after one minute.
+        out: path of the result, or None.
+        checkpoint_dir: path, or None to save no checkpoints.
+        checkpoint_every: int > 0, updates between two checkpoints, or None.
+        checkpoint_minutes: float > 0, minutes between two checkpoints, or None. The first one comes after a minute.
         facts: dict, see `run_facts`, or None.
-        verbose: 0, 1 (bar) or 2 (a line an epoch).
-        unit: str, what the labels are labels of; the bar shows how many pass in a second.
+        verbose: 0 (silent), 1 (progress bar) or 2 (one line per epoch).
+        unit: str, the unit of the speed in the progress bar, such as "tokens".
 
     Raises:
-        ValueError: if the session shall resume but has no `checkpoint_dir`.
+        ValueError: if `config.resume` is set without `checkpoint_dir`.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Session:
         self.unit = unit
         self.progress = Progress()
         self.stopping = None
-        self.told = {}
+        self.outcome = {}
         self._open = None
         self.compiled = False  # whether an update has been made
         self._interrupts = Interrupts()
@@ -94,11 +93,11 @@ class Session:
 
     @classmethod
     def start(cls, config, out, *, large_products=False, **options):
-        """Begins the run of a recipe, before anything of it computes; checkpoints go beside `out`.
+        """Starts the run of a recipe. Call it before any computation. Checkpoints are written beside `out`.
 
         Args:
-            config: RunSettings. What it leaves open is chosen in `session.config`.
-            out: path of what the recipe writes.
+            config: RunSettings. `session.config` is a copy with number format and compiler set.
+            out: path of the result.
             large_products: bool, see `devices.choose_acceleration`.
             options: further arguments of the class.
         """
@@ -116,13 +115,13 @@ class Session:
             model: built `keras.Model`.
             optimizer: `keras.Optimizer` that has not been used.
             loss: callable(model, inputs, labels) -> `objective.Loss`. The keywords of a `functools.partial` are
-                settings that a resumed training must share.
-            clip_norm: float > 0 or None, the highest global norm of the gradients.
-            average_last: int > 0 or None. End with the average of the weights at the last so many epoch ends.
-            ema_decay: float in (0, 1) or None. End with the exponential average of the weights over all updates.
+                settings that must not change when a training is resumed.
+            clip_norm: float > 0 or None, the maximum global norm of the gradients.
+            average_last: int > 0 or None. At the end, average the weights of that many last epochs.
+            ema_decay: float in (0, 1) or None. At the end, use the exponential average of the weights over all updates.
 
         Raises:
-            ValueError: if an argument is out of range, or both averages are asked for.
+            ValueError: if an argument is out of range, or both averages are requested.
         """
         if average_last is not None and ema_decay is not None:
             raise ValueError(
@@ -165,26 +164,27 @@ class Session:
         patience=None,
         restore_best=False,
     ):
-        """Yields each `Epoch` that is still to be trained; the training ends at the first limit that is reached.
+        """Yields each remaining `Epoch`. The training ends when the first limit is reached.
 
         Args:
-            batches: object whose `epoch(e)`, e = 0, 1, ..., has `len()` and `[i]` -> dict of arrays, "labels" and the
-                inputs of the model.
-            epochs, max_steps, time_limit_s: int, int and seconds, or None. The time limit is that of this process,
-                counts validation and is looked at after each update.
-            monitor, mode, patience: see `EarlyStopping`, which looks at what is reported.
-            restore_best: bool. End with the weights of the best report.
+            batches: object with a method `epoch(e)`, e = 0, 1, ... The result has `len()` and `[i]` -> dict of arrays
+                with "labels" and the inputs of the model.
+            epochs: int, maximum number of epochs, or None.
+            max_steps: int, maximum number of updates, or None.
+            time_limit_s: float, seconds, or None. Checked after each update; includes validation, but no earlier runs.
+            monitor, mode, patience: see `EarlyStopping`. The scores are those passed to `report`.
+            restore_best: bool. At the end, use the weights with the best score.
 
         Raises:
             TrainingDivergedError: if loss, gradients or weights are not finite.
-            UserError: if checkpoints cannot be written, none is whole, one was made with other settings, or a worker
-                trains with others than the chief.
-            WorkerLostError: if another worker is gone.
-            KeyboardInterrupt: after Ctrl-C or SIGTERM, when the checkpoint is saved.
-            ValueError: if an argument is out of range or there is nothing to train on.
+            UserError: if checkpoints cannot be written, all are damaged, one was written with other settings, or the
+                settings of a worker differ from the chief's.
+            WorkerLostError: if another worker has stopped.
+            KeyboardInterrupt: after Ctrl-C or SIGTERM, once the checkpoint is saved.
+            ValueError: if an argument is out of range or there are no batches.
         """
         if self._open is None:
-            raise ValueError("`epochs` must run inside `with session:`, which opens the folder of the checkpoints.")
+            raise ValueError("`epochs` must run inside `with session:`, which opens the checkpoint folder.")
         if epochs is None and max_steps is None and time_limit_s is None:
             raise ValueError("One of `epochs`, `max_steps` and `time_limit_s` must be given. Received: None for all")
         if self.config.weights:
@@ -219,12 +219,12 @@ class Session:
 
     @contextlib.contextmanager
     def averaged_weights(self):
-        """Inside the `with`, the model has the weights that it would end with, were this the last epoch."""
+        """Context manager: the model has the averaged weights, as if this were the last epoch. See `compile`."""
         with optim.averaged_weights(self.model, self._averaged_weights()):
             yield
 
     def report(self, **scores):
-        """Takes the scores of a validation, floats by name, into the history; in every worker those of the chief."""
+        """Adds validation scores, floats by name, to the history. Every worker records the chief's scores."""
         values = devices.from_chief([float(value) for value in scores.values()])
         self._scores = dict(zip(scores, values, strict=True))
         if self.stopping.update(self._scores, self.progress.epoch + 1) and self._restore_best:
@@ -233,13 +233,13 @@ class Session:
 
     @property
     def starts_alone(self):
-        """Whether one process trains weights from the beginning: not several, not those of a checkpoint."""
+        """Whether a single process trains from the beginning, without a checkpoint and without `--weights`."""
         given = self.config.weights or (self.config.resume and Path(self.checkpoint_dir).exists())
         return not given and devices.workers().count == 1
 
     @property
     def description(self):
-        """How this run computes, as a sentence."""
+        """A sentence about number format, compiler and device."""
         return devices.description(self.config)
 
     @property
@@ -252,11 +252,11 @@ class Session:
         )
 
     def finish(self, weights_only=False):
-        """Ends the strategy and returns the `TrainResult`, or None where nothing is left to do.
+        """Ends the strategy and returns the `TrainResult`, or None if this process has no more work.
 
-        Nothing is left to the workers that are not the chief, and with `weights_only`: then `out`.weights.h5 and
-        `out`.json are written, for `--weights` on another machine. Otherwise `told` has, for who writes an entry and
-        its card: settings, result, facts, overwrite.
+        Workers other than the chief get None. With `weights_only`, writes `out`.weights.h5 and `out`.json, for
+        `--weights` on another machine, and returns None. Otherwise sets `outcome`, the keywords of the functions
+        that write an entry: settings, result, facts, overwrite.
         """
         result = self.result
         if self.config.weights:
@@ -267,12 +267,12 @@ class Session:
             save_trained(self.out, self.model, result, self.facts)
             self.clean_up()
             return None
-        self.told = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}
-        self.told["overwrite"] = self.config.overwrite
+        self.outcome = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}
+        self.outcome["overwrite"] = self.config.overwrite
         return result
 
     def clean_up(self):
-        """Removes the checkpoints, once what was trained is saved elsewhere."""
+        """Removes the checkpoints. Call it after the result is saved."""
         checkpoints.discard_folder(self.checkpoint_dir)
 
     def say(self, text):
@@ -285,7 +285,7 @@ class Session:
         return float(keras.ops.convert_to_numpy(self.optimizer.learning_rate))
 
     def save(self):
-        """Writes a checkpoint, where a folder is given and an update was made since the last one; the chief alone."""
+        """Writes a checkpoint, if there is a folder and an update since the last checkpoint; only in the chief."""
         self._saved_at = time.perf_counter()
         nowhere = self.checkpoint_dir is None or devices.workers().index
         if nowhere or self._saved_step == self.progress.total_steps:
@@ -300,7 +300,7 @@ class Session:
         checkpoints.write(self.checkpoint_dir, self.progress.total_steps, arrays, state)
 
     def checkpoint_is_due(self):
-        """Whether updates or minutes enough have passed since the last checkpoint."""
+        """Whether `checkpoint_every` updates or `checkpoint_minutes` have passed since the last checkpoint."""
         if self.checkpoint_every is not None and self.progress.total_steps % self.checkpoint_every == 0:
             return True
         minutes = self.checkpoint_minutes
@@ -309,30 +309,30 @@ class Session:
         return minutes is not None and time.perf_counter() - self._saved_at >= 60.0 * minutes
 
     def stop_if_interrupted(self):
-        """Saves and raises KeyboardInterrupt if a signal has come, here or to another worker."""
+        """Saves a checkpoint and raises KeyboardInterrupt if this or another worker has received a signal."""
         if not devices.any_worker(self._interrupts.received):
             return
         self.save()
         name, folder = self._interrupts.received or "a signal to another worker", self.checkpoint_dir
         where = f"epoch {self.progress.epoch + 1}, after step {self.progress.epoch_step}"
-        saved = f"checkpoint saved in {folder}, resume to go on" if folder is not None else "nothing was saved"
+        saved = f"checkpoint saved in {folder}, resume to continue" if folder is not None else "nothing was saved"
         raise KeyboardInterrupt(f"Training stopped by {name} in {where}: {saved}.")
 
     def end_steps(self, finished):
-        """What follows the last update of an epoch, which a limit may have ended before all of its batches."""
+        """Ends the updates of an epoch. `finished` is False if a limit ended it before its last batch."""
         self.update.sync()
-        if not finished:  # saved here, so that a resumed training ends this epoch as if undisturbed
+        if not finished:  # saved here, so that a resumed training finishes this epoch
             self.save()
         if self._last_weights:
             self._last_weights.add(self.model)
 
     def reason_to_end(self):
-        """Finds out whether the training must end now; says why, or returns None."""
+        """The reason why the training must end now, or None. The workers agree on it."""
         self._stopped_because = self._nothing_left()
         return self._stopped_because
 
     def _nothing_left(self):
-        """Why no further update may be made, or None."""
+        """The limit that this process has reached, as a sentence, or None."""
         progress, limit = self.progress, self._time_limit_s
         if self.num_epochs is not None and progress.epoch >= self.num_epochs:
             return f"all {self.num_epochs} epochs are done"
@@ -343,7 +343,7 @@ class Session:
         return self.stopping.reason() if self.stopping.should_stop else None
 
     def _end_epoch(self):
-        """Closes the epoch in the history; returns its entry."""
+        """Adds the epoch to the history and returns its entry."""
         progress = self.progress
         count = max(progress.tokens, 1.0)
         entry = {
@@ -362,7 +362,7 @@ class Session:
         return entry
 
     def _resume(self):
-        """Goes on from the newest whole checkpoint, if there is one."""
+        """Restores the newest undamaged checkpoint, if there is one."""
         path = checkpoints.latest_valid(self.checkpoint_dir)
         self.say(f"Resumed from {path}." if path else "No checkpoint found: starting from the beginning.")
         if path is None:
@@ -380,11 +380,11 @@ class Session:
             self._last_weights.snapshots = [flat[i : i + count] for i in range(0, len(flat), count)]
 
     def _averaged_weights(self):
-        """The averaged weights, or None where no average is asked for or nothing has been averaged yet."""
+        """The averaged weights, or None if no average is requested or nothing has been averaged yet."""
         if self._last_weights:
             return self._last_weights.average()
         return optim.exponential_average(self.model, self.optimizer) if self._ema_decay is not None else None
 
     def _seconds(self):
-        """Wall clock of this training, with the runs that it resumes."""
+        """Wall-clock seconds of this training, including the runs that it resumes."""
         return self._seconds_before + time.perf_counter() - self._started

@@ -1,4 +1,4 @@
-"""What the updates of all backends share: their result, the norm of a gradient, clipping."""
+"""Shared by the updates of all backends: the result of an update, gradient norm, clipping."""
 
 import math
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from keras_attention.errors import TrainingDivergedError
 
 
 class Update(NamedTuple):
-    """What one update tells; scalar tensors of the backend.
+    """The result of one update; scalar tensors of the backend.
 
     Attributes:
-        total, count, correct: of the batch, see `objective.Loss`.
-        gradient_norm: global norm before clipping. Where this or the loss is not finite, nothing was updated.
-        weight_norm: global norm of the weights after the update. A NaN weight can hide from the loss behind a ReLU,
-            but not from this.
+        total, count, correct: sums over the batch, see `objective.Loss`.
+        gradient_norm: global norm before clipping. If this or the loss is not finite, the update was not applied.
+        weight_norm: global norm of the weights after the update. It detects NaN weights that a ReLU hides from the
+            loss.
     """
 
     total: object
@@ -26,11 +26,11 @@ class Update(NamedTuple):
     weight_norm: object
 
     def check_finite(self, optimizer, sync, *, epoch, step):
-        """Raises unless the update was sound or is an overflow that float16 training recovers from by itself.
+        """Raises if the update is not finite, unless it is an overflow from which float16 training recovers.
 
         Args:
-            optimizer: the optimizer that made it.
-            sync: callable that brings the optimizer's variables up to date; only called after an overflow.
+            optimizer: the optimizer of the update.
+            sync: callable that brings the optimizer's variables up to date; called only after an overflow.
             epoch, step: ints counted from 1, for the message.
 
         Raises:
@@ -52,20 +52,20 @@ class Update(NamedTuple):
 
 
 def split_labels(batch):
-    """The inputs of a batch, a dict without "labels", and its labels."""
+    """Splits a batch into its inputs, a dict without "labels", and its labels."""
     return {name: value for name, value in batch.items() if name != "labels"}, batch["labels"]
 
 
 def global_norm(tensors):
-    """The root of the summed squares of all numbers in a list of tensors, a float32 scalar."""
+    """The Euclidean norm of all numbers in a list of tensors, a float32 scalar."""
     squares = [ops.sum(ops.square(ops.cast(tensor, "float32"))) for tensor in tensors]
     return ops.sqrt(sum(squares[1:], squares[0]))
 
 
 def clip_by_norm(gradients, norm, clip_norm):
-    """Scales all gradients down together where their global norm `norm` exceeds `clip_norm` (None: never).
+    """Scales all gradients by the same factor if their global norm `norm` exceeds `clip_norm` (None: never).
 
-    Source: Pascanu et al. (2013), algorithm 1, over all weights at once.
+    Source: Pascanu et al. (2013), algorithm 1.
     """
     if clip_norm is None:
         return gradients
@@ -74,7 +74,7 @@ def clip_by_norm(gradients, norm, clip_norm):
 
 
 def _may_overflow(optimizer, sync):
-    """The loss scale halves at each overflow until the gradients fit; below 1 the true gradients are infinite."""
+    """Whether an overflow is harmless. Each one halves the loss scale; below 1, the gradients themselves overflow."""
     if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return False
     sync()

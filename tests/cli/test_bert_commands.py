@@ -46,7 +46,7 @@ def test_fill_mask(run, complains, filler):
     assert [line.split("\t")[1] for line in lines] == [filling.text for found in expected for filling in found]
     code, out, _ = run("fill-mask", "--model", filler, "--json", stdin=b"a [MASK]\n")
     assert json.loads(out)["fillings"][0]["words"]
-    assert "1 to 32 gaps" in complains("fill-mask", "--model", filler, "no gap")
+    assert "1 to 32 masks" in complains("fill-mask", "--model", filler, "no mask")
     assert "it can fill-mask" in complains("classify", "--model", filler, "a")
 
 

@@ -48,7 +48,7 @@ def test_after_the_death_of_the_chief_all_start_again_and_end_as_if_undisturbed(
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "Worker 0 of 2 was killed by SIGKILL." in err
-    assert "Worker 1: another worker is gone" in err
+    assert "Worker 1: another worker has stopped" in err
     assert "Worker 1 of 2 ended with exit code 75." in err
     assert "Restarting all workers" in err
     assert ends(tmp_path / "run") == [expected] * 2
@@ -64,7 +64,7 @@ def test_without_restarts_the_exit_code_is_75_within_a_minute(tmp_path, expected
     _, err = process.communicate(timeout=120)
     assert process.returncode == 75, err
     assert time.monotonic() - died < 60
-    assert "Worker 0: another worker is gone" in err
+    assert "Worker 0: another worker has stopped" in err
     assert not list((tmp_path / "run").glob("end-*"))
 
 

@@ -163,5 +163,5 @@ def test_a_padding_mask_as_attention_mask_is_named():
         ValueError, match=r"given as `value_mask`. Received: attention_mask.shape=\(2, 5\) for 3 queries"
     ):
         MultiHeadAttention(H, K)(QUERY, VALUE, attention_mask=np.ones((B, S), bool))
-    with pytest.raises(ValueError, match=r"`attention_mask` must have the 4 attended axes.*Received.*\(2, 3\)"):
+    with pytest.raises(ValueError, match=r"`attention_mask` must end with the 4 attended axes.*Received.*\(2, 3\)"):
         MultiHeadAttention(H, K)(QUERY[:, None], VALUE[:, None], attention_mask=np.ones((2, 3), bool))

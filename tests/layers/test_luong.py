@@ -147,7 +147,7 @@ def test_wrong_inputs_are_named():
     inputs = make_inputs("general")
     with pytest.raises(ValueError, match="same width. Received: query width 5, key width 13"):
         LuongAttention("dot")(**inputs)
-    with pytest.raises(ValueError, match=r"`position` must broadcast.*Received: position.shape=\(3,\)"):
+    with pytest.raises(ValueError, match=r"`position` must have two axes.*Received: position.shape=\(3,\)"):
         LuongAttention(mode="local_m")(**inputs, position=np.arange(T))
 
 

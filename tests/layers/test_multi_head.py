@@ -317,7 +317,7 @@ def test_a_wrong_argument_is_named(settings, text):
         ({"attention_mask": np.ones((B, T, S), "int32")}, TypeError, "Received: attention_mask.dtype=int32"),
         ({"attention_mask": np.ones((B, H, T, S), "int32")}, TypeError, "Received: attention_mask.dtype=int32"),
         ({"value": None}, ValueError, "must be given. Received: neither"),
-        ({"cache_index": 3}, ValueError, "go together. Received: cache_index=3"),
+        ({"cache_index": 3}, ValueError, "must be given together. Received: cache_index=3"),
     ],
 )
 def test_a_wrong_call_is_named(call, error, text):

@@ -228,7 +228,7 @@ def test_errors_name_what_was_received(build, settings, message):
 
 
 def test_a_layer_without_cross_attention_says_so():
-    with pytest.raises(ValueError, match="first called without `encoder_sequence`"):
+    with pytest.raises(ValueError, match="The first call had no `encoder_sequence`"):
         built_decoder(cross=False)(TARGET, SOURCE)
 
 

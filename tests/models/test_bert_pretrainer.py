@@ -104,5 +104,5 @@ def test_config_and_precision():
 
 
 def test_a_model_of_one_segment_is_refused():
-    with pytest.raises(ValueError, match="`masked_lm` must know two segments. Received: num_segments=0"):
+    with pytest.raises(ValueError, match="`masked_lm` must have two segments. Received: num_segments=0"):
         BertPretrainer(BertMaskedLM(**TINY, num_segments=0))

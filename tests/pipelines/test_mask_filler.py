@@ -90,7 +90,7 @@ def test_many_texts_at_once():
     [
         ("no gap", {}, "Found 0 in 'no gap'"),
         ("[MASK] " * 33, {}, "Found 33"),
-        ("[MASK] " + "a " * 40 + "[MASK]", {}, "Gap 2 stands behind the 23 tokens"),
+        ("[MASK] " + "a " * 40 + "[MASK]", {}, "Mask 2 lies beyond the 23 tokens"),
         ("a [MASK]", {"top_k": 0}, "top_k=0"),
         ("a [MASK]", {"max_pieces": 9}, "max_pieces=9"),
     ],

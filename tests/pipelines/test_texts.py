@@ -70,7 +70,7 @@ def test_a_table_is_no_texts():
 
 
 def test_pairs_have_as_many_second_texts():
-    with pytest.raises(UserError, match="as many second texts as texts. Received: 2 and 1"):
+    with pytest.raises(UserError, match="Every text needs one second text. Received: 2 texts and 1 second texts"):
         as_pair(["a", "b"], ["c"])
 
 

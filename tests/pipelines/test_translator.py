@@ -113,7 +113,7 @@ def test_very_long_line_is_cut_and_said_so():
         (None, "`texts` must be a str or a list of str. Received: NoneType"),
         (b"A dog.", "`texts` must be.* Received: bytes"),
         ({"A dog.": 1}, "Received: dict"),
-        (["\ud800"], "Sentence 1 holds half of a surrogate pair"),
+        (["\ud800"], "Sentence 1 contains half of a surrogate pair"),
     ],
 )
 def test_what_is_no_text(texts, message):

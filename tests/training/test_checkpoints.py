@@ -66,23 +66,23 @@ def test_the_same_step_again_replaces(folder):
 @pytest.mark.parametrize(("damage", "name"), CASES)
 def test_a_damaged_one_is_passed_over_and_named(folder, damage, name):
     damage(folder / "step-000000011" / name)
-    with pytest.warns(UserWarning, match=f"Checkpoint passed over: .*step-000000011/{name}"):
+    with pytest.warns(UserWarning, match=f"Damaged checkpoint skipped: .*step-000000011/{name}"):
         assert checkpoints.latest_valid(folder).name == "step-000000005"
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_checkpoint_is_noticed(folder, name):
     take_from_the_oldest(folder / "step-000000011" / name)
-    with pytest.warns(UserWarning, match="Checkpoint passed over: .*step-000000011/"):
+    with pytest.warns(UserWarning, match="Damaged checkpoint skipped: .*step-000000011/"):
         assert checkpoints.latest_valid(folder).name == "step-000000005"
 
 
-@pytest.mark.filterwarnings("ignore:Checkpoint passed over")
+@pytest.mark.filterwarnings("ignore:Damaged checkpoint skipped")
 @pytest.mark.parametrize(("damage", "name"), CASES)
 def test_nothing_but_damaged_ones_stops(folder, damage, name):
     damage(folder / "step-000000011" / name)
     damage(folder / "step-000000005" / name)
-    with pytest.raises(UserError, match="holds 2 checkpoints but none is whole"):
+    with pytest.raises(UserError, match="holds 2 checkpoints, but all are damaged"):
         checkpoints.latest_valid(folder)
 
 
@@ -144,6 +144,6 @@ def test_training_goes_on_from_the_older_one_to_the_same_end(tmp_path):
     undisturbed, *_ = run(epochs=3)
     run(max_steps=10, checkpoint_dir=tmp_path, checkpoint_every=4)
     flip_a_bit(tmp_path / "step-000000010" / checkpoints.ARRAYS)
-    with pytest.warns(UserWarning, match="passed over"):
+    with pytest.warns(UserWarning, match="skipped"):
         resumed, *_ = run(epochs=3, checkpoint_dir=tmp_path, resume=True)
     assert untimed(resumed.history) == untimed(undisturbed.history)

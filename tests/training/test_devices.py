@@ -25,7 +25,7 @@ def test_rows_are_divided_evenly_and_in_order(count):
 
 
 def test_too_few_rows_are_named():
-    with pytest.raises(UserError, match="A batch of 2 rows cannot be split into 3 parts"):
+    with pytest.raises(UserError, match="A batch of 2 examples cannot be split into 3 parts"):
         devices.split_rows({"labels": np.zeros(2)}, 3)
 
 
@@ -47,7 +47,7 @@ def test_a_strategy_that_cannot_be_is_named(monkeypatch, name, variable, found):
 def test_a_worker_with_other_settings_than_the_chief_stops(monkeypatch):
     devices.check_alike({"seed": 1}, 0)
     monkeypatch.setattr(devices, "from_chief", lambda values: [value + 1 for value in values])
-    with pytest.raises(UserError, match="Worker 0 is at step 7 with settings or data that are not the chief's"):
+    with pytest.raises(UserError, match="Worker 0, at step 7, has other settings or data than the chief"):
         devices.check_alike({"seed": 1}, 7)
 
 

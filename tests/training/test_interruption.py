@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path, undisturbed):
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "UserError: The checkpoint" in err
-    assert "could not be written: File too large. Earlier checkpoints are untouched" in err
+    assert "could not be written: File too large. Earlier checkpoints are unchanged" in err
     assert checkpoints.latest_valid(tmp_path) == before
     assert not list(tmp_path.glob("unfinished-*"))
     assert resumable(tmp_path) == undisturbed

@@ -1,1 +1,1 @@
-"""What only speed and memory need: caches, grouped heads, fused projections, and attention in chunks."""
+"""Optimizations for speed and memory: caches, grouped heads, fused projections and attention in chunks."""

@@ -1,23 +1,23 @@
-"""Which query may attend to which key, and the pairs of both cut into blocks: a chunk of queries by a chunk of keys."""
+"""Masks computed block by block: a block is a chunk of queries by a chunk of keys."""
 
 from keras import ops
 
 from keras_attention.layers.dropout import bits_at
 from keras_attention.layers.masks import check_attention_mask
 
-# Numbers in the largest tensor of a block, if the shortest chunks allow it.
+# Maximum number of values in the largest tensor of a block, unless the shortest chunks exceed it.
 MOST_IN_A_BLOCK = 2**22
 SHORTEST_CHUNK, LONGEST_CHUNK = 128, 1024
 
 
 class AllowedPairs:
-    """The pairs of query and key that all rules allow, written down only for the block of pairs asked for.
+    """The conjunction of all masks, which is computed only for the requested block of pairs.
 
     Args:
         masks: bool tensors with four axes that broadcast to (B, H, T, S). True means "may be attended to".
-        causal: bool. Whether a query sees only the keys up to its own position.
-        window: int > 0, tokens, or None. If set, a query sees only the keys less than `window` positions away.
-        start: int or scalar int tensor. The position of the first query; the first key stands at position 0.
+        causal: bool. Whether a query may attend only to keys up to its own position.
+        window: int > 0, tokens, or None. If set, a query may attend only to keys less than `window` positions away.
+        start: int or scalar int tensor. The position of the first query; the first key is at position 0.
     """
 
     def __init__(self, masks=(), causal=False, window=None, start=0):
@@ -27,13 +27,13 @@ class AllowedPairs:
         self.start = start
 
     def all(self, num_queries, num_keys):
-        """Returns the mask of all pairs: bool, broadcasts to (B, H, T, S), or None where every pair is allowed."""
+        """Returns the mask of all pairs: bool, broadcasts to (B, H, T, S), or None if all pairs are allowed."""
         return conjunction([*self.masks, self._by_position(ops.arange(num_queries), ops.arange(num_keys))])
 
     def used(self, num_queries, num_keys, roughly=False):
-        """Returns the queries (B, T) and the keys (B, S) that belong to an allowed pair: bool, or None where all do.
+        """Returns the queries (B, T) and the keys (B, S) that belong to an allowed pair: bool, or None if all do.
 
-        With `roughly` it looks at each mask by itself instead of at all pairs, and may count too many as used.
+        `roughly` examines each mask separately. That is faster, but may mark too many queries and keys as used.
         """
         lengths_known = isinstance(num_queries, int) and isinstance(num_keys, int)
         if not self.masks and (roughly or (lengths_known and num_queries == num_keys)):
@@ -44,18 +44,18 @@ class AllowedPairs:
         return queries, keys
 
     def used_new(self, num_queries):
-        """Returns the keys (B, T) at the queries' own positions that one of them may see, or None for all."""
-        if not self.masks:  # by position a query sees at least itself
+        """Returns which keys at the positions of the queries may be attended to: bool (B, T), or None for all."""
+        if not self.masks:  # positions alone always allow a query to attend to itself
             return None
         queries = ops.arange(num_queries)
         return ops.any(self.block(queries, queries + self.start), axis=(1, 2))
 
     def block(self, queries, keys):
-        """Returns the mask of the pairs of neighbouring queries (Tc,) and neighbouring keys (Sc,), given by index."""
+        """Returns the mask of a block, given the indices of its queries (Tc,) and of its keys (Sc,)."""
         return conjunction([*(cut(mask, queries, keys) for mask in self.masks), self._by_position(queries, keys)])
 
     def key_range(self, first_query, end_query, num_keys):
-        """Returns first and end (one past the last) of the keys that position lets the queries of such a range see."""
+        """Returns the range (first, end) of the keys that positions allow for queries in [first_query, end_query)."""
         first, end = 0, num_keys
         if self.causal:
             end = ops.minimum(end, end_query + self.start)
@@ -65,7 +65,7 @@ class AllowedPairs:
         return first, end
 
     def _by_position(self, queries, keys):
-        """The mask (1, 1, T, S) that positions alone decide, for queries (T,) and keys (S,), or None."""
+        """The causal and window mask (1, 1, T, S) for queries (T,) and keys (S,), or None."""
         if not self.causal and self.window is None:
             return None
         distance = (queries + self.start)[:, None] - keys[None, :]  # (T, S)
@@ -76,7 +76,7 @@ class AllowedPairs:
 
 
 def cut(mask, queries, keys):
-    """Returns the part of a mask (B, H, T, S), any of which may be 1, for neighbouring queries (Tc,) and keys (Sc,)."""
+    """Returns the block of a mask (B, H, T, S), any of which may be 1, for queries (Tc,) and keys (Sc,)."""
     start, shape = [0, 0, 0, 0], list(ops.shape(mask))
     for axis, indices in ((2, queries), (3, keys)):
         if mask.shape[axis] != 1:
@@ -85,7 +85,7 @@ def cut(mask, queries, keys):
 
 
 def conjunction(masks):
-    """Returns what all masks allow, None standing for a mask of only True."""
+    """Combines masks by "and"; None means a mask of only True."""
     allowed = None
     for mask in masks:
         if mask is not None:
@@ -94,7 +94,7 @@ def conjunction(masks):
 
 
 def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=None):
-    """Returns those masks (B, T), (B, S), (B, S), (B, T, S) that are not None, with the axes (B, H, T, S)."""
+    """Returns the masks (B, T), (B, S), (B, S), (B, T, S) that are not None, with the axes (B, H, T, S)."""
     masks = []
     if query_mask is not None:
         masks.append(ops.cast(query_mask, "bool")[:, None, :, None])  # (B, 1, T, 1)
@@ -109,15 +109,15 @@ def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=No
 
 
 class Blocks:
-    """Says where each chunk begins, and what holds for the pairs of a block.
+    """Start, mask and dropout of each block.
 
-    All chunks have the same length: the last one begins early enough, and leaves out what its neighbour has done.
+    All chunks have the same length. The last chunk overlaps its neighbour and masks the overlap.
 
     Args:
         query, key: tensors (B, H, T, K), (B, Hkv, S, K).
-        numbers_per_pair: int > 0. How many numbers the score computes for a pair of one head.
+        numbers_per_pair: int > 0. Number of values that the score computes for one pair in one head.
         pairs: `AllowedPairs`.
-        dropout: None, or the pair of the share of weights dropped and a seed for it.
+        dropout: None, or the pair of dropout rate and seed.
     """
 
     def __init__(self, query, key, numbers_per_pair, pairs, dropout=None):
@@ -139,15 +139,15 @@ class Blocks:
         return ops.minimum(j * self.key_length, self.num_keys - self.key_length)
 
     def key_chunks(self, i):
-        """Returns the first and one past the last chunk of keys that queries of chunk i may attend to by position."""
+        """Returns the range (first, end) of the chunks of keys that positions allow for queries of chunk i."""
         start = self.query_start(i)
         first, last = self.pairs.key_range(start, start + self.query_length, self.num_keys)
         return first // self.key_length, -(-last // self.key_length)
 
     def allowed(self, i, j, each_query_once=False):
-        """Returns the mask of the block: bool, broadcasts to (B, H, Tc, Sc), or None where every pair is allowed.
+        """Returns the mask of the block: bool, broadcasts to (B, H, Tc, Sc), or None if all pairs are allowed.
 
-        With `each_query_once`, queries that chunk i - 1 has too are masked; keys that chunk j - 1 has too always are.
+        Keys in the overlap with chunk j - 1 are masked; with `each_query_once`, also queries in the overlap with i - 1.
         """
         queries, keys = self._queries(i), self._keys(j)
         masks = [self.pairs.block(queries, keys)]
@@ -158,7 +158,7 @@ class Blocks:
         return conjunction(masks)
 
     def kept(self, i, j, dtype):
-        """Returns the factor of dropout (B, H, Tc, Sc): the same for a pair as `Dropout` has with this seed."""
+        """Returns the dropout factor (B, H, Tc, Sc). Each pair has the same factor as in `Dropout` with this seed."""
         rate, seed = self.dropout
         row = ops.reshape(ops.arange(self.batch * self.heads), (self.batch, self.heads, 1, 1))
         row, queries, keys = (ops.cast(x, "uint32") for x in (row, self._queries(i)[:, None], self._keys(j)))
@@ -174,16 +174,16 @@ class Blocks:
 
 
 def rows(inputs, start, length):
-    """Returns `length` rows of axis 2 of (B, H, T, ...)."""
+    """Returns a slice of `length` elements along axis 2 of (B, H, T, ...)."""
     shape = ops.shape(inputs)
     return ops.slice(inputs, (0, 0, start, *[0] * (len(shape) - 3)), (*shape[:2], length, *shape[3:]))
 
 
 def set_rows(inputs, start, update):
-    """Returns (B, H, T, ...) with other rows from `start` on."""
+    """Returns (B, H, T, ...) with the slice from `start` along axis 2 replaced by `update`."""
     return ops.slice_update(inputs, (0, 0, start, *[0] * (len(inputs.shape) - 3)), update)
 
 
 def add_rows(inputs, start, update):
-    """Returns (B, H, T, ...) with `update` added to its rows from `start` on."""
+    """Returns (B, H, T, ...) with `update` added to the slice from `start` along axis 2."""
     return set_rows(inputs, start, rows(inputs, start, ops.shape(update)[2]) + update)

@@ -1,4 +1,4 @@
-"""Attention of many heads whose keys and values are laid out heads first: from a cache, in groups, or in chunks."""
+"""Multi-head attention with keys and values in a heads-first layout: with a cache, grouped heads or chunks."""
 
 from keras import ops
 
@@ -6,14 +6,14 @@ from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.fast.chunked_attention import DotScore, chunked_attention
 from keras_attention.layers.masks import zero_masked
 
-LONG_CACHE = 64  # positions from which on it pays to read no more of a cache than is written
+LONG_CACHE = 64  # for at least this many positions, it is faster to read only the written part of a cache
 
 
 def heads_first(key, value):
     """Returns key (B, S, Hkv, K) as (B Hkv, K, S) and value (B, S, Hkv, V) as (B Hkv, S, V).
 
-    So laid out they go into the products of attention as they are. Other layouts cost XLA a copy at every step of a
-    decoder; with B and Hkv apart and B = 1 it also copies a cache that it would otherwise update in place.
+    The matrix products of attention take this layout directly. With other layouts, XLA makes a copy at every step of a
+    decoder. If B and Hkv are separate axes and B = 1, XLA also copies the cache instead of updating it in place.
     """
     keys, values = ops.transpose(key, (0, 2, 3, 1)), ops.transpose(value, (0, 2, 1, 3))
     return tuple(ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))
@@ -29,12 +29,12 @@ def zero_masked_by_head(key, value, mask, heads):
 
 
 def write_to_cache(cache, index, key, value):
-    """Returns the cache (B Hkv, K, L), (B Hkv, L, V) with `heads_first` keys and values from position `index` on."""
+    """Writes `heads_first` keys and values into the cache (B Hkv, K, L), (B Hkv, L, V), starting at `index`."""
     return ops.slice_update(cache[0], (0, 0, index), key), ops.slice_update(cache[1], (0, index, 0), value)
 
 
 def mask_in_cache(mask, cache, index):
-    """Returns the mask (B, L) of a cache of which `mask` (B, T) is about the positions from `index` on, or None."""
+    """Extends a mask (B, T) for the positions from `index` on to a mask (B, L) of the cache; None stays None."""
     if mask is None:
         return None
     everywhere = ops.ones((ops.shape(mask)[0], ops.shape(cache[1])[1]), "bool")
@@ -42,20 +42,21 @@ def mask_in_cache(mask, cache, index):
 
 
 def attend_heads_first(query, key, value, mask, drop, score_dtype, written=None):
-    """The attention of `attend`, for another layout, groups of heads and caches.
+    """Equals `attend`, with a heads-first layout, grouped heads and caches.
 
     Args:
         query: float tensor (B, T, H, K).
-        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), as `heads_first` lays them out; each of their heads
-            serves H / Hkv heads of queries.
+        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), the layout of `heads_first`; each of their heads is
+            shared by H / Hkv query heads.
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         drop: function of the weights (B, H, T, S).
         score_dtype: dtype of scores and weights.
-        written: int or scalar int tensor, if the mask allows only the first so many keys and nobody asks for the
-            weights; or None. While they are at most a quarter of `LONG_CACHE` keys or more, only that quarter is read.
+        written: int or scalar int tensor, or None. If set, the mask allows at most the first `written` keys, and no
+            weights are returned. If S is at least `LONG_CACHE` and at most a quarter of it is written, only that
+            quarter is read.
 
     Returns:
-        Context (B, T, H, V) in the dtype of `value` and weights (B, H, T, S), before `drop`; None with `written`.
+        Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`, or None with `written`.
     """
     num_keys = ops.shape(value)[1]
 
@@ -86,10 +87,10 @@ def _attend(query, key, value, mask, drop, score_dtype):
 
 
 def attend_in_chunks(query, key, value, pairs, dropout, score_dtype):
-    """The same for `AllowedPairs` in place of the mask, in memory that grows with T + S instead of T S.
+    """Equals `attend_heads_first` with `AllowedPairs` as mask; needs memory proportional to T + S instead of T S.
 
     Returns:
-        Context (B, T, H, V), and the bool tensor (B, T) that is False where every key is masked for all heads.
+        Context (B, T, H, V), and a bool tensor (B, T) that is False for queries whose keys are masked in all heads.
     """
     query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)
     key = ops.transpose(key, (0, 2, 1))  # (B Hkv, S, K)

@@ -1,8 +1,8 @@
-"""Scores of pairs of a query and a key, with the gradient that `chunked_attention` needs to recompute them.
+"""Attention in chunks (Rabe & Staats 2021), for long sequences, and its score functions.
 
-A score is called as `score(query, key, *parameters)` with query (B, H, T, K) and key (B, Hkv, S, K), where each head of
-keys serves H / Hkv neighbouring heads of queries, and gives (B, H, T, S). Its `gradient(upstream, query, key,
-*parameters)` gives the gradients of query, key and each of the parameters.
+A score function `score(query, key, *parameters)` takes query (B, H, T, K) and key (B, Hkv, S, K), where each key head
+is shared by H / Hkv adjacent query heads, and returns (B, H, T, S). Its `gradient(upstream, query, key, *parameters)`
+returns the gradients of query, key and each parameter.
 """
 
 import keras
@@ -23,7 +23,7 @@ class DotScore:
 
 
 class AdditiveScore:
-    """score(q, k) = v . tanh(q + k), whose parameter v has the shape (K,)."""
+    """score(q, k) = v . tanh(q + k), with a parameter v of shape (K,)."""
 
     def __call__(self, query, key, vector):
         return ops.sum(self._hidden(query, key, vector) * vector, axis=-1)  # (B, H, T, S)
@@ -39,35 +39,35 @@ class AdditiveScore:
 
 
 def matmul_by_head(left, right):
-    """The product (B, H, M, P) of left (B, H, M, N) and right (B, Hkv, N, P)."""
+    """The product of left (B, H, M, N) and right (B, Hkv, N, P): (B, H, M, P)."""
     batch, heads, rows, _ = ops.shape(left)
     product = ops.matmul(group_heads(left, ops.shape(right)[1]), right)  # (B, Hkv, H/Hkv M, P)
     return ops.reshape(product, (batch, heads, rows, ops.shape(right)[-1]))
 
 
 def transposed_matmul_by_head(left, right, groups):
-    """The product (B, Hkv, M, P) of left (B, H, N, M) transposed and right (B, H, N, P), summed in each group.
+    """The product of left (B, H, N, M) transposed and right (B, H, N, P), summed over each group: (B, Hkv, M, P).
 
-    Computed as (right^T left)^T: left is a block of scores, and XLA on CPU takes as long to transpose one as to use it.
+    Computed as (right^T left)^T. Left is a block of scores; on CPU, XLA needs as long to transpose it as to multiply.
     """
     left, right = group_heads(left, groups), group_heads(right, groups)
     return ops.transpose(ops.matmul(ops.transpose(right, (0, 1, 3, 2)), left), (0, 1, 3, 2))
 
 
 def group_heads(inputs, groups):
-    """Writes neighbouring heads of (B, H, M, N) below each other: (B, Hkv, H/Hkv M, N)."""
+    """Concatenates the heads of each group of (B, H, M, N) along the third axis: (B, Hkv, H/Hkv M, N)."""
     batch, heads, rows, width = ops.shape(inputs)
     return inputs if heads == groups else ops.reshape(inputs, (batch, groups, heads // groups * rows, width))
 
 
-# Numbers per sequence in the largest tensor (all heads' scores, or the hidden layer of an additive score) up to which
-# attention computes all pairs at once.
+# Attention is computed in chunks if the largest tensor (the scores of all heads, or the hidden layer of an additive
+# score) has more values per example.
 MOST_AT_ONCE = 2**22
 LOWEST = -1e30
 
 
 def is_large(query, num_keys, numbers_per_pair):
-    """Whether attention should go in chunks; lengths unknown when the graph is traced count as short, no rows too."""
+    """Whether to compute attention in chunks. False if a length is unknown when the graph is traced, or B is 0."""
     rows, num_queries = query.shape[:2]
     static = rows != 0 and isinstance(num_queries, int) and isinstance(num_keys, int)
     return static and num_queries * num_keys * numbers_per_pair > MOST_AT_ONCE
@@ -83,44 +83,44 @@ def chunked_attention(
     dropout: tuple[float, Tensor] | None = None,
     numbers_per_pair: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Averages the values, weighted by the softmax of the scores, without ever holding the scores of all pairs.
+    """Averages the values, weighted by the softmax of the scores, without the matrix of all scores in memory.
 
         for each chunk of queries, for each chunk of keys:
             m' = max(m, scores), total = total e^(m - m') + sum e^(scores - m')
             context = context e^(m - m') + e^(scores - m') value
         context / total
 
-    The gradient computes the scores again, chunk by chunk. Chunks of which no pair is allowed by position are skipped.
-    On PyTorch, where Keras's custom gradients are for functions of one output, training keeps all chunks.
+    The gradient recomputes the scores chunk by chunk. Blocks in which positions allow no pair are skipped. On PyTorch,
+    Keras's custom gradients support only one output, so training stores all chunks.
 
     Args:
-        query: float tensor (B, H, T, K), T and S known.
+        query: float tensor (B, H, T, K); T and S must be static.
         key, value: float tensors (B, Hkv, S, K), (B, Hkv, S, V).
-        score: an object from `pair_scores`.
-        parameters: tensors (not variables) that the score takes. The scores have their dtype, or without any that of
-            `query`: float32 or float64.
+        score: `DotScore` or `AdditiveScore`.
+        parameters: tensors (not variables), the parameters of the score. They determine the dtype of the scores,
+            float32 or float64; without parameters, `query` does.
         pairs: `AllowedPairs`.
-        dropout: None, or the pair of the share of weights dropped and a seed for it.
-        numbers_per_pair: int. How many numbers the score computes for a pair of one head.
+        dropout: None, or the pair of dropout rate and seed.
+        numbers_per_pair: int. Number of values that the score computes for one pair in one head.
 
     Returns:
-        Context (B, H, T, V) in the dtype of `value`, and the bool tensor (B, H, T) that is False in rows of only masked
-        keys. There the context is 0.
+        Context (B, H, T, V) in the dtype of `value`, and a bool tensor (B, H, T) that is False if all keys of a query
+        are masked. There the context is 0.
 
-    Source: Rabe & Staats (2021), https://arxiv.org/abs/2112.05682. The gradient is the one of Dao et al. (2022),
-    appendix B.2, https://arxiv.org/abs/2205.14135, which needs a row's log of the sum only.
+    Source: Rabe & Staats (2021), https://arxiv.org/abs/2112.05682. The gradient is that of Dao et al. (2022), appendix
+    B.2, https://arxiv.org/abs/2205.14135, which stores only the log of the sum of exponentials for each query.
     """
     score_dtype = parameters[0].dtype if parameters else query.dtype
     blocks = Blocks(query, key, numbers_per_pair, pairs, dropout)
 
     @ops.custom_gradient
     def attend(*inputs):
-        # Else TensorFlow's tape keeps every block of an eager call.
+        # Otherwise TensorFlow's tape keeps all blocks of an eager call.
         query, key, value, *parameters = (ops.stop_gradient(x) for x in inputs)
         context, log_total, total = forward(blocks, score, score_dtype, query, key, value, parameters)
 
         def gradient(*upstream_and_rest, upstream=None):
-            # TensorFlow gives the outputs' gradients one by one, JAX as a tuple.
+            # TensorFlow passes the gradients of the outputs as separate arguments, JAX as a tuple.
             upstream = keras.tree.flatten(upstream_and_rest or upstream)[0]
             delta = ops.sum(ops.cast(upstream, score_dtype) * ops.cast(context, score_dtype), axis=-1)  # (B, H, T)
             return backward(blocks, score, (query, upstream, log_total, delta), key, value, parameters)
@@ -135,9 +135,9 @@ def chunked_attention(
 
 
 def forward(blocks, score, dtype, query, key, value, parameters):
-    """Returns the context (B, H, T, V), and for each row (B, H, T) log and value of the sum of exponentials.
+    """Returns the context (B, H, T, V), and for each query (B, H, T) the log and the value of the sum of exponentials.
 
-    The sum is in units of the row's largest exponential; where every key is masked, it is 0 and the log anything.
+    The sum is divided by the query's largest exponential. If every key is masked, it is 0 and the log is arbitrary.
     """
     batch, heads, num_queries, _ = ops.shape(query)
     row_of_block = (batch, heads, blocks.query_length)
@@ -225,10 +225,10 @@ def backward(blocks, score, by_query, key, value, parameters):
 
 
 def loop(first, last, step, variables):
-    """Runs `i, *variables = step(i, *variables)` for i from `first` to `last` - 1; returns the variables."""
+    """Runs `i, *variables = step(i, *variables)` for i from `first` to `last` - 1 and returns the variables."""
 
     def step_in_turn(i, *variables):
-        # TensorFlow would begin blocks before the last one is done and hold them all, but for an i that waits for it.
+        # i depends on the variables: otherwise TensorFlow would start all blocks at once and hold them in memory.
         i, *variables = step(i, *variables)
         total = ops.sum(variables[0][..., :1])
         never = ops.logical_and(total > 0, total < 0)

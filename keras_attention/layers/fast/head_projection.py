@@ -9,16 +9,16 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class HeadProjection(keras.layers.EinsumDense):
-    """`keras.layers.EinsumDense` as one product of matrices; its bias goes where it belongs whatever the sizes.
+    """`keras.layers.EinsumDense` as one matrix product, with a bias that is correct for all sizes.
 
-    The axes that are summed over are the last ones of the input (B, T, ...) and the first ones of the kernel. On
-    TensorFlow, `keras.ops.einsum` (Keras 3.15) multiplies each of the B sequences by itself, so that the gradient of
-    the kernel is made B times and then added up; and `keras.ops.add` takes a bias (H, 1) for one of axis 1 of
-    (B, H, H, 1): with heads of width 1 and as many positions as heads the bias went to the positions.
+    The product sums over the last axes of the input (B, T, ...) and the first axes of the kernel. It avoids two faults
+    of Keras 3.15 on TensorFlow. `keras.ops.einsum` multiplies each of the B sequences separately, so that the gradient
+    of the kernel is computed B times and then summed. And `keras.ops.add` may broadcast a bias (H, 1) along axis 1 of
+    (B, H, H, 1), so that heads of width 1 get a wrong bias if there are as many positions as heads.
     """
 
     def compute_mask(self, inputs, previous_mask):
-        return None  # the layer around it obeys the mask
+        return None  # the enclosing layer applies the mask
 
     def call(self, inputs, training=None):
         kernel = ops.convert_to_tensor(self.kernel)
@@ -30,11 +30,11 @@ class HeadProjection(keras.layers.EinsumDense):
 
 
 def project(projections, inputs, joined):
-    """The outputs (B, T, H, K) of several projections for one input (B, T, D) each.
+    """Applies several projections to one input (B, T, D) each; returns their outputs (B, T, H, K).
 
-    With `joined` and the same tensor as every input, they are one matrix product. In the loop of a decoder XLA joins
-    the kernels before the loop. For a single row that makes projections five times as fast on a CPU: by a kernel that
-    is reshaped inside the loop, XLA multiplies without vector instructions.
+    With `joined`, and if all inputs are the same tensor, the projections are one matrix product. In a decoder loop, XLA
+    concatenates the kernels before the loop. For a single example, this makes projections five times as fast on a CPU,
+    because XLA uses no vector instructions for a kernel that is reshaped inside the loop.
     """
     if not (joined and all(x is inputs[0] for x in inputs)):
         return [projection(x) for projection, x in zip(projections, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""One update of the weights, compiled: forward pass, loss, gradient, clipping, optimizer; a file for each backend."""
+"""One compiled update of the weights: forward pass, loss, gradient, clipping, optimizer. One file per backend."""
 
 import keras
 
@@ -6,23 +6,23 @@ import keras
 def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_compile=True):
     """Compiles `update(batch) -> Update`, which changes `model` and `optimizer` in place.
 
-    The gradient is that of the loss divided by the number of real labels in the batch. An update whose loss or gradient
-    norm is not finite is not applied. Each new batch shape is compiled once. Under a strategy (`devices.use_strategy`)
-    the batch is split over its replicas, with the same result.
+    The minimized loss is the summed loss divided by the number of labels in the batch, without padding. If the loss or
+    the gradient norm is not finite, the update is not applied. Each new batch shape is compiled once. Under a strategy
+    (`devices.use_strategy`), the batch is split over the replicas, with the same result.
 
     Args:
         model: built `keras.Model`.
-        optimizer: `keras.Optimizer`. `LossScaleOptimizer` is understood: an overflow of its scaled gradients shows as
-            a gradient norm that is not finite, and the scale is halved.
+        optimizer: `keras.Optimizer`. A `LossScaleOptimizer` works too: if its scaled gradients overflow, the gradient
+            norm is not finite, and the scale is halved.
         loss: callable(model, inputs, labels) -> `objective.Loss`, written with `keras.ops`; calls the model with
             `training=True`. `inputs` is the batch without its "labels".
-        clip_norm: float > 0 or None. Gradients of a larger global norm are scaled down to it.
-        accumulate: int > 0. Parts of the batch that are computed one after the other, which saves memory; the update
-            is that of the whole batch.
-        jit_compile: bool. Compile with XLA; JAX always does.
+        clip_norm: float > 0 or None. Gradients with a larger global norm are scaled down to this norm.
+        accumulate: int > 0. Number of parts of the batch, computed one after the other to save memory. The update
+            equals that of the whole batch.
+        jit_compile: bool. Whether to compile with XLA; JAX always does.
 
     Returns:
-        A callable with the method `sync()`, which must be called before anything reads the variables.
+        A callable with the method `sync()`. Call `sync()` before you read the variables.
 
     Raises:
         ValueError: if `clip_norm` or `accumulate` is out of range, or the backend is neither "tensorflow" nor "jax".

@@ -11,9 +11,9 @@ from keras_attention.training.update import Update, clip_by_norm, global_norm, s
 class JaxUpdate:
     """`update(batch) -> Update`; see `backends.compile_update`.
 
-    Under `keras.distribution.DataParallel` each device gets its share of the rows. With `turns` a batch is computed in
-    so many parts, one after the other. Between updates the newest values live here, and `sync()` writes them into the
-    Keras variables.
+    Under `keras.distribution.DataParallel`, each device gets its share of the examples. `turns` is the number of parts
+    of a batch, computed one after the other. Between updates, this object holds the newest values; `sync()` writes them
+    into the Keras variables.
     """
 
     def __init__(self, model, optimizer, loss, clip_norm, turns=1):
@@ -27,7 +27,7 @@ class JaxUpdate:
 
     def __call__(self, batch):
         if self._state is None:
-            # Copied, because the compiled function reuses the memory of what it is given.
+            # Copied, because the compiled function reuses the memory of its arguments.
             self._state = [[jax.numpy.array(v.value) for v in group] for group in self._variables()]
         self._state, result = self._compiled(self._state, _on_devices(batch))
         return result
@@ -44,7 +44,7 @@ class JaxUpdate:
         return self.model.trainable_variables, self.model.non_trainable_variables, self.optimizer.variables
 
     def _gradients(self, trainable, non_trainable, batch, scale):
-        """The gradients of the scaled mean loss; that loss; its counts; the variables that are not trained."""
+        """The gradients of the scaled mean loss, the loss, its counts, and the non-trainable variables."""
 
         def scaled_loss(trainable):
             values = zip(self.model.trainable_variables, trainable, strict=True)
@@ -59,11 +59,11 @@ class JaxUpdate:
         return gradients, mean, counts, changed
 
     def _summed_gradients(self, trainable, non_trainable, batch, scale):
-        """What `_gradients` gives, from parts of the batch; each counts as many times as it has labels."""
+        """The results of `_gradients` for the whole batch, computed in parts that are weighted by their labels."""
         sums = None
         for part in split_rows(batch, self.turns):
             *found, non_trainable = self._gradients(trainable, non_trainable, part, scale)
-            weight = jax.numpy.maximum(found[-1][1], 1.0)  # what the mean was divided by
+            weight = jax.numpy.maximum(found[-1][1], 1.0)  # the divisor of the mean
             found[:2] = jax.tree.map(lambda x, weight=weight: x * weight, found[:2])
             sums = found if sums is None else jax.tree.map(jax.numpy.add, sums, found)
             # One part at a time, which is what saves memory.

@@ -1,4 +1,4 @@
-"""The update on TensorFlow: a traced function with a gradient tape, for a batch as a whole or in parts."""
+"""The update on TensorFlow: a traced function with a gradient tape, for a whole batch or for a batch in parts."""
 
 import keras
 import numpy as np
@@ -12,8 +12,8 @@ class TensorFlowUpdate:
     """`update(batch) -> Update`; see `backends.compile_update`.
 
     Attributes:
-        any_length: bool. Whether one program, traced once, serves batches of all lengths. XLA cannot, and models that
-            unroll a loop over the tokens cannot.
+        any_length: bool. Whether one program, traced once, serves batches of all lengths. This is not possible with XLA
+            or with models that unroll a loop over the tokens.
     """
 
     def __init__(self, model, optimizer, loss, clip_norm, jit_compile):
@@ -47,7 +47,7 @@ class TensorFlowUpdate:
             mean = loss.mean()
             scaled = self.optimizer.scale_loss(mean)
         gradients = tape.gradient(scaled, [v.value for v in variables])
-        # A dense gradient adds up the rows of a token that occurs twice, without which the norm is wrong.
+        # The norm needs dense gradients: a sparse one lists a token that occurs twice as two separate slices.
         gradients = [
             tf.zeros(v.shape, v.dtype) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, v in zip(gradients, variables, strict=True)
@@ -55,7 +55,7 @@ class TensorFlowUpdate:
         norm = global_norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
         gradients = clip_by_norm(gradients, norm, self.clip_norm)
         may_apply = tf.math.is_finite(mean)
-        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
+        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # it checks the gradients itself
             may_apply = tf.logical_and(may_apply, tf.math.is_finite(norm))
         tf.cond(may_apply, lambda: self._apply(gradients), lambda: None)
         return loss.total, loss.count, loss.correct, norm, global_norm([v.value for v in variables])
@@ -64,25 +64,25 @@ class TensorFlowUpdate:
         self.optimizer.apply(gradients, self.model.trainable_variables)
 
 
-SEED_STEP = 1_000_003  # between the dropout seeds of two replicas
+SEED_STEP = 1_000_003  # difference between the dropout seeds of two replicas
 
 
 class SplitUpdate:
-    """`update(batch) -> Update`; see `backends.compile_update`. Equal to the update by the whole batch.
+    """`update(batch) -> Update` in parts, equal to the update of the whole batch; see `backends.compile_update`.
 
         gradient = sum over parts of (labels of the part * gradient of its mean loss) / labels of the batch
 
-    Each replica adds up its parts, one after the other, in one vector, behind it the counts; the vectors of all
-    replicas are added up in one exchange; then each replica makes the same update. Forward and backward pass are
-    compiled by XLA, the exchange and the optimizer are not.
+    Each replica computes its parts one after the other and sums gradients and counts in one vector. One all-reduce sums
+    the vectors of all replicas; then each replica applies the same update. XLA compiles the forward and backward pass,
+    but not the all-reduce and the optimizer.
 
     Args:
-        model, optimizer, loss, clip_norm, jit_compile: see `compile_update`. Model and optimizer must have been made
-            under the strategy; the optimizer is of no use elsewhere afterwards.
-        turns: int > 0, parts that a replica takes one after the other.
+        model, optimizer, loss, clip_norm, jit_compile: see `compile_update`. Create model and optimizer under the
+            strategy. The optimizer cannot be used elsewhere afterwards.
+        turns: int > 0, number of parts that a replica computes one after the other.
 
     Raises:
-        ValueError: if the optimizer scales the loss, which its own reading of the gradients makes impossible here.
+        ValueError: if the optimizer is a `LossScaleOptimizer`: it checks the gradients itself, before they are summed.
     """
 
     def __init__(self, model, optimizer, loss, clip_norm, jit_compile, turns):
@@ -94,7 +94,7 @@ class SplitUpdate:
         self.clip_norm = clip_norm
         self.turns = turns
         self.strategy = tf.distribute.get_strategy()
-        # The gradients are added up before their norm is taken. Keras would add them up once more.
+        # The gradients are already summed over the replicas. Keras would sum them again.
         optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
         self._part_sums = tf.function(self._part_sums, jit_compile=jit_compile, autograph=False)
         self._compiled = tf.function(self._update, autograph=False)
@@ -116,7 +116,7 @@ class SplitUpdate:
         """TensorFlow's variables are always up to date."""
 
     def _let_seeds_differ(self):
-        """Gives each replica seeds of its own, made from those of the first, which a checkpoint holds."""
+        """Derives different seeds for each replica from those of the first, which checkpoints store."""
         states = [v for v in self.model.variables if v.path.endswith("seed_generator_state")]
 
         def add_number():
@@ -144,18 +144,18 @@ class SplitUpdate:
         """The sums over the parts of all replicas (N + 4,), computed in each."""
         sums = self._part_sums(parts[0])
         for part in parts[1:]:
-            with tf.control_dependencies([sums]):  # one at a time, which is what saves memory
+            with tf.control_dependencies([sums]):  # one part at a time, to save memory
                 sums = sums + self._part_sums(part)
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
     def _part_sums(self, part):
-        """The N numbers of all gradients; and minimized loss, reported loss, labels, correct ones (N + 4,)."""
+        """All N gradient values, then minimized loss, reported loss, labels and correct labels: (N + 4,)."""
         variables = [v.value for v in self.model.trainable_variables]
         with tf.GradientTape() as tape:
             loss = self.loss(self.model, *split_labels(part))
             mean = loss.mean()
         gradients = tape.gradient(mean, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        weight = tf.maximum(loss.count, 1.0)  # what the mean was divided by
+        weight = tf.maximum(loss.count, 1.0)  # the divisor of the mean
         numbers = [weight * tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32") for x in (*gradients, mean)]
         return tf.concat([*numbers, tf.stack([loss.total, loss.count, loss.correct])], axis=0)
 
