@@ -30,6 +30,7 @@ from keras_attention.layers.fast.cached_attention import (
 from keras_attention.layers.fast.chunked_attention import is_large
 from keras_attention.layers.fast.head_projection import HeadProjection, project
 from keras_attention.layers.masks import Tensor, zero_masked
+from keras_attention.layers.positions import rotate
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -86,6 +87,8 @@ class MultiHeadAttention(keras.layers.Layer):
             which are also the positions of the queries. Each query attends to the cached positions up to its own, so
             S = L.
         cache_index: int or scalar int tensor, at most L - T.
+        rotation: float tensor (1, T, K/2) or (B, T, K/2), the `rotary_angles` by which queries and keys are turned, or
+            None. For attention of a sequence to itself.
 
     Returns:
         Output (B, T, D); or a tuple of the output, the weights (B, H, T, S) if requested, and the updated cache if one
@@ -225,8 +228,11 @@ class MultiHeadAttention(keras.layers.Layer):
         projected_key_value: tuple[Tensor, Tensor] | None = None,
         cache: tuple[Tensor, Tensor] | None = None,
         cache_index: int | Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> Tensor | tuple:
         self._check_call(value, projected_key_value, cache, cache_index)
+        if rotation is not None and (projected_key_value is not None or len(query.shape) > 3):
+            raise ValueError("`rotation` is for `query` and `value` of three axes. Received: other inputs")
         known = projected_key_value if cache is None else cache
         if known is None and len(query.shape) > 3:
             masks = query_mask, value_mask, key_mask, attention_mask
@@ -249,6 +255,8 @@ class MultiHeadAttention(keras.layers.Layer):
         else:
             new_used = keys_used if cache is None else pairs.used_new(num_queries)
             query, key, value = self._project(query, value, key, new_used, joined=cache is not None)
+        if rotation is not None:
+            query, key = rotate(query, rotation), rotate(key, rotation)
 
         # Attend
         drop = functools.partial(self.weight_dropout, training=training)

@@ -23,6 +23,7 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         inputs: float tensor (B, T, D).
         start: int or scalar int tensor, the position of the first input, for step-by-step decoding. A tensor is not
             checked against `max_length`.
+        positions: int tensor (B, T), the position of each input, in place of `start`, or None. Not checked either.
 
     Returns:
         Tensor (B, T, D).
@@ -51,7 +52,9 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(shape=shape, initializer=self.embeddings_initializer, name="embeddings")
         self.built = True
 
-    def call(self, inputs: Tensor, start: int | Tensor = 0) -> Tensor:
+    def call(self, inputs: Tensor, start: int | Tensor = 0, positions: Tensor | None = None) -> Tensor:
+        if positions is not None:
+            return inputs + ops.take(ops.convert_to_tensor(self.embeddings), positions, axis=0)  # (B, T, D)
         _, length, dim = ops.shape(inputs)
         end = (start if isinstance(start, int) else 0) + length
         if isinstance(end, int) and end > self.max_length:
@@ -85,6 +88,7 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
     Call arguments:
         inputs: float tensor (B, T, D), D even.
         start: int or scalar int tensor, the position of the first input, for step-by-step decoding.
+        positions: int tensor (B, T), the position of each input, in place of `start`, or None.
 
     Returns:
         Tensor (B, T, D).
@@ -110,17 +114,45 @@ class SinusoidalPositionalEmbedding(keras.layers.Layer):
             raise ValueError(f"The width of the inputs must be even. Received: inputs.shape={tuple(input_shape)}")
         self.built = True
 
-    def call(self, inputs: Tensor, start: int | Tensor = 0) -> Tensor:
+    def call(self, inputs: Tensor, start: int | Tensor = 0, positions: Tensor | None = None) -> Tensor:
         _, length, dim = ops.shape(inputs)
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        rates = self.max_wavelength ** -(np.arange(0, dim, 2) / dim)  # (D/2,)
-        positions = ops.arange(length, dtype=dtype) + ops.cast(start, dtype)  # (T,)
-        angles = positions[:, None] * ops.cast(rates, dtype)  # (T, D/2)
-        waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, D/2, 2)
-        return inputs + ops.cast(ops.reshape(waves, (length, dim)), inputs.dtype)  # (B, T, D)
+        if positions is None:
+            positions = ops.arange(length, dtype=dtype) + ops.cast(start, dtype)  # (T,)
+        angles = rotary_angles(positions, dim, self.max_wavelength, dtype)  # (T, D/2) or (B, T, D/2)
+        waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., D/2, 2)
+        waves = ops.reshape(waves, (*ops.shape(angles)[:-1], dim))  # (T, D) or (B, T, D)
+        return inputs + ops.cast(waves, inputs.dtype)  # (B, T, D)
 
     def compute_output_shape(self, input_shape):
         return input_shape
 
     def get_config(self):
         return {**super().get_config(), "max_wavelength": self.max_wavelength}
+
+
+def rotary_angles(positions: Tensor, dim: int, max_wavelength: float = 10000.0, dtype: str = "float32") -> Tensor:
+    """Returns the angles (..., dim / 2) of positions (...): position / max_wavelength^(2i / dim) for i = 0, 1, ..."""
+    rates = max_wavelength ** -(np.arange(0, dim, 2) / dim)  # (dim/2,)
+    return ops.cast(positions, dtype)[..., None] * ops.cast(rates, dtype)
+
+
+def rotate(inputs: Tensor, angles: Tensor) -> Tensor:
+    """Turns queries or keys by their positions, so that a score depends on the distance of query and key alone.
+
+        output[i]         = input[i] cos(angle[i])         - input[i + K / 2] sin(angle[i])
+        output[i + K / 2] = input[i + K / 2] cos(angle[i]) + input[i] sin(angle[i])
+
+    Args:
+        inputs: float tensor (B, T, H, K), K even.
+        angles: float tensor (B, T, K/2) or (1, T, K/2), from `rotary_angles`, in float32.
+
+    Returns:
+        Tensor (B, T, H, K).
+
+    Source: Su et al. (2021), section 3.2.2, https://arxiv.org/abs/2104.09864. Difference: coordinate i is paired with
+    i + K / 2 instead of its neighbour, as in most published weights; it is another order of the kernels' columns.
+    """
+    cos, sin = (ops.cast(wave, inputs.dtype)[:, :, None, :] for wave in (ops.cos(angles), ops.sin(angles)))
+    first, second = ops.split(inputs, 2, axis=-1)  # (B, T, H, K/2)
+    return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)

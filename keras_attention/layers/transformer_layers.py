@@ -175,6 +175,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         layer_norm_epsilon: float > 0, added to the variance.
         normalize_first: bool. Pre-norm instead of post-norm.
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
+        kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
@@ -188,6 +189,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         cross_attention_cache: `project_source(encoder_sequence)`, in place of `encoder_sequence`, or None. The decoder
             may have a batch size of k B for k hypotheses of each source; `encoder_padding_mask` stays (B, S).
         use_causal_mask: bool. Whether self-attention is causal; with a cache, it always is.
+        rotation: angles of rotary positions for self-attention, see `MultiHeadAttention`, or None.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
 
@@ -216,6 +218,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-5,
         normalize_first: bool = False,
         attention_dropout: float | None = None,
+        kernel_initializer: str | keras.Initializer | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -226,6 +229,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
+        self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
@@ -235,19 +239,22 @@ class TransformerDecoderLayer(keras.layers.Layer):
             layer.build(decoder_sequence_shape)
             return layer
 
-        width = decoder_sequence_shape[-1]
-        self.self_attention = attention_for(width, self.num_heads, self.attention_dropout, self.dtype_policy, "self")
+        start = self.kernel_initializer
+        options = decoder_sequence_shape[-1], self.num_heads, self.attention_dropout, self.dtype_policy
+        self.self_attention = attention_for(*options, "self", start)
         self.self_attention.build(decoder_sequence_shape, decoder_sequence_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = attention_for(
-                width, self.num_heads, self.attention_dropout, self.dtype_policy, "cross"
-            )
+            self.cross_attention = attention_for(*options, "cross", start)
             self.cross_attention.build(decoder_sequence_shape, encoder_sequence_shape)
             self.cross_attention_norm = norm("cross_attention_norm")
         self.feed_forward = FeedForward(
-            self.intermediate_dim, self.activation, dtype=self.dtype_policy, name="feed_forward"
+            self.intermediate_dim,
+            self.activation,
+            kernel_initializer=start or "glorot_uniform",
+            dtype=self.dtype_policy,
+            name="feed_forward",
         )
         self.feed_forward.build(decoder_sequence_shape)
         self.feed_forward_norm = norm("feed_forward_norm")
@@ -271,6 +278,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self_attention_cache_update_index: int | Tensor | None = None,
         cross_attention_cache: tuple[Tensor, Tensor] | None = None,
         use_causal_mask: bool = True,
+        rotation: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple:
@@ -288,6 +296,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             use_causal_mask=use_causal_mask,
             cache=self_attention_cache,
             cache_index=self_attention_cache_update_index,
+            rotation=rotation,
             **options,
         )
         if self_attention_cache is not None:
@@ -319,6 +328,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
+        start = self.kernel_initializer
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
@@ -328,6 +338,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
+            "kernel_initializer": start and keras.initializers.serialize(start),
         }
 
 

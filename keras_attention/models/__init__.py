@@ -2,11 +2,14 @@
 
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
+from keras_attention.models.gpt import GPT, GPT_PRESETS
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.transformer import PRESETS, Transformer
 
 __all__ = [
     "BERT_PRESETS",
+    "GPT",
+    "GPT_PRESETS",
     "PRESETS",
     "AttentionSeq2Seq",
     "BertClassifier",

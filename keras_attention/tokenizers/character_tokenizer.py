@@ -35,6 +35,7 @@ class CharacterTokenizer:
     """
 
     kind = "characters"
+    pad_id, unknown_id, start_id, end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
     files = ("tokenizer.json",)
     settings = ("kind", "lowercase", "characters")  # of tokenizer.json
 

@@ -43,6 +43,7 @@ class SentencePieceTokenizer:
     """
 
     kind = "sentencepiece"
+    pad_id, unknown_id, start_id, end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
     files = ("tokenizer.json", "tokenizer.model")
     settings = ("kind",)  # of tokenizer.json
 

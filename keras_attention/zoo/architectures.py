@@ -178,6 +178,23 @@ CLASSIFICATION = Use(
     check=_check_classifier,
 )
 
+# `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: what stood before the texts
+# of the training, and is put before a beginning that is written on.
+GENERATION = Use(
+    tasks=("generate", "score"),
+    pipeline="keras_attention.pipelines.text_generator:TextGenerator",
+    method="generate",
+    tokenizers=_TEXT_TOKENIZER,
+    keys={
+        "language": LANGUAGE,
+        "line_break": optional(text(r"[^\w\s]", "one sign")),
+        "begins_with": choice("end", "line_break"),
+    },
+    defaults={"line_break": None, "begins_with": "end"},
+    title=lambda config: f"{config['language']}, text generation",
+    reads=_language,
+)
+
 # ---- How many weights a model has, from its settings alone: upper bounds, close to the truth.
 
 
@@ -214,6 +231,14 @@ def _bert_parameters(model):
     pooled = width * (2 if model.get("pooling") == "both" else 1)
     head = (pooled + 1) * width + norm + max(model["vocabulary_size"], (pooled + 1) * model.get("num_labels", 0))
     return tables + model["num_layers"] * (attention + feed_forward + 2 * norm) + 2 * norm + head
+
+
+def _gpt_parameters(model):
+    width = model["hidden_dim"]
+    attention, feed_forward, norm = _layer_parts(model)
+    positions = model["max_length"] if model["positions"] == "learned" else 0
+    layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
+    return (model["vocabulary_size"] + positions) * width + layers + norm
 
 
 def _layer_parts(model):
@@ -317,5 +342,27 @@ register(
         parameters=_bert_parameters,
         use=CLASSIFICATION,
         defaults={"pooling": "cls"},
+    )
+)
+register(
+    Architecture(
+        name="GPT",
+        model="keras_attention.models.gpt:GPT",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "intermediate_dim": whole(1, 32768),
+            "num_heads": whole(1, 128),
+            "num_layers": whole(1, 64),
+            "max_length": whole(2, 65536),
+            "positions": choice("learned", "sinusoidal", "rotary"),
+            "dropout": number(0, 0.99),
+            "activation": choice("gelu_approximate", "gelu", "relu", "silu"),
+            "layer_norm_epsilon": number(1e-14, 0.1),
+            "pad_id": optional(whole(0, 1_000_000)),
+        },
+        parameters=_gpt_parameters,
+        use=GENERATION,
+        detail=lambda settings: f" with {settings['positions']} positions",
     )
 )

@@ -13,6 +13,7 @@ from layer_checks import (
 )
 
 from keras_attention.layers import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
+from keras_attention.layers.positions import rotary_angles, rotate
 
 B, T, D, MAX_LENGTH, START = 2, 7, 10, 13, 5
 LAYERS = {
@@ -52,6 +53,26 @@ def test_start_is_the_position_of_the_first_input(layer_class, settings, kind):
     inputs, layer = random_array(B, START + T, D, seed=1), layer_class(**settings)
     whole = layer(inputs)
     assert_all_close([layer(inputs[:, START:], start=kind(START))], [whole[:, START:]], 1e-6)
+
+
+@every_layer
+def test_positions_may_differ_from_row_to_row(layer_class, settings):
+    inputs, layer = np.zeros((1, MAX_LENGTH, D), "float32"), layer_class(**settings)
+    whole = np.asarray(layer(inputs))[0]
+    positions = np.array([[3, 1, 4], [0, 12, 5]], "int32")
+    assert_all_close([layer(np.zeros((2, 3, D), "float32"), positions=positions)], [whole[positions]], 1e-6)
+
+
+@pytest.mark.parametrize("shift", [0, 5])
+def test_rotated_scores_depend_on_the_distance_alone(shift):
+    """They equal those of complex numbers, and do not change when query and key move together."""
+    query, key = random_array(B, T, 3, D, seed=1), random_array(B, T, 3, D, seed=2)
+    angles = rotary_angles(np.arange(shift, shift + T)[None], D)
+    scores = np.einsum("bthk,bshk->bhts", *(np.asarray(rotate(x, angles)) for x in (query, key)))
+    q, k = (x[..., : D // 2] + 1j * x[..., D // 2 :] for x in (query, key))
+    distance = np.arange(T)[:, None] - np.arange(T)[None]  # (T, S)
+    turns = np.exp(1j * distance[..., None] * 10000.0 ** (-2 * np.arange(D // 2) / D))  # (T, S, K/2)
+    assert_all_close([scores], [np.real(np.einsum("bthk,bshk,tsk->bhts", q, k.conj(), turns))], 1e-5)
 
 
 @every_layer

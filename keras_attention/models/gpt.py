@@ -1,0 +1,290 @@
+"""The causal language model GPT (Radford et al. 2018, 2019): settings, presets, model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import (
+    LearnedPositionalEmbedding,
+    SinusoidalPositionalEmbedding,
+    TransformerDecoderLayer,
+    padding_mask,
+)
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor
+from keras_attention.layers.positions import rotary_angles
+from keras_attention.models.bert_encoder import ACTIVATIONS
+from keras_attention.presets import FromPreset
+
+SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
+POSITIONS = ("learned", "sinusoidal", "rotary")
+SETTINGS = (*SIZES, "positions", "dropout", "activation", "layer_norm_epsilon", "pad_id")
+
+
+def _preset(num_layers, hidden_dim, max_length):
+    widths = {"hidden_dim": hidden_dim, "intermediate_dim": 4 * hidden_dim, "num_heads": hidden_dim // 64}
+    return {"num_layers": num_layers, **widths, "max_length": max_length}
+
+
+# gpt2: Radford et al. (2019), table 2, the smallest. mini: 6 M parameters with a vocabulary of 5,000.
+GPT_PRESETS = {"mini": _preset(6, 256, 256), "gpt2": _preset(12, 768, 1024)}
+
+
+def check_settings(**settings):
+    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    for name in SIZES:
+        value = settings[name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+    for name, allowed in (("positions", POSITIONS), ("activation", ACTIVATIONS)):
+        if settings[name] not in allowed:
+            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
+    width, heads, positions = (settings[name] for name in ("hidden_dim", "num_heads", "positions"))
+    if width % heads:
+        raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
+    if (width // heads if positions == "rotary" else width) % 2 and positions != "learned":
+        what = "heads of an even width" if positions == "rotary" else "an even `hidden_dim`"
+        raise ValueError(f"`positions={positions}` needs {what}. Received: hidden_dim={width}, num_heads={heads}")
+    dropout, epsilon, pad_id = (settings[name] for name in ("dropout", "layer_norm_epsilon", "pad_id"))
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+    if not 0 < epsilon < 1:
+        raise ValueError(f"`layer_norm_epsilon` must be between 0 and 1. Received: layer_norm_epsilon={epsilon}")
+    if pad_id is not None and (not isinstance(pad_id, int) or not 0 <= pad_id < settings["vocabulary_size"]):
+        raise ValueError(f"`pad_id` must be None or a token id below `vocabulary_size`. Received: pad_id={pad_id}")
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class GPT(FromPreset, keras.Model):
+    """Predicts the next token of a text from all tokens before it.
+
+        x = E[token] + P[position]        x = decoder layers(x)        logits = E norm(x)
+
+    To write, `encode` reads the beginnings of texts once, and `step` adds a token: with `initial_state` between them
+    they are the step function of everything in `decoding`.
+
+    Args:
+        vocabulary_size: int > 0.
+        hidden_dim: int > 0 (d_model in the paper). Width D of the layers, a multiple of `num_heads`.
+        intermediate_dim: int > 0, inner width of the feed-forward networks.
+        num_heads: int > 0.
+        num_layers: int > 0.
+        max_length: int > 0, tokens (n_ctx in the authors' code). The longest text that it is meant for.
+        positions: "learned", "sinusoidal", or "rotary": no vector is added, but queries and keys are turned.
+        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
+        activation: "gelu_approximate" (by tanh), "gelu" (exact, by erf), "relu" or "silu".
+        layer_norm_epsilon: float in (0, 1), added to variances.
+        pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+
+    Call arguments:
+        inputs: dict of `token_ids`, int tensor (B, T).
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool.
+
+    Returns:
+        Logits (B, T, V) in float32, those at position t for token t + 1; or the pair of logits and float32 weights
+        (B, L, H, T, T), of L layers and H heads. Logits at padding are finite and mean nothing.
+
+    Raises:
+        ValueError: if an argument is out of range or two do not fit together, or a text is longer than `max_length`.
+
+    Source: Radford et al. (2019), section 2.3, https://cdn.openai.com/better-language-models/language_models.pdf, on
+    top of Radford et al. (2018); as in the authors' code, the output shares the embeddings and has no bias, and GELU is
+    computed by tanh. Sinusoidal positions: Vaswani et al. (2017); rotary positions: Su et al. (2021). Kernels and
+    embeddings start normal with deviation 0.02. Difference: `scale_residual_projections` is left to the training.
+
+    Example:
+        model = GPT(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, max_length=128)
+        logits = model({"token_ids": token_ids})
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim,
+        intermediate_dim,
+        num_heads,
+        num_layers,
+        max_length=1024,
+        positions="learned",
+        dropout=0.1,
+        activation="gelu_approximate",
+        layer_norm_epsilon=1e-5,
+        pad_id=0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+
+        def layer(kind, *args, name, **options):
+            return kind(*args, dtype=self.dtype_policy, name=name, **options)
+
+        def start():
+            return keras.initializers.RandomNormal(stddev=0.02)
+
+        embedding = keras.layers.Embedding
+        self.token_embedding = layer(
+            embedding, vocabulary_size, hidden_dim, embeddings_initializer=start(), name="token_embedding"
+        )
+        self.position_embedding = None
+        if positions == "learned":
+            self.position_embedding = layer(
+                LearnedPositionalEmbedding, max_length, embeddings_initializer=start(), name="position_embedding"
+            )
+        if positions == "sinusoidal":
+            self.position_embedding = layer(SinusoidalPositionalEmbedding, name="position_embedding")
+        self.dropout_layer = layer(Dropout, dropout, name="dropout_layer")
+        self.decoder_layers = [
+            layer(
+                TransformerDecoderLayer,
+                intermediate_dim,
+                num_heads,
+                dropout=dropout,
+                activation=ACTIVATIONS[activation],
+                layer_norm_epsilon=layer_norm_epsilon,
+                normalize_first=True,
+                kernel_initializer=start(),
+                name=f"layer_{i}",
+            )
+            for i in range(num_layers)
+        ]
+        self.final_norm = layer(keras.layers.LayerNormalization, epsilon=layer_norm_epsilon, name="final_norm")
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        self.token_embedding.build((None, None))
+        for part in filter(None, (self.position_embedding, *self.decoder_layers, self.final_norm)):
+            part.build(shape)
+        self.built = True
+
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
+        token_ids = inputs["token_ids"]
+        length = ops.shape(token_ids)[1]
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"A text may have up to `max_length`={self.max_length} tokens. "
+                f"Received: token_ids.shape={tuple(token_ids.shape)}"
+            )
+        mask = None if self.pad_id is None else padding_mask(token_ids, self.pad_id)  # (B, T)
+        x, rotation = self._embedded(token_ids, None, training)  # (B, T, D)
+        weights = []
+        for layer in self.decoder_layers:
+            x = layer(
+                x,
+                decoder_padding_mask=mask,
+                rotation=rotation,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+            if return_attention_scores:
+                x, of_layer, _ = x
+                weights.append(of_layer)
+        logits = self._logits(x)  # (B, T, V)
+        return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
+        return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
+
+    def encode(self, token_ids, mask=None):
+        """Reads the beginnings of texts (B, P), at least one token each: what `initial_state` and `step` need of them.
+
+        Shorter ones are filled up on the left. `mask` (B, P) is True at tokens; None: at all but `pad_id`.
+        """
+        if mask is None:
+            pad_id = -1 if self.pad_id is None else self.pad_id
+            mask = padding_mask(token_ids, pad_id)  # (B, P)
+        positions = ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)  # (B, P)
+        x, rotation = self._embedded(token_ids, positions)  # (B, P, D)
+        caches = []
+        for layer in self.decoder_layers:
+            x, cache = layer(
+                x,
+                decoder_padding_mask=mask,
+                self_attention_cache=layer.self_attention.empty_cache(*ops.shape(token_ids)),
+                self_attention_cache_update_index=0,
+                rotation=rotation,
+            )
+            caches.append(cache)
+        return {"mask": mask, "last_ids": token_ids[:, -1], "layers": tuple(caches)}
+
+    def initial_state(self, memory, max_steps, beam_size=1):
+        """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
+
+        The first step reads the last token of the beginning again. From its place on, the k hypotheses of a text write
+        side by side into one cache that is never reordered: `ancestors` (B, L) says of each hypothesis which of them,
+        by its place, wrote token t of it.
+        """
+        batch, _ = ops.shape(memory["mask"])
+        more = max_steps * beam_size - 1
+        caches = tuple(
+            (ops.pad(keys, ((0, 0), (0, 0), (0, more))), ops.pad(values, ((0, 0), (0, more), (0, 0))))
+            for keys, values in memory["layers"]
+        )
+        position, ancestors = ops.zeros((batch,), "int32"), ops.zeros((batch, max_steps), "int32")
+        return {"shared": {"caches": caches}, "position": position, "ancestors": ancestors}
+
+    def step(self, token_ids, state, memory):
+        """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
+
+        A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. All
+        rows stand at the same step. N is a multiple k of the rows B of `memory`: a text's hypotheses, side by side.
+        """
+        rows, length = ops.shape(memory["mask"])
+        beams = ops.shape(token_ids)[0] // rows
+        step = state["position"][0]
+        token_ids = ops.reshape(token_ids, (rows, beams))
+        token_ids = ops.where(token_ids < 0, memory["last_ids"][:, None], token_ids)  # (B, k)
+        position = ops.sum(ops.cast(memory["mask"], "int32"), axis=1, keepdims=True) - 1 + step  # (B, 1)
+        x, rotation = self._embedded(token_ids, ops.broadcast_to(position, (rows, beams)))  # (B, k, D)
+        places = ops.tile(ops.arange(beams, dtype="int32"), (rows,))[:, None]  # (N, 1)
+        ancestors = ops.slice_update(state["ancestors"], (0, step), places)  # (N, L)
+        wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+        before = ops.broadcast_to(memory["mask"][:, None, :-1], (rows, beams, length - 1))
+        lineage = ops.concatenate([before, ops.reshape(wrote, (rows, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
+        caches = []
+        for layer, cache in zip(self.decoder_layers, state["shared"]["caches"], strict=True):
+            x, cache = layer(
+                x,
+                decoder_attention_mask=lineage,
+                self_attention_cache=cache,
+                self_attention_cache_update_index=length - 1 + step * beams,
+                rotation=rotation,
+            )
+            caches.append(cache)
+        shared = {"caches": tuple(caches)}
+        logits = ops.reshape(self._logits(x), (-1, self.vocabulary_size))
+        return logits, {"shared": shared, "position": state["position"] + 1, "ancestors": ancestors}
+
+    def _embedded(self, token_ids, positions, training=None):
+        """Vectors (B, T, D) of tokens, and the angles of rotary positions or None; `positions` None: from 0 on."""
+        x, rotation = self.token_embedding(token_ids), None
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, positions=positions)
+        else:
+            positions = ops.arange(ops.shape(token_ids)[1])[None] if positions is None else positions
+            rotation = rotary_angles(positions, self.hidden_dim // self.num_heads)  # (1 or B, T, K/2)
+        return self.dropout_layer(x, training=training), rotation
+
+    def _logits(self, x):
+        kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (D, V)
+        return ops.cast(ops.matmul(self.final_norm(x), kernel), "float32")
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def scale_residual_projections(model):
+    """Divides the kernels of a new model that add to its residual stream by the square root of their number.
+
+    So the stream is as large behind many layers as behind few (Radford et al. 2019, section 2.3).
+    """
+    for layer in model.decoder_layers:
+        for part in (layer.self_attention.output_projection, layer.feed_forward.output_dense):
+            part.kernel.assign(part.kernel * (2 * len(model.decoder_layers)) ** -0.5)

@@ -1,0 +1,312 @@
+"""The beginning of a text in, what may follow out; and how probable a model finds given texts."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.errors import UserError
+from keras_attention.pipelines.base import Field, Pipeline
+from keras_attention.pipelines.compiled import SOURCE_LENGTHS, CompiledBert
+from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
+from keras_attention.pipelines.texts import Row, as_texts
+
+MAX_SAMPLES = 64
+CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # how the examples of a card are written
+
+
+class Generation(NamedTuple):
+    """One answer.
+
+    Attributes:
+        text: str, what was written behind the beginning, without a stop text.
+        finish: "end" if the model ended the text, "stop" at a stop text, or "length".
+        tokens: list of str, the pieces that were drawn, with those of a stop text and the END.
+        token_ids: list of int.
+        log_probs: list of float, the natural log probability of each token under the model itself.
+    """
+
+    text: str
+    finish: str
+    tokens: list
+    token_ids: list
+    log_probs: list
+
+
+class TextScore(NamedTuple):
+    """How probable a text is as the beginning of a text; its end is not counted.
+
+    Attributes:
+        log_prob: float, the sum of `log_probs`.
+        perplexity: float, exp(-log_prob / number of tokens), or None for an empty text.
+        tokens: list of str.
+        log_probs: list of float, the natural log probability of each token, given those before it.
+    """
+
+    log_prob: float
+    perplexity: float | None
+    tokens: list
+    log_probs: list
+
+
+class TextGenerator(Pipeline):
+    """Writes on where a text breaks off, with a causal language model, and says how probable it finds texts.
+
+    The model reads the last `max_length` tokens at most. Where a text grows beyond them, its last half of so many
+    tokens is read again and the text goes on behind it, so that it may be of any length.
+
+    Args:
+        model: GPT, built.
+        tokenizer: see `keras_attention.tokenizers`.
+        line_break: str of one character that stands for a line break in the vocabulary; None: a line break itself.
+        begins_with: "end" if texts of the training began behind an END, "line_break" behind the break of a line.
+        language: str, for the card.
+
+    Example:
+        generator = keras_attention.load("runs/language_model")
+        generator.generate("Return the", max_tokens=20)
+    """
+
+    request_fields = {
+        "prompts": Field(list[str], "Beginnings of texts; an empty one begins anew.", low=1),
+        "max_tokens": Field(int, "Tokens to write at most.", 64, 1, 4096),
+        "temperature": Field(float, "0: the most probable tokens; lower: more predictable.", 0.8, 0, 100),
+        "top_k": Field(int, "Draw from so many most probable tokens; 0: from all.", 0, 0, 1_000_000),
+        "top_p": Field(float, "Draw from the most probable tokens with this total probability.", 1.0, 0, 1),
+        "repetition_penalty": Field(float, "Above 1: less of what was there before.", 1.0, 0.01, 100),
+        "stop": Field(list[str], "Texts at which to end.", [], 0, MAX_STOPS),
+        "seed": Field(int, "The same seed gives the same answer.", 0, 0, 2**31 - 1),
+        "n": Field(int, "Answers to each beginning.", 1, 1, BATCH_SIZES[-1]),
+    }  # fmt: skip
+    answer_fields = {
+        "generations": Field(
+            [{"text": Field(str), "finish": Field(str, "end, stop or length"), "log_prob": Field(float)}],
+            "What may follow; the log probability is the sum over its tokens.",
+        )
+    }
+
+    def __init__(self, model, tokenizer, line_break=None, begins_with="end", language="en"):
+        self.model, self.tokenizer = model, tokenizer
+        self.line_break, self.begins_with, self.language = line_break, begins_with, language
+        self.window = min(model.max_length, SOURCE_LENGTHS[-1])
+        self.end_id = tokenizer.end_id
+        special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
+        self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)])
+        self.compiled = CompiledBert(self._token_log_probs, self.window, 1)
+
+    @classmethod
+    def from_parts(cls, model, tokenizers, config):
+        options = {name: config[name] for name in ("line_break", "begins_with", "language") if name in config}
+        return cls(model, tokenizers["text"], **options)
+
+    def described(self):
+        return {"line_break": self.line_break, "begins_with": self.begins_with, "language": self.language}
+
+    @property
+    def tokenizers(self):
+        return {"text": self.tokenizer}
+
+    @property
+    def samples(self):
+        return ["The", ""]
+
+    def answers(self, sources, sources_b=None):
+        return self.generate(sources, **CARD)
+
+    def reply(self, prompts, n=1, **sampling):
+        return [
+            {"generations": [{"text": g.text, "finish": g.finish, "log_prob": sum(g.log_probs)} for g in found]}
+            for found in self.generations(prompts, n=n, **sampling)
+        ]
+
+    def generate(self, prompts="", *, n=1, **sampling):
+        """What may follow the beginning of one text or many.
+
+        Args:
+            prompts: str, or any sequence or iterable of str. An empty one begins a new text.
+            n: int in [1, 64], answers to each.
+            max_tokens: int > 0, tokens to write at most (200).
+            temperature: float >= 0. 0 writes the most probable token at each step; the nearer to 0, the more
+                predictable (0.8).
+            top_k: int >= 0, draw from so many most probable tokens; 0 from all.
+            top_p: float in (0, 1], draw from the most probable tokens, as few as have this total probability.
+            repetition_penalty: float > 0. Above 1 the logits of tokens of the text so far are divided by it, or
+                multiplied if negative (Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858).
+            stop: str or list of str, texts at which to end; they are left out.
+            seed: int >= 0. The same seed gives the same answer, in whatever company.
+
+        Returns:
+            The text behind the beginning, a str, or a list of `n` if `n` > 1; in a list, or alone if `prompts` is a
+            str.
+
+        Raises:
+            UserError: if a prompt is no text or a setting is out of range.
+        """
+        prompts, alone = as_texts(prompts, "prompts")
+        texts = [[one.text for one in found] for found in self.generations(prompts, n=n, **sampling)]
+        texts = texts if n > 1 else [text for (text,) in texts]
+        return texts[0] if alone else texts
+
+    def generations(self, prompts, *, n=1, progress=None, **sampling):
+        """The same with details: for each prompt a list of `n` Generation; `progress` is called (done, in all)."""
+        prompts, alone = as_texts(prompts, "prompts")
+        sampling = self._sampling(sampling)
+        check_whole("n", n, 1, MAX_SAMPLES)
+        beginnings, done = self._beginnings(prompts), 0
+        answers: list = [[] for _ in prompts]
+        for batch in self._batches(beginnings, n, sampling.max_tokens):
+            texts = [_Text(self, beginnings[number], sampling) for number, _ in batch]
+            for _ in self._write(texts, [key for _, key in batch], sampling):
+                pass
+            for (number, _), text in zip(batch, texts, strict=True):
+                answers[number].append(text.generation())
+            done += len(batch)
+            if progress:
+                progress(done // n, len(prompts))
+        return answers[0] if alone else answers
+
+    def stream(self, prompt="", **sampling):
+        """Yields what follows a prompt piece by piece, str; together they are the text of `generate` with n=1."""
+        as_texts([prompt], "prompt")
+        sampling = self._sampling(sampling)
+        (beginning,) = self._beginnings([prompt])
+        text, shown = _Text(self, beginning, sampling), 0
+        for _ in self._write([text], [0], sampling):
+            ready = text.ready()
+            if len(ready) > shown:
+                yield ready[shown:]
+                shown = len(ready)
+
+    def score(self, texts):
+        """How probable one text or many are; a text that is longer than the model's window is read in several parts.
+
+        Each token is then predicted from at least half a window before it, or from all there is.
+
+        Args:
+            texts: str, or any sequence or iterable of str.
+
+        Returns:
+            TextScore for each text, in a list, or alone if `texts` is a str.
+        """
+        texts, alone = as_texts(texts)
+        rows, places = [], []
+        half = max(1, self.window // 2)
+        for number, ids in enumerate(self._beginnings(texts)):
+            for start in range(0, max(1, len(ids) - self.window + half), half):
+                part = np.array(ids[start : start + self.window], "int32")
+                rows.append(Row(part, np.zeros_like(part), False))
+                places.append((number, start))
+        found: list = [[] for _ in texts]
+        for (number, start), row, (log_probs,) in zip(places, rows, self.compiled.run(rows), strict=True):
+            known = len(found[number]) - start  # predicted by the part before
+            found[number] += log_probs[known : len(row.token_ids) - 1].tolist()
+        scores = [
+            TextScore(
+                sum(log_probs),
+                math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None,
+                self._shown_tokens(ids[1:]),
+                log_probs,
+            )
+            for ids, log_probs in zip(self._beginnings(texts), found, strict=True)
+        ]
+        return scores[0] if alone else scores
+
+    def text_of(self, ids):
+        """The text of token ids."""
+        text = self.tokenizer.decode([ids])[0]
+        return text.replace(self.line_break, "\n") if self.line_break else text
+
+    def _sampling(self, given):
+        for name in given:
+            if name not in Sampling._fields:
+                raise UserError(f"`{name}` is not a setting. Expected: n, {', '.join(Sampling._fields)}")
+        return Sampling(**given).checked()
+
+    def _beginnings(self, texts):
+        """The ids of texts, behind the token that texts begin with: lists of int."""
+        first = [self.end_id]
+        if self.begins_with == "line_break":
+            first = self.tokenizer.encode([self.line_break or "\n"])[0].tolist()[-1:]
+        if self.line_break:
+            texts = [text.replace("\r\n", "\n").replace("\n", self.line_break) for text in texts]
+        return [[*first, *ids.tolist()] for ids in self.tokenizer.encode(texts)]
+
+    def _shown_tokens(self, ids):
+        tokens = self.tokenizer.tokens(ids)
+        return [token.replace(self.line_break, "\n") for token in tokens] if self.line_break else tokens
+
+    def _batches(self, beginnings, n, max_tokens):
+        """Lists of (number of a beginning, number of an answer to it) that are written side by side.
+
+        Texts that outgrow the window are read again when the longest does: answers to others are in no such batch.
+        """
+        fits = [len(ids) + max_tokens <= self.window + 1 for ids in beginnings]
+        groups = [[number for number, fit in enumerate(fits) if fit], *([i] for i, fit in enumerate(fits) if not fit)]
+        for group in groups:
+            rows = [(number, key) for number in group for key in range(n)]
+            for first in range(0, len(rows), BATCH_SIZES[-1]):
+                yield rows[first : first + BATCH_SIZES[-1]]
+
+    def _write(self, texts, keys, sampling):
+        """Lets texts of a batch grow until all are done; yields after each token."""
+        done = 0
+        while done < sampling.max_tokens:
+            beginnings = [text.ids for text in texts]
+            if max(map(len, beginnings)) >= self.window:
+                beginnings = [ids[-max(1, self.window // 2) :] for ids in beginnings]
+            steps = min(sampling.max_tokens - done, self.window - max(map(len, beginnings)) + 1)
+            seen = [[token for token in text.ids if token != self.end_id] for text in texts]
+            for tokens, log_probs in self.steps.write(beginnings, steps, done, seen, keys, sampling):
+                done += 1
+                for text, token, log_prob in zip(texts, tokens, log_probs, strict=True):
+                    text.add(token, log_prob, done >= sampling.max_tokens)
+                yield
+                if all(text.finish for text in texts):
+                    return
+
+    def _token_log_probs(self, inputs):
+        """The log probability of each token but the first, given those before it: (B, T - 1)."""
+        token_ids = inputs["token_ids"]
+        logits = self.model({"token_ids": token_ids}, training=False)[:, :-1]  # (B, T - 1, V)
+        chosen = tf.gather(logits, token_ids[:, 1:], axis=-1, batch_dims=2)
+        return chosen - tf.reduce_logsumexp(logits, axis=-1)
+
+
+class _Text:
+    """A text that is being written: `ids` with its beginning; `finish` is empty until it is done."""
+
+    def __init__(self, generator, beginning, sampling):
+        self.generator, self.stop = generator, sampling.stop
+        self.ids, self.start = [*beginning], len(beginning)
+        self.before = generator.text_of(beginning)
+        self.log_probs, self.finish, self.text = [], "", ""
+
+    def add(self, token, log_prob, last):
+        """One more token, unless the text is done; `last` if there will be no other."""
+        if self.finish:
+            return
+        self.ids.append(token)
+        self.log_probs.append(log_prob)
+        if token == self.generator.end_id:
+            self.finish = "end"
+            return
+        self.text = self.generator.text_of(self.ids)[len(self.before) :]
+        places = [place for stop in self.stop if (place := self.text.find(stop)) >= 0]
+        if places:
+            self.text, self.finish = self.text[: min(places)], "stop"
+        elif last:
+            self.finish = "length"
+
+    def ready(self):
+        """As much of the text as no later token can take back: it ends before what may become a stop text."""
+        if self.finish:
+            return self.text
+        text = self.text.rstrip("\ufffd")  # a character whose bytes are not all there
+        held = [n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])]
+        return text[: len(text) - max(held, default=0)]
+
+    def generation(self):
+        """The Generation."""
+        ids = self.ids[self.start :]
+        return Generation(self.text, self.finish, self.generator._shown_tokens(ids), ids, self.log_probs)

@@ -1,0 +1,192 @@
+"""Text generation: against a loop that reads the whole text again at every step, and what must hold of every answer."""
+
+import functools
+
+import numpy as np
+import pytest
+from zoo.tiny_gpt import TEXTS, tiny_generator
+
+import keras_attention as ka
+from keras_attention.decoding.sampling import sampler
+from keras_attention.errors import UserError
+from keras_attention.pipelines.base import failing_examples
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+generator = functools.cache(tiny_generator)
+PROMPTS = ["A dog", "", "Two men are near a", "m"]
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, "float64")
+    return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+
+
+def written(one, prompt, max_tokens, temperature=0.0, penalty=1.0, seed=0, key=0, **cuts):
+    """Ids and log probabilities, token by token, from the whole text each time; the window slides as it is told to."""
+    ids = [END_ID, *one.tokenizer.encode([prompt.replace("\n", "␤")])[0].tolist()]
+    start, read = len(ids), len(ids)
+    log_probs = []
+    while len(ids) < start + max_tokens and ids[-1] * (len(ids) > start) != END_ID:
+        read = one.window // 2 if read > one.window or len(ids) == start and read >= one.window else read
+        logits = np.asarray(one.model({"token_ids": np.array([ids[-read:]], "int32")}))[0, -1]
+        scores = logits.copy()
+        there = sorted({token for token in ids if token != END_ID})
+        scores[there] = np.where(scores[there] > 0, scores[there] / penalty, scores[there] * penalty)
+        scores[[PAD_ID, UNKNOWN_ID, START_ID]] = -np.inf
+        token = int(scores.argmax())
+        if temperature:
+            choose = sampler(seed, 1, [key], **cuts)
+            token = int(choose((scores / np.float32(temperature))[None], len(ids) - start)[0])
+        log_probs.append(log_softmax(logits)[token])
+        ids.append(token)
+        read += 1
+    return ids[start:], log_probs
+
+
+SETTINGS = {
+    "greedy": {},
+    "penalty": {"repetition_penalty": 1.7},
+    "draws": {"temperature": 1.3, "top_k": 17, "top_p": 0.9, "seed": 5},
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_it_writes_as_if_it_read_all_again(kind):
+    given = {"temperature": 0.0, **SETTINGS[kind]}
+    found = generator().generations(PROMPTS, max_tokens=11, **given)
+    plain = {"penalty" if name == "repetition_penalty" else name: value for name, value in given.items()}
+    for prompt, (one,) in zip(PROMPTS, found, strict=True):
+        ids, log_probs = written(generator(), prompt, 11, **plain)
+        assert one.token_ids == ids
+        np.testing.assert_allclose(one.log_probs, log_probs, atol=1e-4)
+        assert one.finish == ("end" if ids[-1] == END_ID else "length")
+    assert len({tuple(one.token_ids) for (one,) in found}) > 1
+
+
+def test_a_long_text_slides():
+    """The prompt is longer than the window of 29 tokens, and the answer, too."""
+    prompt = " ".join(TEXTS)
+    (one,) = generator().generations(prompt, max_tokens=37, temperature=0.0)
+    ids, log_probs = written(generator(), prompt, 37)
+    assert len(ids) == 37
+    assert one.token_ids == ids
+    np.testing.assert_allclose(one.log_probs, log_probs, atol=1e-4)
+    assert generator().generations([prompt, "A"], max_tokens=37, temperature=0.0)[0] == [one]  # whatever the company
+
+
+def test_answers_differ_and_depend_on_the_seed_alone():
+    draw = functools.partial(generator().generate, max_tokens=9, temperature=1.5)
+    several = draw(PROMPTS[0], n=3)
+    assert len(set(several)) == 3
+    assert draw(PROMPTS, n=3)[0] == several
+    assert draw(PROMPTS[0]) == several[0]
+    assert draw(PROMPTS[0], seed=1) != several[0]
+
+
+def test_pieces_together_are_the_text():
+    for settings in ({"temperature": 0.0}, {"temperature": 1.5, "seed": 4}, {"stop": ["n", "s s"]}):
+        for prompt in PROMPTS:
+            pieces = list(generator().stream(prompt, max_tokens=13, **settings))
+            assert "".join(pieces) == generator().generate(prompt, max_tokens=13, **settings)
+            assert all(pieces)
+    assert len(list(generator().stream(PROMPTS[0], max_tokens=13))) > 3
+
+
+def test_it_ends_at_a_stop_text_and_does_not_show_it():
+    (whole,) = generator().generations(PROMPTS[0], max_tokens=13)
+    stop = whole.text[4:7]
+    (one,) = generator().generations(PROMPTS[0], max_tokens=13, stop=["not there", stop])
+    assert (one.text, one.finish) == (whole.text[: whole.text.index(stop)], "stop")
+    assert one.token_ids == whole.token_ids[: len(one.token_ids)]
+    assert len(one.token_ids) < 13
+    assert list(generator().stream(PROMPTS[0], max_tokens=13, stop=whole.text[:3])) == []
+
+
+@pytest.mark.parametrize("level", ["bpe", "char"])
+def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
+    one = generator(level)
+    ids = one._beginnings(["</s><s> <pad>"])[0]
+    assert ids[0] == END_ID
+    assert not {PAD_ID, START_ID, END_ID} & set(ids[1:])
+    for (answer,) in one.generations(PROMPTS, max_tokens=13, temperature=3.0):
+        assert not {PAD_ID, UNKNOWN_ID, START_ID} & set(answer.token_ids)
+        assert "<" not in answer.text
+
+
+def test_line_breaks_are_kept():
+    one = generator("char")
+    ids = one._beginnings(["A dog\nruns\r\n"])[0]
+    assert one.text_of(ids) == "A dog\nruns\n"
+    assert [score for score in one.score("\n\n").tokens] == ["\n", "\n"]
+    assert tiny_generator("char", begins_with="line_break")._beginnings(["A"])[0] == [ids[6], ids[1]]
+
+
+def test_scores_are_log_probabilities_of_the_model():
+    texts = [TEXTS[0], "", TEXTS[3]]
+    for text, score in zip(texts, generator().score(texts), strict=True):
+        ids = np.array([[END_ID, *generator().tokenizer.encode([text])[0]]], "int32")
+        expected = log_softmax(generator().model({"token_ids": ids})[0])[np.arange(ids.shape[1] - 1), ids[0, 1:]]
+        np.testing.assert_allclose(score.log_probs, expected, atol=1e-4)
+        assert score.log_prob == pytest.approx(expected.sum(), abs=1e-3)
+        assert "".join(score.tokens).replace("▁", " ").strip() == text
+        if text:
+            assert score.perplexity == pytest.approx(np.exp(-expected.mean()), rel=1e-3)
+        else:
+            assert score.perplexity is None
+
+
+def test_a_long_text_is_scored_in_parts():
+    text = " ".join(TEXTS * 2)
+    score = generator().score(text)
+    ids = [END_ID, *generator().tokenizer.encode([text])[0]]
+    assert len(ids) - 1 == len(score.log_probs) > 2 * generator().window
+    half = generator().window // 2
+    for t in range(1, len(ids)):
+        start = 0 if t < generator().window else ((t - generator().window) // half + 1) * half
+        logits = generator().model({"token_ids": np.array([ids[start:t]], "int32")})[0, -1]
+        assert score.log_probs[t - 1] == pytest.approx(log_softmax(logits)[ids[t]], abs=1e-4)
+        assert t - start >= min(t, half)
+
+
+def test_score_and_generation_agree():
+    (one,) = generator().generations("", max_tokens=13, temperature=1.0)
+    ids = [token for token in one.token_ids if token != END_ID]
+    text = generator().text_of([END_ID, *ids])
+    if generator().tokenizer.encode([text])[0].tolist() == ids:  # else the text has another division into pieces
+        np.testing.assert_allclose(generator().score(text).log_probs, one.log_probs[: len(ids)], atol=1e-4)
+
+
+def test_an_entry_of_it_is_saved_and_loaded(tmp_path):
+    one = generator("char")
+    one.save(tmp_path / "mine", language="fr")
+    loaded = ka.load(tmp_path / "mine")
+    assert loaded.described() == {**one.described(), "language": "fr"}
+    assert loaded.generate(PROMPTS, max_tokens=7) == one.generate(PROMPTS, max_tokens=7)
+    assert failing_examples(tmp_path / "mine") == (2, [])
+    assert "with learned positions" in (tmp_path / "mine" / "CARD.md").read_text()
+
+
+def test_a_reply_has_the_fields_that_are_promised():
+    (answer,) = generator().reply(prompts=["A"], n=2, max_tokens=3)
+    assert [set(one) for one in answer["generations"]] == [{"text", "finish", "log_prob"}] * 2
+    assert set(answer) == set(generator().answer_fields)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_tokens": 0}, "`max_tokens` must be an integer from 1 to 100,000. Received: max_tokens=0"),
+        ({"temperature": -1.0}, "`temperature` must be a number from 0 to 100. Received: temperature=-1.0"),
+        ({"temperature": float("nan")}, "`temperature` must be"),
+        ({"top_p": 0}, "`top_p` must be greater than 0"),
+        ({"top_k": 2.5}, "`top_k` must be an integer"),
+        ({"repetition_penalty": 0}, "`repetition_penalty` must be a number from 0.01 to 100"),
+        ({"seed": -1}, "`seed` must be an integer"),
+        ({"n": 65}, "`n` must be an integer from 1 to 64. Received: n=65"),
+        ({"stop": [""]}, "`stop` must be up to 16 texts, none of them empty"),
+        ({"beam": 3}, "`beam` is not a setting. Expected: n, max_tokens"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings, message):
+    with pytest.raises(UserError, match=message):
+        generator().generate("A", **settings)
