@@ -1,4 +1,4 @@
-"""Attention in Keras: layers, recipes and small trained models. Imports nothing heavy until asked."""
+"""Attention in Keras: layers, recipes and small trained models. TensorFlow and Keras are imported when first needed."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ __all__ = ["__version__", "finetune", "list_models", "load"]
 
 
 def list_models() -> list[str]:
-    """Names of the trained models that `load` knows: those of the package and of KERAS_ATTENTION_ZOO.
+    """Lists the names of the trained models in the package and in the folders of KERAS_ATTENTION_ZOO.
 
     Returns:
         Sorted list of str.
@@ -27,17 +27,17 @@ def load(name_or_path: str | Path) -> Any:
     """Loads a trained model.
 
     Args:
-        name_or_path: str, a name out of `list_models()`, or words of one that no other has, such as "sst2"; or str or
+        name_or_path: str, a name from `list_models()`, or a part of a name that is unique, such as "sst2"; or str or
             Path, the folder of a saved model.
 
     Returns:
         A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,
         a `MaskFiller` with `fill_mask` or a `TextEncoder` with `encode`. Each takes a str, or any sequence or iterable
-        of str, such as a NumPy array or a pandas Series. Its `model` is the bare network, a `keras.Model` with its
-        trained weights that takes token ids and returns logits; `save(folder)` writes it as a model again.
+        of str, such as a NumPy array or a pandas Series. Its `model` is the network with the trained weights, a
+        `keras.Model` that takes token ids and returns logits; `save(folder)` saves the pipeline.
 
     Raises:
-        UserError: if there is no such model, or its files are damaged.
+        UserError: if the model does not exist, or its files are damaged.
 
     Example:
         keras_attention.load("rnn_attention_multi30k_en_de").translate(["A dog runs."], beam_size=5)
@@ -71,23 +71,23 @@ def finetune(
 
     Args:
         texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame.
-        labels: one for each text: str or number, or a list of str where a text may have several. None with a table.
-        texts_b: likewise, the second texts of pairs, or None.
-        text, label, text_b: str, of a table: the columns of texts, labels and, if there are, second texts.
+        labels: one label for each text: str or number, or a list of str if a text may have several. None with a table.
+        texts_b: the second texts of pairs, of the same types as `texts`, or None.
+        text, label, text_b: str, the columns of a table with texts, labels and second texts; `text_b` is optional.
         start: str or Path, a BERT to start from, by name or folder; "none" for random weights of the settings' `size`.
-        validation: pair (texts, labels), or triple with second texts, or a table with the same columns, to choose the
-            best epoch by; None holds out a tenth of the rows.
-        task: "binary", "multiclass", "multilabel" or "regression"; None finds it from the labels.
-        out: str or Path of a folder to save the model to, with its report; or None.
-        overwrite: bool. Whether a trained model that stands there is replaced.
+        validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
+            best epoch. None holds out a tenth of the rows.
+        task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.
+        out: str or Path of the folder for the model with its report, or None to save nothing.
+        overwrite: bool. Whether to replace an existing model at `out`.
         settings: fields of `keras_attention.finetuning.settings.FinetuneSettings`, such as `epochs`.
 
     Returns:
         `keras_attention.pipelines.classifier.Classifier`; its `classify` takes a str or a list of str.
 
     Raises:
-        UserError: if texts and labels do not fit together, or there is no such model to start from, or
-            something stands at `out` that may not be replaced.
+        UserError: if texts and labels do not fit together, the start does not exist, or `out` exists and may not be
+            replaced.
     """
     from keras_attention.pipelines.texts import labelled_texts
 
@@ -103,7 +103,7 @@ def finetune(
 
 
 def _silent_start():
-    """Silences what TensorFlow prints while it is imported, unless the user has imported it or chosen a log level."""
+    """Silences TensorFlow's messages at import, unless the user has imported it before or has set a log level."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return contextlib.nullcontext()
     from keras_attention.cli.io.terminal import silent_libraries

@@ -1,27 +1,27 @@
-"""The errors that are reported in one line, and how they quote what others wrote."""
+"""Errors that are reported in one line, and safe quoting of values in messages."""
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
 MOST_QUOTED = 80
 
 
 class UserError(ValueError):
-    """What was found, what was expected, and how to mend it. The command line prints it alone and exits with 2."""
+    """An error that the user can fix: what was found, what was expected, how to fix it. Exit code 2, no traceback."""
 
 
 class WorkerLostError(RuntimeError):
-    """Another process of the same training is gone. The command line prints it alone and exits with 75: try again."""
+    """Another process of the same training has stopped. Exit code 75, which means "try again"; no traceback."""
 
 
 class TrainingDivergedError(UserError):
-    """A training became NaN or infinite; the message names the epoch, the step and what was not finite."""
+    """A training became NaN or infinite; the message names the epoch, the step and the value that is not finite."""
 
 
 class EntryError(UserError):
-    """A folder that is no sound zoo entry: says which file, what was found and what was expected."""
+    """An invalid zoo entry; the message names the file, what was found and what was expected."""
 
 
 def quoted(value, most=MOST_QUOTED):
-    """The `repr` of a value for a message, cut to `most` characters: whoever wrote it cannot fill a screen."""
+    """The `repr` of a value for a message, cut to `most` characters, because the value may be very long."""
     written = repr(value)
     return written if len(written) <= most else written[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 

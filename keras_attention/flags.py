@@ -1,4 +1,4 @@
-"""A dataclass as command-line flags and as a file: every setting is a flag, an unknown one is an error."""
+"""Settings from command-line flags and files: every field of a dataclass is a flag; unknown names are errors."""
 
 import argparse
 import dataclasses
@@ -14,7 +14,7 @@ from keras_attention.errors import BAD_USAGE, UserError, one_line
 
 
 def setting(default, help_text, choices=None):
-    """A dataclass field with its explanation and, if not every value is allowed, those that are."""
+    """Makes a dataclass field with a help text and, optionally, the allowed values."""
     return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
 
 
@@ -46,14 +46,14 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def parse_config(config_class, description, arguments=None, presets=None):
-    """Reads a flat dataclass from the command line and, where `--config FILE` is given, from that file.
+    """Reads a flat dataclass from the command line and, with `--config FILE`, from that file.
 
     Args:
         config_class: dataclass type with a default for each field, made by `setting`.
         description: str, shown by `--help`.
         arguments: list of str, or None for `sys.argv[1:]`.
-        presets: function of a config that gives a dict of defaults, which the file and flags override; for example
-            other sizes for another data set.
+        presets: function of a config that returns a dict of defaults, for example other sizes for another data set. The
+            file and the flags override them.
 
     Returns:
         An instance of `config_class`. Exits with code 2 and one line on an unknown flag or key or a wrong value.
@@ -81,7 +81,7 @@ def parse_config(config_class, description, arguments=None, presets=None):
 
 
 def add_settings(parser, config_class):
-    """Makes a flag of each field of a dataclass: `label_smoothing` becomes `--label-smoothing`.
+    """Adds a flag for each field of a dataclass: `label_smoothing` becomes `--label-smoothing`.
 
     Args:
         parser: argparse parser.
@@ -106,8 +106,8 @@ def read_settings(path, config_class):
 
     Args:
         path: str or Path, a file with one mapping; its keys are fields of `config_class`, with hyphens or underscores.
-            Or `config.json` of a model that a recipe has written: then the settings of that run, which stand beside it
-            in `metrics.json`.
+            Or `config.json` of a model that a recipe has trained; the settings of that run are then read from
+            `metrics.json` in the same folder.
         config_class: see `parse_config`.
 
     Returns:
@@ -145,7 +145,7 @@ def value_type(annotation):
 
 
 def _read_mapping(path):
-    """The mapping in a file, which JSON or YAML describes."""
+    """Reads a JSON or YAML file that contains one mapping."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         if Path(path).suffix == ".json":
@@ -167,7 +167,7 @@ def _read_mapping(path):
 
 
 def _checked(value, field, path):
-    """The value of a setting in a file, as its type; a string that is a number counts as one (YAML reads 1e-3 so)."""
+    """Converts a value from a file to the type of its field; YAML reads a number such as 1e-3 as a string."""
     kind, several = value_type(field.type), typing.get_origin(field.type) is tuple
     if value is None and isinstance(field.type, types.UnionType):
         return None

@@ -6,7 +6,7 @@ from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
 
-MODEL = "model name from `zoo list` or unique words of one, or a model folder"
+MODEL = "model name from `zoo list`, a unique part of one, or a model folder"
 
 
 def add_command(commands, name, module, function, help_text):
@@ -32,16 +32,18 @@ def add_translate(commands):
     command.add_argument("--layers", type=_numbers, metavar="N,N", help=chosen.format("layers"))
     command.add_argument("--heads", type=_numbers, metavar="N,N", help=chosen.format("heads"))
     command.add_argument(
-        "--stream", action="store_true", help="print each token as soon as it is known; no beam search"
+        "--stream", action="store_true", help="print each token as soon as it is generated; no beam search"
     )
-    command.add_argument("--temperature", type=float, default=0.0, metavar="X", help="with --stream: sample")
+    command.add_argument(
+        "--temperature", type=float, default=0.0, metavar="X", help="with --stream: sample; 0 (default): do not sample"
+    )
     command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
     command.add_argument(
         "--top-p",
         type=float,
         default=1.0,
         metavar="P",
-        help="sample from the most probable tokens of total probability P",
+        help="sample from the most probable tokens with a total probability of P",
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling")
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
@@ -140,7 +142,7 @@ def add_search_options(command):
         "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"
     )
     command.add_argument(
-        "--coverage-penalty", type=float, metavar="X", help="0 or more; larger prefers translations of all source words"
+        "--coverage-penalty", type=float, metavar="X", help="0 or more; larger avoids untranslated source words"
     )
     command.add_argument("--max-length", type=int, metavar="N", help="maximum number of tokens of a translation")
 
@@ -159,16 +161,16 @@ def add_finetune(commands):
     command.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"
     )
-    help_text = "train K times before, each time without another K-th of the rows, and report mean and deviation"
+    help_text = "cross-validation: also train K times, each without a K-th of the rows; report mean and deviation"
     command.add_argument("--folds", type=int, metavar="K", help=help_text)
     command.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
-    command.add_argument("--out", metavar="DIR", help="folder of the model; default: named after the table")
+    command.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")
     kinds = ("binary", "multiclass", "multilabel", "regression")
     command.add_argument("--task", choices=kinds, help="default: determined from the labels")
     command.add_argument(
-        "--separator", metavar="SIGN", help="separates the labels of a row, for several labels per text"
+        "--separator", metavar="SIGN", help="character between the labels of a row, for several labels per text"
     )
-    command.add_argument("--delimiter", metavar="SIGN", help="separates columns; default: from the file name")
+    command.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from the file name")
     command.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
     command.add_argument("--language", default="en", metavar="CODE", help="language of the texts, for the card (en)")
     command.add_argument("--resume", action="store_true", help="continue from the last checkpoint of the same training")
@@ -179,7 +181,7 @@ def add_finetune(commands):
         "--strategy",
         choices=("auto", "none", "mirrored", "multiworker"),
         default="auto",
-        help="none: one device; mirrored: all devices; multiworker: several processes; auto (default): what fits",
+        help="none: one device; mirrored: all devices; multiworker: several processes; auto (default): by the devices",
     )
     add_settings(command, FinetuneSettings)
 

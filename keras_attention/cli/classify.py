@@ -24,7 +24,7 @@ def classify(arguments):
 
 
 def load(entry):
-    """The classifier of an entry; imports TensorFlow."""
+    """Loads the classifier of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
 
@@ -35,7 +35,7 @@ def _check_pair(number, text):
     """Raises UserError unless a tab splits the text into two."""
     if text.count("\t") != 1:
         raise UserError(
-            f"This model classifies pairs. Text {number} has {text.count(chr(9))} tabs: {quoted(text)}. "
+            f"This model classifies text pairs. Text {number} has {text.count(chr(9))} tabs: {quoted(text)}. "
             "Expected: two texts with one tab between them."
         )
 

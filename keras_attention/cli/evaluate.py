@@ -21,7 +21,7 @@ def evaluate(arguments):
     entry = open_entry(arguments.model)
     task = entry.architecture.use.task
     if others and task != "classify":
-        raise UserError(f"{arguments.model} can {task}. Expected: one --model; classifiers alone are compared.")
+        raise UserError(f"{arguments.model} can {task}. Expected: one --model; only classifiers can be compared.")
     if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
         evaluate_model = _evaluate_classifier
@@ -42,7 +42,7 @@ def _check_files(arguments, kind, needed, in_vain):
     """Raises UserError unless the given files fit the kind of model."""
     for name in (*in_vain, *needed):
         if (getattr(arguments, name) is None) == (name in needed):
-            found = "is missing" if name in needed else "is not for it"
+            found = "is missing" if name in needed else "is not allowed"
             flags = " and ".join(f"--{name} FILE" for name in needed)
             raise UserError(
                 f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {found}. Expected: {flags}"
@@ -61,7 +61,7 @@ def _evaluate_classifier(arguments, entry):
     options = {"empty_labels": task["separator"] is not None}
     if task["pair"] != (arguments.text_b is not None):
         expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
-        raise UserError(f"{arguments.model} reads {'pairs' if task['pair'] else 'single texts'}: {expected}.")
+        raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
     first, parts = None, []
     for number, name in enumerate(arguments.models):
@@ -85,7 +85,7 @@ def _evaluate_classifier(arguments, entry):
 
 
 def _check_alike(first, task, second, other):
-    """Raises UserError unless two classifiers decide the same, so that they can be compared."""
+    """Raises UserError unless two classifiers have the same task and labels, so that they can be compared."""
     for name in ("kind", "label_names", "pair", "separator"):
         if task[name] != other[name]:
             raise UserError(

@@ -13,7 +13,7 @@ from keras_attention.zoo.schema import imported
 
 
 def check_free(path):
-    """Raises UserError if something stands at `path` (str or Path), or its folder is missing."""
+    """Raises UserError if `path` (str or Path) exists already, or its folder does not exist."""
     path = Path(path)
     if os.path.lexists(path):
         tidy(path)
@@ -37,13 +37,12 @@ def export(arguments):
         if arguments.format not in pipeline.exports:
             known = ", ".join(pipeline.exports) or "none"
             raise UserError(
-                f"{arguments.name} can {entry.architecture.use.task}, and has no export as {arguments.format}. "
-                f"Formats of such models: {known}."
+                f"{arguments.name} cannot be exported as {arguments.format}. Formats for this kind of model: {known}."
             )
         with silent_libraries():
             write = imported(pipeline.exports[arguments.format])
             signature = write(folder, pipeline, name=Path(arguments.folder).name, **search)
-        shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # the terms travel along
+        shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # with the licence terms of the data
         files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
     if arguments.json:
@@ -55,7 +54,7 @@ def export(arguments):
 
 
 def load(entry):
-    """The pipeline of an entry; imports TensorFlow."""
+    """Loads the pipeline of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
 

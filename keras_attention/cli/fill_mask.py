@@ -24,7 +24,7 @@ def fill_mask(arguments):
 
 
 def load(entry):
-    """The masked language model of an entry; imports TensorFlow."""
+    """Loads the masked language model of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
 

@@ -11,8 +11,8 @@ import time
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 
-TRY_AGAIN = 75  # exit code of a worker that lost another
-GRACE_SECONDS = 60  # for the others to notice, and to save
+TRY_AGAIN = 75  # exit code of a worker after another worker has stopped
+GRACE_SECONDS = 60  # time for the other workers to notice a failure and to save
 LOOK_SECONDS = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -72,7 +72,7 @@ def run_workers(command, count, signals):
     workers = []
     for index in range(count):
         task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        # A session of its own, so that Ctrl-C comes once, from here.
+        # A separate session, so that each worker receives Ctrl-C only once, from the launcher.
         environment = {**shared, "TF_CONFIG": json.dumps(task)}
         workers.append(subprocess.Popen(command, env=environment, start_new_session=True))
     try:

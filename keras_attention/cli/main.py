@@ -1,4 +1,4 @@
-"""The command `keras-attention`: how it begins and ends. Its arguments are in `arguments.py`."""
+"""The entry point of the command `keras-attention`, with error messages and exit codes. See also `arguments.py`."""
 
 import importlib
 import os
@@ -26,15 +26,15 @@ def main(argv=None):
 
     Returns:
         int, the exit code: 0; 1 if `zoo verify` found damage; 2 for an error that the user can fix, in one line on
-        stderr; 75 if another worker of the training was lost, which ends the process at once; 130 after Ctrl-C; 141
-        if the reader of standard output went away.
+        stderr; 75 if another worker of the training has stopped, which ends the process immediately; 130 after Ctrl-C;
+        141 if the reader of standard output has closed the pipe.
     """
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
     words = sys.argv[1:] if argv is None else argv
     with one_line_errors(PROGRAM, "--debug" in words) as outcome:
         given = make_parser().parse_args(words)
-        # TensorFlow's C++ side writes its own log to stderr unless told otherwise before it is imported.
+        # TensorFlow's C++ code logs to stderr unless the log level is set before the import.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         models = next((value for name in ("model", "models", "name") if (value := getattr(given, name, None))), None)
         if models:
@@ -52,7 +52,7 @@ class Outcome:
 
 @contextmanager
 def one_line_errors(program, debug=False, mendable=(UserError, OSError)):
-    """Inside the `with`, errors that the user can fix are reported in one line and set the exit code.
+    """Context manager: reports errors that the user can fix in one line, and sets the exit code.
 
     Args:
         program: str, the beginning of the line on stderr.
@@ -97,12 +97,12 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
 
 
 def run_recipe(main, path):
-    """Runs the `main` of the recipe at `path` and ends the process; what the user can mend is told in one line."""
+    """Runs the `main` of the recipe at `path` and exits; reports errors that the user can fix in one line."""
     sys.exit(guarded(main, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
 
 
 def describe(error):
-    """The text of an error, for an OSError with its file and without its number."""
+    """The message of an error; for an OSError, with the file and without the error number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
@@ -114,7 +114,7 @@ def _show_warning(program, message, category):
 
 
 def make_parser():
-    from keras_attention.cli import arguments  # here: Ctrl-C meanwhile ends as quietly as later
+    from keras_attention.cli import arguments  # here, so that Ctrl-C during the import prints no traceback
 
     parser = OneLineParser(prog=PROGRAM, description="Attention in Keras: layers, recipes and small trained models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")

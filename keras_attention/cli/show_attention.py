@@ -6,7 +6,7 @@ from keras_attention.errors import UserError
 from keras_attention.visualize.attention_page import check_page_path
 from keras_attention.zoo.registry import open_entry
 
-FLAGS = {"beam_size": "--beam"}  # of options that have another name
+FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
 
 
 def attention(arguments):
@@ -23,7 +23,7 @@ def attention(arguments):
     for name in options:
         if name not in pipeline.view_options:
             flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
-            raise UserError(f"{flag} works only with models of another kind than {arguments.model}. Leave it out.")
+            raise UserError(f"{flag} does not work with {arguments.model}. Leave it out.")
     view = pipeline.attention_view(*pipeline.sides(arguments.text), **options)
     view.save(path)
     report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}

@@ -38,7 +38,7 @@ def translate(arguments):
 
 
 def _check_options(arguments):
-    """Raises UserError for options that do not go together, such as those that need --stream."""
+    """Raises UserError for options that cannot be combined, such as those that need --stream."""
     beside = {"--json": arguments.json, "--n-best": arguments.n_best > 1, "--attention": arguments.attention}
     beside |= {"--beam": arguments.beam, "--replace-unknowns": arguments.replace_unknowns}
     beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
@@ -56,7 +56,7 @@ def _check_options(arguments):
 
 
 def _stream(arguments, entry):
-    """Prints one line per sentence, each token as soon as it is known."""
+    """Prints one line per sentence, each token as soon as it is generated."""
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
     with text_output(arguments.output) as output:
         texts = _texts(arguments)
@@ -76,7 +76,7 @@ def _texts(arguments):
 
 
 def load(entry):
-    """The translator of an entry; imports TensorFlow."""
+    """Loads the translator of an entry; imports TensorFlow."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
 

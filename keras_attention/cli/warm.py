@@ -1,4 +1,4 @@
-"""`keras-attention warm`: compiles what the first answers of models need, and keeps it on disk."""
+"""`keras-attention warm`: compiles models and stores the programs on disk, so that first answers are faster."""
 
 import time
 import warnings
@@ -12,7 +12,7 @@ WORDS = (5, 20, 45)  # of the sentences that are answered: a few lengths, each o
 
 
 def warm(arguments):
-    """Lets each model answer sentences of a few lengths; then the next process finds the compiled programs."""
+    """Answers sentences of a few lengths with each model, which compiles and stores the programs."""
     names = arguments.models or list_models()
     entries = [open_entry(name) for name in names]
     if not arguments.models:
@@ -30,7 +30,7 @@ def warm(arguments):
                     pipeline.answers([" ".join(["a"] * words)])
         if not keep_compiled(name):
             raise UserError(
-                "Compiled programs cannot be kept. Let KERAS_ATTENTION_CACHE name a folder that only you may write to."
+                "Compiled programs cannot be stored. Set KERAS_ATTENTION_CACHE to a folder that only you can write to."
             )
         report.append({"name": entry.name, "seconds": time.monotonic() - begun})
         if not arguments.json:

@@ -60,7 +60,7 @@ def test_evaluate_a_classifier(run, complains, tmp_path):
 def test_evaluate_wants_the_files_of_a_translator(complains, tmp_path):
     assert "--target is missing" in complains("evaluate", "--model", "tiny", "--source", tmp_path / "source")
     files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
-    assert "--table is not for it" in complains("evaluate", "--model", "tiny", *files, "--table", tmp_path / "t.tsv")
+    assert "--table is not allowed" in complains("evaluate", "--model", "tiny", *files, "--table", tmp_path / "t.tsv")
 
 
 def test_zoo_list_and_show(run, zoo):

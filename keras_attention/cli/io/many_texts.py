@@ -45,7 +45,7 @@ class ProgressLine:
         self._stream.flush()
 
     def compiling(self):
-        """Tells why the first answer takes long."""
+        """Explains why the first answer takes long."""
         if self._stream.isatty():
             self._stream.write("\rcompiling (once) ... \x1b[K")
             self._stream.flush()
@@ -59,7 +59,7 @@ class ProgressLine:
             self._shown = False
 
 
-WINDOW = 4096  # texts answered together: enough to fill batches with texts of like length
+WINDOW = 4096  # texts answered together: enough to fill batches with texts of similar length
 NO_OPTIONS = ("texts", "input", "output", "resume", "model", "module", "function", "debug")
 
 
@@ -68,8 +68,8 @@ class Window(NamedTuple):
 
     Attributes:
         texts: list of str.
-        first: int, the number of the first one among all texts, from 1 on.
-        total: int, all texts; 1 where they are typed.
+        first: int, the number of the first text of the window, counted from 1 over all texts.
+        total: int, number of all texts; 1 for typed input.
         progress: callable (texts of the window done, texts of the window).
     """
 
@@ -80,7 +80,7 @@ class Window(NamedTuple):
 
 
 class Job:
-    """Texts on their way to their answers; made by `many_texts`."""
+    """The texts of a command and the output for their answers; created by `many_texts`."""
 
     def __init__(self, texts, total, output, typed=False):
         self._texts, self._total, self._output, self._typed = texts, total, output, typed
@@ -88,10 +88,10 @@ class Job:
         self._size, self._cut = 0, []
 
     def windows(self, compiling=False):
-        """Yields each Window; its answers must be given to `write` before the next one is asked for.
+        """Yields each Window. Pass its answers to `write` before you request the next window.
 
         Args:
-            compiling: bool. Whether the model must be compiled for the first window; the line says so.
+            compiling: bool. Whether the model must be compiled for the first window; the progress line says so.
         """
         if self._typed:
             print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
@@ -105,12 +105,12 @@ class Job:
             self._line.close()
 
     def write(self, lines, truncated, notes=()):
-        """Takes the answers of the last window.
+        """Writes the answers of the last window.
 
         Args:
             lines: list of str, for the output.
             truncated: list of bool, for each text whether it was cut.
-            notes: list of str, for the person.
+            notes: list of str, messages for the user.
         """
         first = self._output.done + 1
         self._line.close()
@@ -122,7 +122,7 @@ class Job:
             print(f"keras-attention: {note}", file=sys.stderr)
 
     def tell_cut(self):
-        """Tells once for all windows which texts were cut."""
+        """Reports the number of texts that were cut, once for all windows."""
         if self._cut:
             print(
                 f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
@@ -144,17 +144,17 @@ def check_source(arguments):
 
 @contextmanager
 def many_texts(arguments, folder, check=None):
-    """All texts of a command, and where their answers go; with --input and --output an interrupted run can be resumed.
+    """Opens the texts of a command and the output for their answers. With --input and --output, a run can be resumed.
 
-    Where neither texts nor --input are given, they come from standard input: from a keyboard one by one.
+    Without texts and without --input, the texts are read from standard input; typed texts are answered one by one.
 
     Args:
         arguments: argparse.Namespace with texts, input, output and resume, and the options of the answers.
         folder: Path of the model.
-        check: callable(number, text) or None; raises UserError for a text that cannot be answered, before the work.
+        check: callable(number, text) or None; raises UserError for an invalid text. Called before any text is answered.
 
     Yields:
-        Job; by then all texts were read once.
+        Job. All texts have been read once by then.
 
     Raises:
         UserError: if the texts cannot be read or the answers cannot be written.
@@ -184,14 +184,14 @@ def many_texts(arguments, folder, check=None):
 
 @contextmanager
 def _cut_texts_told_once():
-    """No warning of a text that was cut: `Job.tell_cut` tells it for all windows."""
+    """Ignores the warnings of each window about texts that were cut, because `Job.tell_cut` reports them once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
         yield
 
 
 def _job(arguments, folder, texts):
-    """What the answers depend on: the model, the texts (their digest) and the options."""
+    """A dict of everything that the answers depend on: the model, the digest of the texts, and the options."""
     with opened(folder / MANIFEST) as manifest:
         model = hashlib.file_digest(manifest, "sha256").hexdigest()
     options = {name: value for name, value in vars(arguments).items() if name not in NO_OPTIONS}

@@ -1,4 +1,4 @@
-"""The terminal: silent while libraries are loaded, and safe from control characters in texts of strangers."""
+"""Terminal output: silences libraries at import, and removes control characters from untrusted texts."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from keras_attention.training.interrupts import deferred_interrupts
 
 @contextmanager
 def silent_libraries():
-    """Discards everything written to the process's stderr, also by C++ code; for imports only.
+    """Context manager for imports: discards everything written to stderr, also by C++ code.
 
-    TensorFlow logs some lines before its log level has any effect. Ctrl-C waits for the end of the imports, some of
-    which would swallow it.
+    TensorFlow logs some lines before its log level takes effect. Ctrl-C is delayed until the end of the imports,
+    because some of them would swallow it.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
@@ -34,7 +34,7 @@ def silent_libraries():
 
 
 def json_text(value, indent=None):
-    r"""Returns `value` as JSON in which characters that are not printable are written as "\uXXXX"."""
+    r"""Returns `value` as JSON, with characters that are not printable written as "\uXXXX"."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     if text.isprintable():
         return text
@@ -60,6 +60,6 @@ def print_whole(text):
 
 
 def safe(text, keep=""):
-    """The text with a blank for each character that is not printable, but for those of `keep`."""
+    """Replaces each character that is not printable, except those in `keep`, by a space."""
     text = str(text)
     return text if text.isprintable() else "".join(s if s.isprintable() or s in keep else " " for s in text)

@@ -1,4 +1,4 @@
-"""Text files, one sentence per line in UTF-8; answers of a long job, kept beside the output to resume it."""
+"""Text files in UTF-8 with one sentence per line, and partial output files that make long jobs resumable."""
 
 import hashlib
 import json
@@ -32,13 +32,13 @@ def standard_input_lines():
 
 
 def keyboard_lines():
-    """Yields each line of standard input as soon as it is there, until Ctrl-D."""
+    """Yields each line of standard input as soon as it is typed, until Ctrl-D."""
     for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         yield decode_line(line.removesuffix(b"\n"), number)
 
 
 def decode_line(line, number):
-    """Line `number` of standard input, bytes, as str without a carriage return or a mark at the start (BOM)."""
+    """Decodes line `number` of standard input, without a carriage return at the end or a byte order mark."""
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
@@ -49,13 +49,13 @@ def decode_line(line, number):
 
 @contextmanager
 def input_lines(path):
-    """A file of texts that is read several times; of a pipe or a device, which cannot be, a copy without a name.
+    """Opens a text file that is read several times. Pipes and devices are first copied into a temporary file.
 
     Args:
         path: str or None.
 
     Yields:
-        callable() -> iterator over the lines, see `parallel_text.lines_of`; None where there is no path.
+        callable() -> iterator over the lines, see `parallel_text.lines_of`; None if `path` is None.
     """
     if not path or os.path.isfile(path) or not os.path.exists(path) or os.path.isdir(path):
         yield path and partial(lines_of, path)
@@ -91,22 +91,22 @@ def text_output(path=None):
         yield file
 
 
-NOTHING = (0, 0, hashlib.sha256())  # numbers of answers and of bytes, and the digest of these
+NOTHING = (0, 0, hashlib.sha256())  # number of answers, number of bytes, digest of the bytes
 CHUNK = 1 << 20  # bytes read at a time
 
 
 class AnswerFile:
-    """Takes lines.
+    """Writes lines of answers to a file.
 
     Attributes:
-        done: int, the texts whose answers are in the file.
+        done: int, number of texts whose answers are in the file.
     """
 
     def __init__(self, write, keep=None, done=0):
         self._write, self._keep, self.done = write, keep, done
 
     def write(self, lines, done):
-        """Writes the lines that make the answers of `done` texts complete."""
+        """Writes further lines. Afterwards, the file contains the answers to the first `done` texts."""
         self._write("".join(f"{line}\n" for line in lines))
         if self._keep:
             self._keep(done)
@@ -122,21 +122,21 @@ def plain_answers(path):
 
 @contextmanager
 def kept_answers(path, job, resume=False):
-    """An AnswerFile whose answers stay in `PATH.partial` when the job breaks off, and are at `path` when it is done.
+    """A resumable AnswerFile: answers are written to `PATH.partial`, which is renamed to `path` at the end.
 
-    Beside it `PATH.partial.json` says which job it was and how many answers are sound: what was written after that is
-    cut off by the next run.
+    `PATH.partial.json` identifies the job and has the number of complete answers. The next run removes anything that
+    was written after them.
 
     Args:
         path: str or Path.
-        job: dict of JSON types, what the answers depend on.
-        resume: bool, whether to go on with what the same job has left, if it has left something.
+        job: dict of JSON types, everything that the answers depend on.
+        resume: bool. Whether to continue from the partial answers of the same job, if there are any.
 
     Yields:
         AnswerFile.
 
     Raises:
-        UserError: if nothing can be written there, or another job has left the answers that are there.
+        UserError: if the file cannot be written, or the partial answers belong to another job.
     """
     given, path = path, check_place(path)
     partial, state = (path.with_name(f"{path.name}.partial{suffix}") for suffix in ("", ".json"))
@@ -145,7 +145,7 @@ def kept_answers(path, job, resume=False):
             remove_leftovers(place)
         done, size, digest = _read_state(partial, state, job) if resume else NOTHING
         if not done:
-            state.unlink(missing_ok=True)  # before the answers that it speaks of
+            state.unlink(missing_ok=True)  # removed before the answers that it describes
         with open(partial, "r+b" if done else "wb", buffering=0) as file:
             file.truncate(size)
             file.seek(size)
@@ -162,7 +162,7 @@ def kept_answers(path, job, resume=False):
 
 
 def _kept_in(file, state, job, done, digest):
-    """An AnswerFile on an open file whose content has this digest; `state` gets what a later run needs."""
+    """An AnswerFile for an open file whose content has this digest; saves the state for a later run in `state`."""
 
     def write(text):
         content = text.encode()
@@ -180,7 +180,7 @@ def _kept_in(file, state, job, done, digest):
 
 
 def answers_to(path, job, resume):
-    """`kept_answers` where there is a job and a file that may be replaced, else `plain_answers`."""
+    """`kept_answers` if there is a job and a file that may be replaced, else `plain_answers`."""
     special = path and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
     if job is None or not path or special:
         return plain_answers(path)
@@ -188,7 +188,7 @@ def answers_to(path, job, resume):
 
 
 def _read_state(partial, state, job):
-    """What a former run of the same job has left: numbers of answers and of bytes, and the digest of these."""
+    """Reads the state of an earlier run of the same job: number of answers, number of bytes, digest of the bytes."""
     if not partial.exists() or not state.exists():
         return NOTHING
     try:
@@ -211,13 +211,13 @@ def _read_state(partial, state, job):
 
 
 def _leave(partial, state, done, error):
-    """Removes what holds no answer; tells of what is kept, with the error where there is one to be told."""
+    """Removes a partial file without answers, or reports how many answers are stored, together with the error."""
     if not done:
         for path in (partial, state):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         return
-    kept = f"{done:,} answers are kept in {partial}: --resume goes on there."
+    kept = f"{done:,} answers are stored in {partial}: continue with --resume."
     if isinstance(error, (UserError, OSError)):
         reason = str(error) if isinstance(error, UserError) else error.strerror
         raise UserError(f"{reason.rstrip('.')}. {kept}") from error
