@@ -171,7 +171,7 @@ def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     assert [line.split()[-1] for line in told["command"].splitlines()] == ["--out=first", "--out=second"]
     assert ", then " in told["commit"]
     code, _, err = run(TRANSLATION, *files, "--start_from=first", "--hidden_dim=20", "--out=third")
-    assert (code, "only --intermediate_dim may be larger" in err) == (2, True)
+    assert (code, "only --intermediate-dim may be larger" in err) == (2, True)
     code, *_ = run(TRANSLATION, "--config=first/config.json", "--epochs=1", "--out=fourth")
     assert code == 0
     assert ka.load(tmp_path / "fourth").model.hidden_dim == 18
@@ -324,7 +324,7 @@ def test_distilling_writes_an_encoder(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "The encoder to learn from is missing: give its name or its folder by --teacher."),
+        ((), "The teacher is missing: pass the name or folder of an encoder with --teacher."),
         (("--teacher", "bert_mini_en"), "bert_mini_en is a BertMaskedLM. Expected: a BertEncoder."),
     ],
 )

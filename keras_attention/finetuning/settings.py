@@ -19,9 +19,9 @@ class FinetuneSettings(AccelerationSettings):
     learning_rate: float | None = setting(
         None, "peak learning rate of AdamW; default: depends on the width of the model"
     )
-    linear_start: bool = setting(True, "initialize the head by logistic regression on the vectors of the start")
+    linear_start: bool = setting(True, "initialize the head by logistic regression on the encoder's vectors")
     layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
-    freeze: int = setting(0, "number of lowest layers that are not trained, and with them the embeddings")
+    freeze: int = setting(0, "number of lowest layers to freeze, together with the embeddings")
     freeze_embeddings: bool | None = setting(None, "do not train the token embeddings; default: with up to 20,000 rows")
     warmup_share: float = setting(0.1, "share of the updates until the peak; then linear decay")
     weight_decay: float = setting(0.01, "weight decay of AdamW, except for biases and norms")
@@ -31,12 +31,12 @@ class FinetuneSettings(AccelerationSettings):
     max_tokens: int | None = setting(None, "maximum number of tokens per text; default: 256, or the limit of the start")
     long_texts: str = setting(
         "ends",
-        "part of longer texts that is used: start; ends; whole (trains on both ends, answers from the whole text)",
+        "part of long texts to use: start; ends; whole (trains on both ends, classifies the whole text)",
         ("start", "ends", "whole"),
     )
     blend: str = setting(
         "auto",
-        "auto: combine the network with a bag of words where that is as good; none: network only",
+        "auto: combine the network with a bag of words if that is as good; none: network only",
         ("auto", "none"),
     )
     min_probability: float | None = setting(None, "minimum probability of a label; below it, the answer is unsure")
@@ -50,36 +50,36 @@ class FinetuneSettings(AccelerationSettings):
 
 
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
-ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each want more passes
+ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each need more epochs
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
 SHALLOW = 4  # layers
-MANY_ROWS = 20_000  # from here on, pieces are seen often enough to learn new vectors
+MANY_ROWS = 20_000  # with more rows, tokens occur often enough to train their embeddings
 
 
 def epochs_for(rows, classes=2):
-    """Passes over so many rows when none are asked for: a small table is read some thousand rows long."""
+    """Default number of epochs: small tables need more of them."""
     epochs = next(epochs for most, epochs in EPOCHS if rows <= most)
     return epochs + MORE_EPOCHS * (classes > 2 and rows > 1_000 and rows < ROWS_PER_CLASS * classes)
 
 
 def rows_per_batch_for(rows):
-    """Rows of an update when none are asked for: a small table needs its hundreds of updates, too."""
+    """Default batch size: smaller for small tables, so that they get some hundred updates."""
     return next(size for most, size in ROWS_PER_BATCH if rows <= most)
 
 
 def patience_for(epochs):
-    """Validations without a better score until the training stops, when none are asked for."""
+    """Default number of validations without a better score before training stops."""
     return max(2, epochs // 3)
 
 
 def max_tokens_for(longest):
-    """Tokens of a row when none are asked for, of a model that reads at most `longest`; short rows cost no more."""
+    """Default maximum number of tokens for a model with the limit `longest`. Short texts do not become slower."""
     return min(MOST_TOKENS, longest)
 
 
 def learning_rate_for(width, num_layers=4):
-    """The peak when none is asked for; wide and deep models want small steps."""
+    """Default peak learning rate: wide and deep models need smaller steps."""
     if width <= 256:
         return 3e-4
     if width <= 512:

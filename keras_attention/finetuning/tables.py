@@ -23,7 +23,7 @@ class TableSettings:
     test: str = setting("", "table for the report; default: the validation rows")
     encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
-    separator: str | None = setting(None, "separates the labels of a row, for several labels per text")
+    separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
 
     @property
     def origin(self):

@@ -1,4 +1,4 @@
-"""The architectures of the package, one registration each: settings with their bounds, size, use, wording."""
+"""The architectures of the package, one registration each: settings with bounds, size, pipeline, text of the card."""
 
 from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import (
@@ -23,7 +23,7 @@ LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language"
 VOCABULARY = whole(5, 1_000_000)
 MAX_LABELS, MAX_LABEL_CHARACTERS = 1000, 200
 
-# ---- What models are used for.
+# ---- Uses of models.
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
 DECODING = {
@@ -46,10 +46,10 @@ DECODING_DEFAULTS = {
     "length_offset": 10,
     "max_source_length": 128,
 }
-# What a classifier decides: see `data.label_task.Task`. `threshold`: the probability from which on a label of a
-# multilabel task is given, one for all labels or one for each. `pair`: it reads two texts.
-# `long_texts`: what it reads of a text with too many tokens. `min_probability`: a label of a task with one label is
-# given if it is as probable; else the classifier is unsure.
+# The task of a classifier, see `data.label_task.Task`. `threshold`: minimum probability of a label in a multilabel
+# task, one for all labels or one for each. `pair`: whether the inputs are text pairs. `long_texts`: the part of a text
+# with too many tokens that is used. `min_probability`: in a task with one label per text, the classifier is unsure if no
+# label reaches it.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(MAX_LABELS, MAX_LABEL_CHARACTERS),
@@ -60,7 +60,7 @@ TASK = {
     "min_probability": optional(number(0, 1)),
 }
 TASK_DEFAULTS = {"long_texts": "start", "min_probability": None}
-# The bag of words that a classifier is blended with: how many terms it knows, and how much it counts.
+# The bag of words that is blended with a classifier: number of terms, and weight of its predictions.
 WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1)}
 
 
@@ -140,8 +140,8 @@ def _decides(config):
 
 _TEXT_TOKENIZER = {"text": "vocabulary_size"}
 _TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
-# `pooling`: the vector of a text is the mean over all its tokens, [CLS] and [SEP] included, or that of [CLS].
-# `normalize`: it is scaled to length 1.
+# `pooling`: the vector of a text is the mean over all tokens, including [CLS] and [SEP], or the vector of [CLS].
+# `normalize`: whether the vector is scaled to length 1.
 _VECTOR_KEYS = {"pooling": choice("mean", "cls"), "normalize": TRUTH}
 _VECTOR_DEFAULTS = {"pooling": "mean", "normalize": False}
 ENCODING = Use(
@@ -195,11 +195,11 @@ GENERATION = Use(
     reads=_language,
 )
 
-# ---- How many weights a model has, from its settings alone: upper bounds, close to the truth.
+# ---- Close upper bounds on the number of weights of a model, from its settings alone.
 
 
 def _embedding_rows(model):
-    """How many vectors the tables of both vocabularies and the output projection have together."""
+    """The number of vectors in both embeddings and the output projection together."""
     target = model["target_vocabulary_size"]
     tables = {"all": target, "target": target + model["source_vocabulary_size"]}
     return tables.get(model["tie_embeddings"], 2 * target + model["source_vocabulary_size"])
@@ -242,7 +242,7 @@ def _gpt_parameters(model):
 
 
 def _layer_parts(model):
-    """The weights of an attention, of a feed-forward network and of a norm."""
+    """The numbers of weights of an attention layer, a feed-forward network and a norm."""
     width, inner = model["hidden_dim"], model["intermediate_dim"]
     return 4 * (width + 1) * width, (2 * width + 1) * inner + width, 2 * width
 

@@ -1,4 +1,4 @@
-"""Writes a trained model as a folder of data, whole or not at all, and loads it after all checks."""
+"""Writes a trained model atomically as a folder of data, and loads it after all checks."""
 
 import os
 import shutil
@@ -33,20 +33,20 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
     """Writes an entry into a temporary folder beside `folder`, reads it back, then renames it.
 
     Args:
-        folder: str or Path, the entry's folder; its name is the model's name. Folders above it are made.
+        folder: str or Path, the entry's folder; its name is the model's name. Missing parent folders are created.
         model: built model of a registered architecture, see `schema.register`.
-        tokenizers: dict from role to tokenizer, see `LoadedEntry`; one for both roles is stored once.
-        about: dict, what config.json says beside the network, see `schema.Use`: for a translator its languages and
-            "decoding", for a BERT its "language", "max_tokens" and "task".
+        tokenizers: dict from role to tokenizer, see `LoadedEntry`. A tokenizer with two roles is stored once.
+        about: dict, the keys of config.json other than the network's settings, see `schema.Use`: for a translator its
+            languages and "decoding", for a BERT its "language", "max_tokens" and "task".
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
         weights_dtype: "float32", "float16" or "int8", see `save_weights`.
-        extra_files: paths of files to be stored as well, such as pictures of the card, or callables(folder) that write
-            them into the folder of the entry.
-        overwrite: bool. Whether an entry that stands at `folder` is replaced; see `place.check_free`.
+        extra_files: paths of further files to store, such as pictures of the card, or callables(folder) that write
+            files into the entry.
+        overwrite: bool. Whether to replace an existing entry at `folder`; see `registry.check_free`.
 
     Returns: Entry.
 
-    Raises: EntryError, if something stands at `folder` that may not be replaced, or the entry could not be read back.
+    Raises: EntryError, if `folder` exists and may not be replaced, or the entry cannot be read back.
     """
     folder = Path(folder).absolute()
     check_free(folder, overwrite)
@@ -69,14 +69,14 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
 
 
 def config_of(model, tokenizer_folders, about, weights_dtype="float32"):
-    """What config.json says: dict.
+    """Makes the content of config.json, a dict.
 
     Args:
         model, about, weights_dtype: see `write_entry`.
         tokenizer_folders: dict from role to the name of a folder.
 
     Raises:
-        EntryError: if `read_entry` would refuse it.
+        EntryError: if `read_entry` would reject it.
     """
     settings, architecture = model.get_config(), type(model).__name__
     config = {
@@ -92,7 +92,7 @@ def config_of(model, tokenizer_folders, about, weights_dtype="float32"):
 
 
 def _add(extra_files, folder):
-    """Copies files into the folder, or lets them be written there; none may take the place of another."""
+    """Copies files into the folder, or calls their writers; no file may replace another."""
     for path in extra_files:
         if callable(path):
             path(folder)
@@ -107,13 +107,13 @@ def load_entry(entry):
     """Loads a model with its tokenizers; builds it from allow-listed settings only.
 
     Args:
-        entry: Entry by `read_entry`, which has checked all of its files; or the str or Path of a folder, checked here.
+        entry: Entry from `read_entry`, which has checked all files; or str or Path, a folder to check first.
 
     Returns:
         LoadedEntry.
 
     Raises:
-        EntryError: see `read_entry`; also if the weights or the tokenizers do not fit to config.json.
+        EntryError: see `read_entry`; also if the weights or the tokenizers do not fit config.json.
     """
     entry = entry if isinstance(entry, Entry) else read_entry(entry)
     settings, sizes = entry.config["model"], entry.architecture.use.tokenizers
@@ -133,7 +133,7 @@ def load_entry(entry):
 
 
 def load_network(entry):
-    """The bare network of an entry that `read_entry` has checked, with its trained weights."""
+    """Loads the network of an entry that `read_entry` has checked, with its trained weights."""
     try:
         model = entry.architecture.model_class()(**entry.config["model"], dtype="float32")
         model.build()
@@ -144,7 +144,7 @@ def load_network(entry):
 
 
 def trained_network(model_class, name_or_path):
-    """See `presets.FromPreset`: the network of an entry, or the part of it that is of the class.
+    """Loads the network of an entry, or the part of it that has the given class; see `presets.FromPreset`.
 
     Args:
         model_class: class of a registered architecture.
@@ -154,7 +154,7 @@ def trained_network(model_class, name_or_path):
         Built model of that class.
 
     Raises:
-        UserError: if there is no such model, or it is of another class.
+        UserError: if the model does not exist, or has another class.
     """
     entry = open_entry(name_or_path)
     model = load_network(entry)
@@ -174,7 +174,7 @@ def trained_network(model_class, name_or_path):
 
 
 def _tokenizer(entry, name):
-    """The tokenizer in a folder of the entry, which holds its files and no others."""
+    """Loads the tokenizer from a folder of the entry, which must contain only the tokenizer's files."""
     try:
         tokenizer = load_tokenizer(entry.folder / name)
     except UserError as error:

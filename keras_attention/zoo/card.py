@@ -5,7 +5,7 @@ import re
 from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import architecture_of, check_value, number, text, whole
 
-# The keys of metrics.json that a card needs, with what they mean.
+# The keys of metrics.json that a card needs, with their meaning.
 REQUIRED = {
     "description": "str, one or two sentences",
     "data": 'list of {"name": str, "terms": str, "link": str or ""}',
@@ -30,7 +30,7 @@ def card_text(name, config, metrics):
         config: dict, the entry's configuration.
         metrics: dict with at least the keys of `REQUIRED`. Optional: "tables", a list of {"title": str, "columns":
             list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}. Other keys,
-            such as "training" with the recipe's settings, are kept in metrics.json and not shown.
+            such as "training" with the recipe's settings, stay in metrics.json and are not shown.
 
     Returns:
         str, Markdown.
@@ -93,7 +93,7 @@ def _training(metrics):
 
 
 def _example(name, method, config, examples):
-    if method == "encode":  # whose answers are too long for a card
+    if method == "encode":  # its answers are too long for a card
         texts = ["How old are you?", "What is your age?"]
         call = f"keras_attention.load({name!r}).encode({texts!r}).pooled"
         return f"```python\n{call}  # an array ({len(texts)}, {config['model']['hidden_dim']})\n```"
@@ -123,13 +123,13 @@ def check_metrics(metrics, where):
 
     Args:
         metrics: dict.
-        where: str, named in errors.
+        where: str, the name of the file in errors.
 
     Returns:
         The same dict.
 
     Raises:
-        EntryError: names the first key that is missing or holds something else than `card.REQUIRED` says.
+        EntryError: names the first key that is missing or differs from `REQUIRED`.
     """
     for name, meaning in REQUIRED.items():
         if name not in metrics:
@@ -150,7 +150,7 @@ def check_metrics(metrics, where):
 
 
 def _are_examples(examples):
-    """Whether it is a list of {"source": str, "output": str}, each of a classifier of pairs with a "source_b" too."""
+    """Whether it is a list of {"source": str, "output": str}; for text pairs, all of them also have "source_b"."""
     if not isinstance(examples, list) or len(examples) > MAX_EXAMPLES:
         return False
     for example in examples:

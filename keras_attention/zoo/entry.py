@@ -17,8 +17,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt")
 BYTES_OF = {"float32": 4, "float16": 2, "int8": 1}
 MEGABYTE = 1 << 20
 MAX_CARD_BYTES, MAX_PICTURE_BYTES = MEGABYTE, 4 * MEGABYTE
-MAX_BYTES_PER_ID = 64  # of a vocabulary, beside one megabyte
-MAX_EXTRA_BYTES = 4 * MEGABYTE  # of the file of weights, beside the weights
+MAX_BYTES_PER_ID = 64  # of a vocabulary, in addition to one megabyte
+MAX_EXTRA_BYTES = 4 * MEGABYTE  # of the weights file, in addition to the weights
 
 
 class Entry(NamedTuple):
@@ -27,10 +27,10 @@ class Entry(NamedTuple):
     Attributes:
         folder: Path.
         config: dict, see `schema.check_config`; with the defaults filled in.
-        metrics: dict, see `card.write_card`; "examples" is a list of {"source": str, "output": str}; those of a
-            classifier of pairs have a "source_b" too.
+        metrics: dict, see `card.card_text`; "examples" is a list of {"source": str, "output": str}, for text pairs also
+            with "source_b".
         files: list of str, the names of its files without the manifest.
-        bytes: int, their sizes together.
+        bytes: int, the total size of the files.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
     @property
     def architecture(self):
-        """Architecture, what the package knows of such models."""
+        """The registered Architecture of the model."""
         return architecture_of(self.config)
 
     @property
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
     @property
     def card(self):
-        """str, the text of CARD.md; what a terminal could take for a command is a blank."""
+        """str, the text of CARD.md, with control characters replaced by spaces."""
         text = (self.folder / "CARD.md").read_text(encoding="utf-8", errors="replace")
         return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text)
 
@@ -67,10 +67,10 @@ def read_entry(folder, hashed=None):
         Entry.
 
     Raises:
-        EntryError: if the entry is not exactly what its manifest says, or asks for what no entry may ask for.
+        EntryError: if the entry differs from its manifest, or contains anything that is not allowed.
     """
     folder = Path(folder)
-    files = verify_files(folder, JSON_FILES)  # the small ones first: they say how large the others may be
+    files = verify_files(folder, JSON_FILES)  # small files first, because they limit the sizes of the others
     for name in REQUIRED:
         if name not in files:
             raise EntryError(f"{folder} lacks {name!r}.")
@@ -89,9 +89,10 @@ def read_entry(folder, hashed=None):
 
 
 def _check_budget(folder, config, sizes):
-    """No file but those that belong to an entry, each no larger than what config.json needs, and not much smaller.
+    """Checks that there are only allowed files, and that their sizes fit config.json.
 
-    A small file may not ask for a large model: the memory asked for must fit to the weights that are there.
+    The weights that config.json requests must fit the size of the weights file, so that a small file cannot request a
+    large model.
     """
     width = BYTES_OF[config["weights_dtype"]]
     architecture = architecture_of(config)

@@ -1,4 +1,4 @@
-"""The manifest of an entry, and its other small JSON files: checked before anything else opens the files."""
+"""The manifest and the other small JSON files of an entry. They are checked before any other file is opened."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def read_json(path):
         dict.
 
     Raises:
-        EntryError: if the file is missing, too large, no strict JSON (NaN, repeated keys), or no object.
+        EntryError: if the file is missing, too large, not strict JSON (NaN, repeated keys), or not an object.
     """
     limit = MAX_BYTES[path.name]
     try:
@@ -42,14 +42,14 @@ def read_json(path):
 
 
 def write_json(path, value):
-    """Writes `value` as readable JSON and makes sure it is on the disk.
+    """Writes `value` as readable JSON and flushes it to disk.
 
     Args:
         path: Path; `read_json` must be able to read the result.
         value: dict of JSON types.
 
     Raises:
-        EntryError: if it would be too large to be read back.
+        EntryError: if it is too large for `read_json`.
     """
     content = as_json(path.name, value)
     with open(path, "wb") as file:
@@ -59,10 +59,10 @@ def write_json(path, value):
 
 
 def as_json(name, value):
-    """The content of a file `name`, bytes; what `value` has of a file name that is no UTF-8 becomes "?".
+    """The content of a JSON file `name`, as bytes. Characters that UTF-8 cannot encode become "?".
 
     Raises:
-        EntryError: if it would be larger than `MAX_BYTES`.
+        EntryError: if it is larger than `MAX_BYTES`.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     content = text.encode("utf-8", errors="replace") + b"\n"
@@ -75,7 +75,7 @@ MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 MAX_ENTRY_BYTES = 1 << 31
 MAX_FILES = 64
-# A file, or a file in a folder; nothing hidden, no "..", no characters that a file system could read differently.
+# A file, or a file in a folder; not hidden, no "..", no characters that file systems treat differently.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 
 
@@ -86,7 +86,7 @@ def write_manifest(folder):
         folder: Path.
 
     Raises:
-        EntryError: if the folder holds something that no entry may hold.
+        EntryError: if the folder contains a file that is not allowed in an entry.
     """
     files = {name: {"size": size, "sha256": _sha256(folder / name)} for name, size in _files_in(folder).items()}
     files.pop(MANIFEST, None)

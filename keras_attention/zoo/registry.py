@@ -1,4 +1,4 @@
-"""Where zoo entries are and may be written: a path, the folders of KERAS_ATTENTION_ZOO, the zoo of the package."""
+"""Finds entries by path or name, in the folders of KERAS_ATTENTION_ZOO and the package, and reserves new ones."""
 
 import difflib
 import os
@@ -13,15 +13,15 @@ from keras_attention.zoo.manifest import MANIFEST, verify_files
 
 
 def check_free(folder, overwrite=False):
-    """Refuses a folder that an entry may not take the place of; ask before a long training. Imports nothing heavy.
+    """Checks that an entry may be written to a folder. Call it before a long training. Imports nothing heavy.
 
     Args:
         folder: str or Path.
-        overwrite: bool. Whether an entry that stands there is replaced. Anything else never is: a folder is an entry if
-            its manifest lists exactly the files that are in it, unchanged.
+        overwrite: bool. Whether an existing entry may be replaced. Other folders are never replaced: a folder is an
+            entry if its manifest lists exactly the files in it, unchanged.
 
     Raises:
-        EntryError: if something stands there that may not be replaced.
+        EntryError: if the folder exists and may not be replaced.
     """
     folder = Path(folder)
     if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
@@ -51,12 +51,12 @@ def entry_reserved(folder, overwrite=False):
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         remove_leftovers(folder)
-        check_free(folder, overwrite)  # the last holder of the lock may have written
+        check_free(folder, overwrite)  # again, because the last holder of the lock may have written the folder
         yield
 
 
 def claim_entry(folder, overwrite=False):
-    """`entry_reserved` until the command ends; see there. Of several workers, the chief alone holds the lock."""
+    """`entry_reserved` until the command ends. Of several workers, only the chief holds the lock."""
     from keras_attention.training.devices import workers
 
     check_free(folder, overwrite)
@@ -64,16 +64,16 @@ def claim_entry(folder, overwrite=False):
         until_the_command_ends(entry_reserved(folder, overwrite))
 
 
-SHORTEST_PART = 3  # letters of a part of a name whose owners are suggested
+SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def zoo_folders(package=PACKAGE):
-    """The folders that hold entries, first come first.
+    """The folders that contain entries, in order of precedence.
 
     Args:
-        package: Path of the installed package. A wheel carries the zoo inside of it; a checkout has it beside.
+        package: Path of the installed package. The zoo is inside it in a wheel and beside it in a checkout.
 
     Returns:
         List of Path: those of the environment variable KERAS_ATTENTION_ZOO (separated as in PATH), then the package's.
@@ -84,22 +84,22 @@ def zoo_folders(package=PACKAGE):
 
 
 def list_models():
-    """Names of the models that `load` knows, sorted; damaged entries are named too. Does not import TensorFlow."""
+    """The sorted names of all models, including damaged entries. Does not import TensorFlow."""
     return sorted(_entries())
 
 
 def find_entry(name_or_path):
-    """The folder of an entry.
+    """Finds the folder of an entry.
 
     Args:
-        name_or_path: str, a name out of `list_models()`; words of a name that no other model has, such as "sst2" or
-            "attention_dates"; or str or Path, the folder of an entry.
+        name_or_path: str, a name from `list_models()`, or a unique part of one, such as "sst2" or "attention_dates"; or
+            str or Path, the folder of an entry.
 
     Returns:
         Path.
 
     Raises:
-        UserError: if there is no such model; names those that are nearest.
+        UserError: if the model does not exist; suggests the nearest names.
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not str(name_or_path).strip("\0 "):
         raise UserError(f"Expected the name or folder of a model. Received: {quoted(name_or_path)}")
@@ -108,7 +108,7 @@ def find_entry(name_or_path):
     if name in entries:
         return entries[name]
     path = os.path.expanduser(name_or_path)
-    if os.path.isdir(path):  # False, not an error, for what cannot be a path
+    if os.path.isdir(path):  # False, without an error, for an invalid path
         if os.path.lexists(os.path.join(path, MANIFEST)):
             return Path(path)
         raise UserError(f"The folder {quoted(name)} is not a saved model: it has no {MANIFEST}.")
@@ -119,9 +119,9 @@ def find_entry(name_or_path):
 
 
 def _hint(name, entries):
-    """What the person may have meant: at most five names."""
+    """A suggestion of at most five names."""
     if not entries:
-        return "There are no models here: KERAS_ATTENTION_ZOO names the folders that hold some."
+        return "No models were found: set KERAS_ATTENTION_ZOO to a folder with models."
     holding = sorted(entry for entry in entries if name.lower() in entry.lower() and len(name) >= SHORTEST_PART)
     close = holding or difflib.get_close_matches(name[:MOST_COMPARED], entries, n=MOST_SUGGESTED, cutoff=0.5)
     if close:
@@ -137,17 +137,17 @@ def _hint(name, entries):
 
 
 def open_entry(name_or_path, task=None):
-    """Finds an entry, checks all of its files once, and that it can do what it is wanted for. Imports no TensorFlow.
+    """Finds an entry and checks its files and its task. Does not import TensorFlow.
 
     Args:
         name_or_path: see `find_entry`.
-        task: str, such as "translate"; or None where any will do.
+        task: str, such as "translate"; or None for any task.
 
     Returns:
         Entry.
 
     Raises:
-        UserError: if there is no such model, or it does something else.
+        UserError: if the model does not exist, or does not have the task.
         EntryError: if it is damaged.
     """
     return check_task(read_entry(find_entry(name_or_path)), task)
@@ -165,10 +165,10 @@ def check_task(entry, task):
 
 
 def _entries():
-    """Dict from name to folder; the first zoo that has a name wins."""
+    """Dict from name to folder; if a name occurs twice, the first folder counts."""
     entries = {}
     for zoo in zoo_folders():
         for manifest in zoo.glob(f"*/{MANIFEST}"):
-            if not manifest.parent.name.startswith("."):  # an entry that is just being written
+            if not manifest.parent.name.startswith("."):  # hidden while it is written
                 entries.setdefault(manifest.parent.name, manifest.parent)
     return entries

@@ -1,4 +1,4 @@
-"""What `config.json` of an entry may say: the registered architectures, their keys and values, and nothing else."""
+"""The allowed content of `config.json`: registered architectures with their keys and values."""
 
 import importlib
 import re
@@ -39,7 +39,7 @@ def text(pattern, what):
 
 
 def different_texts(most, longest):
-    """A list of at most `most` different str, each of 1 to `longest` characters that are no control characters."""
+    """A list of at most `most` different str, each of 1 to `longest` characters without control characters."""
 
     def holds(value):
         if not isinstance(value, list) or len(value) > most or len({*map(repr, value)}) < len(value):
@@ -50,7 +50,7 @@ def different_texts(most, longest):
 
 
 def optional(field):
-    """What `field` allows, or null."""
+    """A value that `field` allows, or null."""
     what, holds = field
     return (f"{what}, or null", lambda value: value is None or holds(value))
 
@@ -60,7 +60,7 @@ OBJECT = ("an object", lambda value: isinstance(value, dict))
 
 
 def check_fields(values, fields, required, where):
-    """Checks a dict whose keys and values are described by `fields`; those of `required` must be there.
+    """Checks a dict against `fields`, a dict from key to allowed values. Keys in `required` must be present.
 
     Raises:
         EntryError: names the first key or value that is not allowed.
@@ -71,7 +71,7 @@ def check_fields(values, fields, required, where):
 
 
 def check_keys(values, required, optional, where):
-    """Raises EntryError unless `values` is a dict with all keys of `required` and no others than those of both."""
+    """Raises EntryError unless `values` is a dict with all keys of `required`, and no keys outside of both."""
     if not isinstance(values, dict):
         raise EntryError(f"{where} must be an object. Received: {type(values).__name__}")
     for name in sorted(set(values) - set(required) - set(optional)):
@@ -94,18 +94,18 @@ def _as_it_is(config, where):
 
 @dataclass(frozen=True)
 class Use:
-    """What models are used for: the pipeline that runs them, and what `config.json` says beside the network.
+    """The use of a model: its pipeline, and the keys of `config.json` other than the network's settings.
 
     Attributes:
-        tasks: tuple of str, what the pipeline can do, its own task first: "translate", "classify", "fill-mask" ...
+        tasks: tuple of str, the tasks of the pipeline, the main one first: "translate", "classify", "fill-mask" ...
         pipeline: str, "module:Class" of a `pipelines.base.Pipeline`.
-        method: str, the method of the pipeline that the example on a card calls.
-        tokenizers: dict from the role of a tokenizer to the setting of the model that is its vocabulary's size.
-        keys: dict from each key of `config.json` that these models have beside `ALWAYS` to what it may hold.
-        defaults: dict, the keys among them that may be missing, with their defaults.
-        title: callable(config) -> str for lists: "en to de".
-        reads: callable(config) -> str for the card: "From en to de".
-        check: callable(config, where) -> config: what keys must fit to each other; raises EntryError.
+        method: str, the method of the pipeline for the example on a card.
+        tokenizers: dict from the role of a tokenizer to the model's setting with its vocabulary size.
+        keys: dict from each key of `config.json`, in addition to `ALWAYS`, to its allowed values.
+        defaults: dict, optional keys with their defaults.
+        title: callable(config) -> str, a short text for lists: "en to de".
+        reads: callable(config) -> str, a sentence for the card: "From en to de".
+        check: callable(config, where) -> config, checks that keys fit together; raises EntryError.
     """
 
     tasks: tuple
@@ -120,7 +120,7 @@ class Use:
 
     @property
     def task(self):
-        """str, the pipeline's own task."""
+        """str, the main task of the pipeline."""
         return self.tasks[0]
 
     def pipeline_class(self):
@@ -130,17 +130,17 @@ class Use:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network that entries may ask for.
+    """A registered network.
 
     Attributes:
-        name: str, "architecture" of `config.json` and the name of the model's class.
+        name: str, "architecture" in `config.json` and the name of the model's class.
         model: str, "module:Class"; a keras.Model with the `settings` as arguments and in its `get_config()`.
-        settings: dict from each setting to what it may hold, see `whole`, `number`, `choice`.
-        parameters: callable(settings) -> int, an upper bound on the number of weights, close to the truth. It is asked
-            before anything is built, so that a small file cannot ask for a large model.
-        use: Use; models of several architectures may share one.
-        defaults: dict, settings that older entries do not have, with what models did before.
-        detail: callable(settings) -> str, what the card adds to the name: " with additive attention".
+        settings: dict from each setting to its allowed values, see `whole`, `number`, `choice`.
+        parameters: callable(settings) -> int, a close upper bound on the number of weights. It is computed before the
+            model is built, so that a small file cannot request a large model.
+        use: Use; several architectures may share one.
+        defaults: dict, values for settings that older entries do not have.
+        detail: callable(settings) -> str, added to the name on the card: " with additive attention".
     """
 
     name: str
@@ -160,16 +160,15 @@ ARCHITECTURES = {}
 
 
 def register(architecture):
-    """Makes an architecture known to the zoo, the commands, the server, the export and the cards.
+    """Registers an architecture for the zoo, the commands, the server, the export and the cards.
 
-    `zoo/architectures.py` has one call for each model of the package. How to add a model is told in
-    `pipelines/base.py`.
+    `zoo/architectures.py` has one call for each model of the package. `pipelines/base.py` explains how to add a model.
 
     Args:
         architecture: Architecture.
 
     Raises:
-        ValueError: if there is one of that name.
+        ValueError: if the name is already registered.
     """
     if architecture.name in ARCHITECTURES:
         raise ValueError(f"`name` must be new. Received: name={architecture.name!r}")
@@ -192,7 +191,7 @@ WEIGHTS_DTYPE = choice("float32", "float16", "int8")
 
 
 def architecture_of(config, where="config.json"):
-    """The Architecture that a `config.json` asks for; raises EntryError if it is none of the registered ones."""
+    """The Architecture of a `config.json`; raises EntryError if it is not registered."""
     name = config["architecture"]
     if not isinstance(name, str) or name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
@@ -205,7 +204,7 @@ def check_config(config, where="config.json"):
 
     Args:
         config: dict.
-        where: str, named in errors.
+        where: str, the name of the file in errors.
 
     Returns:
         The config, with the defaults of the optional keys filled in.

@@ -17,7 +17,7 @@ def start_settings(name, known):
 
     Args:
         name: str, an entry's name or path, or "" for none.
-        known: object with an attribute for each flag. `max_tokens` stands for the `max_length` of a BERT.
+        known: object with an attribute for each flag. `max_tokens` corresponds to the `max_length` of a BERT.
 
     Returns:
         Dict, empty without a name.
@@ -38,10 +38,10 @@ def load_encoder(name):
     """Returns the BertEncoder and the tokenizer of an entry's name or path.
 
     Raises:
-        UserError: if no name is given, or the entry is another model.
+        UserError: if no name is given, or the entry has another architecture.
     """
     if not name:
-        raise UserError("The encoder to learn from is missing: give its name or its folder by --teacher.")
+        raise UserError("The teacher is missing: pass the name or folder of an encoder with --teacher.")
     loaded = load_entry(find_entry(name))
     if type(loaded.model).__name__ != "BertEncoder":
         raise UserError(f"{name} is a {type(loaded.model).__name__}. Expected: a BertEncoder.")
@@ -52,15 +52,15 @@ def take_weights(model, trained):
     """Copies the weights of a trained model, whose feed-forward networks may be narrower.
 
     Additional units keep their random weights, but their outgoing weights become zero, so both models compute the same
-    function at first. Source: Chen et al. (2016), Net2Net,
-    https://arxiv.org/abs/1511.05641; there the further units are copies of others.
+    function at first. Source: Chen et al. (2016), Net2Net, https://arxiv.org/abs/1511.05641. In the paper, additional
+    units are copies of others.
 
     Args:
-        model: built keras.Model, changed.
+        model: built keras.Model; changed in place.
         trained: built keras.Model of the same class.
 
     Raises:
-        UserError: if the models differ in another way; `model` is then unchanged.
+        UserError: if the models differ in any other way; `model` is then unchanged.
     """
     if len(model.weights) != len(trained.weights):
         raise UserError(
@@ -71,7 +71,7 @@ def take_weights(model, trained):
 
 
 def _widened(weight, trained):
-    """The values of a trained weight and, behind them, those of further units of a feed-forward network."""
+    """The values of a trained weight, followed by those of the additional units of a feed-forward network."""
     old, part = keras.ops.convert_to_numpy(trained), "/".join(weight.path.split("/")[-3:])
     other = [axis for axis, length in enumerate(weight.shape) if length != old.shape[axis]]
     if not other:
@@ -80,7 +80,7 @@ def _widened(weight, trained):
     if other != [FEED_FORWARD_AXES.get(part)] or weight.shape[axis] < old.shape[axis]:
         raise UserError(
             f"{weight.path} of the trained model has the shape {old.shape}. Expected: {tuple(weight.shape)}. Leave out "
-            "the flags that change the model; only --intermediate_dim may be larger."
+            "the flags that change the model; only --intermediate-dim may be larger."
         )
     further = np.delete(keras.ops.convert_to_numpy(weight), np.s_[: old.shape[axis]], axis)
     return np.concatenate([old, further * (part != OUTWARD)], axis)

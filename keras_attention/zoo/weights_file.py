@@ -1,4 +1,4 @@
-"""Weights, and a bag of words, as plain HDF5 arrays: no code, no links, no compression."""
+"""Weights and bags of words as plain HDF5 arrays, without code, links or compression."""
 
 import h5py
 import numpy as np
@@ -7,9 +7,9 @@ from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import MAX_TERM_CHARACTERS
 
 WEIGHTS = "model.weights.h5"
-SCALE = ":scale"  # behind the name of a weight in 8 bits
+SCALE = ":scale"  # suffix for the scales of a weight in 8 bits
 MOST = 127
-LARGEST_SCALE = 1e30  # so that no product is infinite
+LARGEST_SCALE = 1e30  # keeps all products finite
 
 
 def weight_names(model):
@@ -33,21 +33,21 @@ def weight_names(model):
 
 
 def save_weights(model, path, dtype="float32"):
-    """Writes each weight as one dataset; with "int8" a matrix as two.
+    """Writes each weight as one dataset; with "int8", a matrix as two.
 
-    With "int8" the numbers of each row of a matrix (all that share an index of the first axis) are whole multiples,
-    from -127 to 127, of the row's scale, its largest number / 127: `name` holds the multiples, and `name:scale` the
-    scales in float32. Vectors are stored in float32.
+    With "int8", each slice of a matrix along the first axis is stored as integers from -127 to 127 (dataset `name`),
+    multiplied by a float32 scale, the largest absolute value of the slice / 127 (dataset `name:scale`). Vectors are
+    stored in float32.
 
     Args:
         model: built keras.Model.
         path: Path.
-        dtype: "float32", "float16" or "int8", how the numbers are stored.
+        dtype: "float32", "float16" or "int8", the stored number format.
 
     Raises:
-        EntryError: if a weight is not finite, or not after rounding to `dtype`.
+        EntryError: if a weight is not finite, before or after rounding to `dtype`.
     """
-    # In memory first: where the disk is full, HDF5 cannot close the file, and the process ends with a crash.
+    # In memory first: if the disk is full, HDF5 cannot close the file, and the process crashes.
     with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
         for name, weight in sorted(weight_names(model).items()):
             values = np.asarray(weight)
@@ -64,12 +64,12 @@ def save_weights(model, path, dtype="float32"):
 
 
 def load_weights(model, path, dtype="float32"):
-    """Fills the model, if the file holds exactly its weights: same names, shapes and dtype, finite values.
+    """Loads weights into a model. Names, shapes and dtype must be exactly those of the model, and all values finite.
 
     Args:
         model: built keras.Model.
-        path: Path of a file by `save_weights`.
-        dtype: "float32", "float16" or "int8", how the numbers must be stored.
+        path: Path of a file written by `save_weights`.
+        dtype: "float32", "float16" or "int8", the expected number format.
 
     Raises:
         EntryError: names the first weight that is missing, extra, different or not finite. The model is then unchanged.
@@ -88,7 +88,7 @@ def load_weights(model, path, dtype="float32"):
 
 
 def read_arrays(path, expected):
-    """Reads a file that holds exactly these arrays, as plain datasets of finite numbers.
+    """Reads a file that must contain exactly the expected arrays, as plain datasets of finite numbers.
 
     Args:
         path: Path.
@@ -109,7 +109,7 @@ def read_arrays(path, expected):
             return {name: _read(file, name, *shape_and_dtype) for name, shape_and_dtype in expected.items()}
     except EntryError:
         raise
-    except Exception as error:  # whatever the library finds wrong with the bytes
+    except Exception as error:  # any error of the library about invalid bytes
         raise EntryError(f"{path} is not a valid weights file: {error}") from error
 
 
@@ -126,7 +126,7 @@ def _stored_dtypes(name, shape, dtype):
 
 def _in_8_bits(name, values):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
-    values = np.nan_to_num(values.astype("float64"))  # what is not finite is refused afterwards
+    values = np.nan_to_num(values.astype("float64"))  # values that are not finite are rejected later
     largest = np.abs(values).max(axis=tuple(range(1, values.ndim)))
     scales = (largest / MOST).astype("float32")
     steps = np.where(scales > 0, scales, 1).reshape(-1, *[1] * (values.ndim - 1))
@@ -134,7 +134,7 @@ def _in_8_bits(name, values):
 
 
 def _weight_of(path, arrays, name, shape, dtype):
-    """The numbers of one weight."""
+    """The values of one weight."""
     if not _has_scales(shape, dtype):
         return arrays[name]
     scales = arrays[f"{name}{SCALE}"]
@@ -144,7 +144,7 @@ def _weight_of(path, arrays, name, shape, dtype):
 
 
 def _read(file, name, shape, dtype):
-    """One array, after its shape, dtype and layout were found to be what the model expects."""
+    """Reads one array after checking its shape, dtype and layout."""
     dataset = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
     plain = isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
     if not plain or dataset.chunks is not None or dataset.id.get_storage_size() != dataset.nbytes:
@@ -168,7 +168,7 @@ def shapes(num_terms, num_labels):
 
 
 def max_bytes(num_terms, num_labels):
-    """Dict from the name of each file to the most bytes that it may have."""
+    """Dict from the name of each file to its maximum size in bytes."""
     numbers = sum(int(np.prod(shape)) * 4 for shape in shapes(num_terms, num_labels).values())
     return {TERMS: num_terms * (4 * MAX_TERM_CHARACTERS + 1), ARRAYS: numbers + 65536}
 
@@ -197,7 +197,7 @@ def load_words(entry):
         List of terms, and a dict of float32 arrays, as in `save_words`.
 
     Raises:
-        EntryError: if a file holds something else than config.json says, or a number that is not finite.
+        EntryError: if a file does not agree with config.json, or contains a number that is not finite.
     """
     count, labels = entry.config["words"]["num_terms"], entry.config["model"]["num_labels"]
     try:
@@ -208,7 +208,9 @@ def load_words(entry):
         raise EntryError(f"{entry.folder / TERMS} holds {len(set(terms))} different terms. Expected: {count}")
     for term in terms:
         if not 0 < len(term) <= MAX_TERM_CHARACTERS or not term.isprintable():
-            raise EntryError(f"{entry.folder / TERMS}: {term!r:.80} is no term of up to {MAX_TERM_CHARACTERS} signs.")
+            raise EntryError(
+                f"{entry.folder / TERMS}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters."
+            )
     expected = {name: (shape, DTYPES[name]) for name, shape in shapes(count, labels).items()}
     arrays = read_arrays(entry.folder / ARRAYS, expected)
     return terms, {name: values.astype("float32") for name, values in arrays.items()}

@@ -77,7 +77,7 @@ DAMAGES = {
     r"'kernel' has shape and dtype": change_numbers("kernel", lambda x: x.astype("float64")),
     "different terms. Expected": change_terms(lambda text: text + b"\nmore"),
     "1[0-9] different terms|different terms. Expected": change_terms(lambda text: text.replace(b"a\n", b"dog\n", 1)),
-    "is no term of up to 64 signs": change_terms(lambda text: text.replace(b"dog", b"d\x07g", 1)),
+    "is not a term of at most 64 characters": change_terms(lambda text: text.replace(b"dog", b"d\x07g", 1)),
     "is not UTF-8": change_terms(lambda text: text.replace(b"dog", b"d\xffg", 1)),
     "has 9000[0-9]* bytes. Allowed": change_terms(lambda text: text + b" " * 90_000),
 }
