@@ -152,7 +152,7 @@ def fetch(file, folder, label=""):
         if hasher.hexdigest() != file.sha256:
             raise UserError(
                 f"{file.url}: the downloaded file has sha256 {hasher.hexdigest()}. Expected: {file.sha256}. "
-                "Get the data elsewhere and name its folder with --data_dir."
+                "Download the data elsewhere and pass its folder with --data-dir."
             )
         os.replace(temporary, path)
     finally:
@@ -181,8 +181,8 @@ def _chunks(file):
 
 def _unavailable(file, reason):
     return UserError(
-        f"{file.url}: cannot be downloaded ({reason}). Try again later, or get the data elsewhere and name its "
-        "folder with --data_dir."
+        f"{file.url}: cannot be downloaded ({reason}). Try again later, or download the data elsewhere and pass its "
+        "folder with --data-dir."
     )
 
 

@@ -1,4 +1,4 @@
-"""Labelled texts, and encoded rows for machines without TensorFlow."""
+"""Labelled texts, and texts encoded as token ids for machines without TensorFlow."""
 
 import json
 from dataclasses import dataclass, replace
@@ -21,11 +21,11 @@ class Examples:
 
     Attributes:
         texts: list of str.
-        labels: list of str, as they stand in the table; those of a multilabel task joined by its separator.
+        labels: list of str, as in the table; the labels of a multilabel row are joined by the separator.
         texts_b: list of str, the second texts of pairs, or None.
-        lines: list of int, where each row stands in its file, or None.
-        where: str, the file or another name for messages.
-        label_column: str or None, the name of the column of the labels, for messages.
+        lines: list of int, the line of each row in its file, or None.
+        where: str, the file, or another name, for messages.
+        label_column: str or None, the name of the label column, for messages.
     """
 
     texts: list
@@ -50,7 +50,7 @@ class Examples:
         return self.some(range(min(count, len(self))))
 
     def place(self, row):
-        """Where the label of a row stands, for messages."""
+        """The file, line and column of the label of a row, for messages."""
         column = "" if self.label_column is None else f", column {self.label_column!r}"
         return f"{self.where}, " + (f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}") + column
 
@@ -60,14 +60,14 @@ class Examples:
 
 
 def read_examples(path, text, label, text_b=None, **options):
-    """Reads Examples from a table, see `data.table.read_table`; returns them and a line that says what was read."""
+    """Reads Examples from a table, see `data.tables.table.read_table`; returns them and a summary for the user."""
     table = read_table(path, text, label, text_b, **options)
     examples = Examples(table.texts, table.labels, table.texts_b, table.lines, str(path), label)
     return examples, f"{path}: {table.summary()}"
 
 
 def class_weights(targets, kind, num_labels):
-    """A weight for each label, so that rare ones count more: N / (K count); of several labels the root of no / yes.
+    """A weight for each label that makes rare labels count more: N / (K count); in a multilabel task sqrt(no / yes).
 
     Args:
         targets: array by `encode_labels`.
@@ -97,11 +97,11 @@ class IdRow(NamedTuple):
 
 
 def save_encoded_rows(folder, prepared):
-    """Writes the model, its weights and, last, the rows.
+    """Writes the model, its weights and, last, the encoded rows.
 
     Args:
-        folder: str or Path; made if missing.
-        prepared: Prepared, see `finetune.prepare`.
+        folder: str or Path; created if missing.
+        prepared: Prepared, see `workflow.prepare`.
     """
     folder, model = Path(folder), prepared.classifier.model
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,17 +116,17 @@ def save_encoded_rows(folder, prepared):
 
 
 def load_encoded_rows(folder, settings):
-    """Reads what `save_encoded_rows` wrote; needs no TensorFlow.
+    """Reads a folder written by `save_encoded_rows`; does not need TensorFlow.
 
     Args:
         folder: str or Path.
-        settings: FinetuneSettings, of which the number format counts.
+        settings: FinetuneSettings; only the number format is used.
 
     Returns:
-        BertClassifier, built, with the weights to start from; list of IdRow; targets; and the kind of the task.
+        BertClassifier, built, with the initial weights; list of IdRow; targets; and the kind of the task.
 
     Raises:
-        UserError: if a file is missing or holds something else.
+        UserError: if a file is missing or invalid.
     """
     folder = Path(folder)
     try:
@@ -138,5 +138,5 @@ def load_encoded_rows(folder, settings):
             sides = [np.split(file[name], file["ends"][:-1]) for name in IdRow._fields]
             targets = file["targets"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder}: no encoded rows ({error}). Expected: a folder by --encode_to.") from error
+        raise UserError(f"{folder}: no encoded rows ({error}). Expected: a folder written with --encode-to.") from error
     return model, [IdRow(*row) for row in zip(*sides, strict=True)], targets, described["kind"]

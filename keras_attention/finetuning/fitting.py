@@ -40,23 +40,23 @@ def fit_classifier(
     log_dir=None,
     verbose=1,
 ):
-    """Trains the model and, with a validation, keeps the weights of the best epoch.
+    """Trains the model. With `validate`, the model has the weights of the best epoch afterwards.
 
     Args:
         model: BertClassifier, built.
         rows: list of N objects with `token_ids` and `segment_ids`, int arrays.
-        targets: array (N,) or (N, labels), see `label_task.encode_labels`; of a regression around 0.
+        targets: array (N,) or (N, labels), see `label_task.encode_labels`; standardized for a regression.
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
-        validate: callable(model) -> dict with `val_score`, the more the better; or None.
+        validate: callable(model) -> dict with `val_score`, where higher is better; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
-        resume, restart, log_dir: see `training.run_settings.RunSettings`.
+        resume, restart, log_dir: see `training.run.RunSettings`.
 
     Returns:
-        TrainResult; its best epoch is 0 where the model was best as it came.
+        TrainResult; its best epoch is 0 if the initial model was best.
 
     Raises:
-        UserError: if more layers are to be frozen than there are.
+        UserError: if more layers should be frozen than the model has.
     """
     settings = filled_in(settings, model, len(rows))
     run = RunSettings(
@@ -103,7 +103,7 @@ def freeze(model, settings):
     """Makes the lowest layers untrainable, as the settings say; returns them."""
     encoder = model.encoder
     if settings.freeze > encoder.num_layers:
-        raise UserError(f"--freeze may be at most {encoder.num_layers}, the layers there are. Found: {settings.freeze}")
+        raise UserError(f"--freeze may be at most {encoder.num_layers}, the number of layers. Found: {settings.freeze}")
     layers = list(encoder.encoder_layers[: settings.freeze])
     if settings.freeze or settings.freeze_embeddings:
         layers += [encoder.token_embedding, encoder.position_embedding]
@@ -121,13 +121,13 @@ def filled_in(settings, model, num_rows):
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience}
-    if settings.freeze_embeddings is None:  # a model from nothing, which has a pooler, has to learn them
+    if settings.freeze_embeddings is None:  # a model with random weights has a pooler and must learn them
         filled["freeze_embeddings"] = num_rows <= MANY_ROWS and model.pooler_dense is None
     return replace(settings, **filled, max_tokens=tokens)
 
 
 def make_optimizer(model, settings, total_steps):
-    """AdamW with smaller steps in lower layers, warm-up and linear decay; biases and norms do not decay."""
+    """AdamW with lower rates in lower layers, warm-up and linear decay; no weight decay for biases and norms."""
     total_steps = max(total_steps, 2)
     warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
     optimizer = LayerWiseAdamW(
@@ -141,7 +141,7 @@ def make_optimizer(model, settings, total_steps):
 
 
 def layers_of(encoder):
-    """The variables of a BertEncoder, a list of lists: those of the embeddings, then those of each layer upwards."""
+    """The variables of a BertEncoder, a list of lists: of the embeddings, then of each layer from bottom to top."""
     above = {
         id(v) for layer in (*encoder.encoder_layers, encoder.final_norm) if layer for v in layer.trainable_variables
     }

@@ -1,4 +1,4 @@
-"""Cross-validation: as many trainings as folds, each measured on rows that it has not seen."""
+"""Cross-validation: one training per fold, scored on the rows of that fold."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from keras_attention.finetuning.workflow import finetune_classifier
 
 
 def fold_rows(examples, task, folds, seed):
-    """Divides rows into folds; those with the same text stay together, and of each label about as many are in each.
+    """Divides rows into folds, stratified by label. Rows with the same text are in the same fold.
 
     Args:
         examples: Examples.
@@ -29,14 +29,14 @@ def fold_rows(examples, task, folds, seed):
     numbers = {}
     groups = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
     if folds < 2 or len(numbers) < folds:
-        raise UserError(f"--folds must be from 2 to {len(numbers)}, the different texts. Found: {folds}")
+        raise UserError(f"--folds must be from 2 to {len(numbers)}, the number of different texts. Found: {folds}")
     kind = StratifiedGroupKFold if task.kind in ("binary", "multiclass") else GroupKFold
     splitter = kind(n_splits=folds, shuffle=True, random_state=seed)
     return [held for _, held in splitter.split(groups, examples.labels, groups)]
 
 
 def cross_validate(examples, start, settings, folds, *, say=print, **options):
-    """Trains once for each fold on the others.
+    """Trains once for each fold, on all other folds.
 
     Args:
         examples, start, settings, say: see `workflow.prepare`.

@@ -1,10 +1,10 @@
-"""Logistic regression on the vectors of a frozen encoder: in seconds a good classifier, and the head to go on from.
+"""Logistic regression on the vectors of a frozen encoder: a good classifier in seconds, and the head for fine-tuning.
 
-A head of random weights learns at the pace of the encoder, and its first gradients spoil what the encoder knows. The
-best linear model on the untouched vectors has neither fault.
+A head with random weights learns slowly, and its first gradients distort the pre-trained features of the encoder. A
+linear model that is fitted to these features first avoids both.
 
 Source: Kumar et al. (2022), "Fine-Tuning can Distort Pretrained Features", https://arxiv.org/abs/2202.10054 (LP-FT).
-Difference: the linear model is found by L-BFGS, its regularisation by validation.
+Difference: L-BFGS fits the linear model, and the validation rows determine its regularization.
 """
 
 import warnings
@@ -15,7 +15,7 @@ import numpy as np
 from keras_attention.evaluation.classification_scores import cross_entropy
 from keras_attention.pipelines.compiled import CompiledBert
 
-# Rising weights of the loss beside the penalty (C of scikit-learn), for vectors of mean 0 and deviation 1.
+# Inverse regularization strengths (C in scikit-learn), for vectors with mean 0 and standard deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 RIDGE_PENALTIES = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # for numbers of mean 0 and deviation 1
 ITERATIONS = 300
@@ -42,7 +42,7 @@ class LinearModel(NamedTuple):
 
 
 def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, class_weights=None):
-    """Fits logistic regression (ridge regression for numbers) for rising strengths until the held-out loss rises.
+    """Fits logistic or ridge regression with weaker and weaker regularization until the held-out loss increases.
 
     Args:
         vectors, held_vectors: arrays (N, D) and (M, D).
@@ -52,10 +52,10 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
         class_weights: list of K floats, see `examples.class_weights`, or None for 1 each.
 
     Returns:
-        LinearModel for the vectors as they come: their standardization is a part of it.
+        LinearModel for vectors that are not standardized; it includes the standardization.
     """
     center, spread = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
-    spread = np.maximum(spread, 1e-3 * spread.max() + 1e-12)  # a direction that hardly moves is not blown up
+    spread = np.maximum(spread, 1e-3 * spread.max() + 1e-12)  # limits the scaling of nearly constant components
     scaled = (vectors - center) / spread
     best, rising = None, 0
     for strength in RIDGE_PENALTIES if kind == "regression" else STRENGTHS:
@@ -88,7 +88,7 @@ def _solve(vectors, targets, kind, num_labels, strength, weights):
     known = np.unique(targets)
     weights = weights and {label: weights[label] for label in known}
     kernel = np.zeros((vectors.shape[1], num_labels))
-    bias = np.full(num_labels, -np.log(2.0 * len(targets)))  # of a label that no row has
+    bias = np.full(num_labels, -np.log(2.0 * len(targets)))  # for labels that do not occur
     if len(known) == 2:
         weights = weights and {True: weights[known[1]], False: weights[known[0]]}
         one, offset = _logistic(vectors, targets == known[1], strength, weights)
@@ -100,7 +100,7 @@ def _solve(vectors, targets, kind, num_labels, strength, weights):
 
 
 def _logistic(vectors, yes, strength, weights):
-    """Kernel (D,) and bias of one question; of one that all rows answer alike the bias alone."""
+    """Kernel (D,) and bias for one label; if all rows agree, only the bias is not 0."""
     if yes.all() or not yes.any():
         return np.zeros(vectors.shape[1]), (1 if yes.all() else -1) * np.log(2.0 * len(yes))
     found = _fitted(vectors, yes, strength, weights)
@@ -112,16 +112,16 @@ def _fitted(vectors, targets, strength, weights):
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # weak penalties may not get there, and lose
+        warnings.simplefilter("ignore", ConvergenceWarning)  # models that do not converge lose on the held-out rows
         return LogisticRegression(C=strength, max_iter=ITERATIONS, class_weight=weights).fit(vectors, targets)
 
 
 class PooledVectors:
-    """The vectors that the head of a BertClassifier gets, for rows of ids.
+    """Computes the input vectors of the head of a BertClassifier.
 
     Args:
         model: BertClassifier, built.
-        max_tokens: int, of a row.
+        max_tokens: int, limit of a sequence.
     """
 
     def __init__(self, model, max_tokens):
@@ -129,7 +129,7 @@ class PooledVectors:
         self._compiled = CompiledBert(lambda inputs: model.pooled(inputs, training=False), max_tokens, segments)
 
     def __call__(self, rows):
-        """Float32 array (N, D) for a list of N lists of rows: of a text in several rows their mean."""
+        """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
         found = [vector for (vector,) in self._compiled.run([row for some in rows for row in some])]
         ends = np.cumsum([len(some) for some in rows])
         return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])

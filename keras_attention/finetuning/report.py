@@ -23,14 +23,14 @@ MISTAKE_COLUMNS = ["line", "true", "predicted", "error", "text"]
 
 class Report(NamedTuple):
     """Attributes:
-    where: str, the rows it was measured on.
-    scores: dict from a score's name to its value, see `measures.scores`.
-    baseline: dict likewise, of TF-IDF with logistic regression trained on the same rows; None where it was not trained.
+    where: str, the rows on which the scores were measured.
+    scores: dict from a score's name to its value, see `evaluation.classification_scores`.
+    baseline: dict of the same scores for TF-IDF with logistic regression, trained on the same rows; or None.
     per_class: list of rows of CLASS_COLUMNS.
-    confusion: int array (K, K), rows are true labels; None for other tasks than binary and multiclass.
-    mistakes: list of rows of MISTAKE_COLUMNS; a row that has no line has its number.
+    confusion: int array (K, K), rows are true labels; None unless the task is binary or multiclass.
+    mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
     calibration_error: float, expected calibration error in per cent; None for a regression.
-    blend: str, why the model judges together with a bag of words, or None.
+    blend: str, the reason for blending with a bag of words, or None.
     folds: list of rows of FOLD_COLUMNS, see `folds.cross_validate`, or None.
     """
 
@@ -50,11 +50,11 @@ class Report(NamedTuple):
 
 
 def make_report(finetuned, test=None):
-    """Measures a classifier that was just trained, and a bag of words beside it.
+    """Scores a new classifier and a bag-of-words baseline.
 
     Args:
         finetuned: Finetuned.
-        test: Examples, or None: the rows that chose the epoch, on which the scores are a little too good.
+        test: Examples, or None for the validation rows, whose scores are slightly optimistic.
 
     Returns:
         Report.
@@ -69,12 +69,12 @@ def make_report(finetuned, test=None):
 
 
 def measure(classifier, examples, name="test"):
-    """Measures a classifier; `baseline` stays None.
+    """Scores a classifier, without a baseline.
 
     Args:
         classifier: Classifier.
         examples: Examples.
-        name: str, what the examples are.
+        name: str, a name for the examples.
 
     Returns:
         Report.
@@ -86,7 +86,7 @@ def measure(classifier, examples, name="test"):
 
 
 class Judged(NamedTuple):
-    """What a classifier says of Examples: its Task, their targets, logits (N, K) and Predictions."""
+    """The results of a classifier for Examples: its Task, targets, logits (N, K) and Predictions."""
 
     task: Task
     targets: np.ndarray
@@ -106,7 +106,7 @@ def judge(classifier, examples):
 
 
 def report_of(classifier, examples, judged, name="test"):
-    """The Report of what was Judged; see `measure`."""
+    """Makes the Report from Judged; see `measure`."""
     task, targets, logits, found = judged
     calibration = None
     if task.kind != "regression":
@@ -170,12 +170,12 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         folder: str or Path.
         finetuned: Finetuned.
         report: Report.
-        start: str, the entry that the training began with, its name or its folder, or "none".
-        facts: dict, see `training.run_facts`.
-        data: list of {"name", "terms", "link"}, what the rows are.
+        start: str, name or folder of the entry from which the training started, or "none".
+        facts: dict, see `training.run.run_facts`.
+        data: list of {"name", "terms", "link"}, the origin of the rows.
         language: str.
-        test: Examples that the report was made from, or None for the validation rows.
-        overwrite: bool. Whether an entry that stands there is replaced.
+        test: Examples of the report, or None for the validation rows.
+        overwrite: bool. Whether to replace an existing entry.
 
     Returns:
         Entry.
@@ -213,7 +213,7 @@ def _task_sentence(task):
 def write_measured(
     folder, classifier, report, examples, metrics, *, language="en", tables=(), overwrite=False, **options
 ):
-    """Writes the entry of a classifier with what was measured.
+    """Writes the entry of a classifier with its report.
 
     Args:
         folder: str or Path.

@@ -1,4 +1,4 @@
-"""The classifier before fine-tuning: an encoder with a new head, and whether it can be saved at the end."""
+"""The classifier before fine-tuning: an encoder with a new head. Checks in advance that the result can be saved."""
 
 from dataclasses import replace
 
@@ -19,18 +19,18 @@ from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.manifest import as_json
 from keras_attention.zoo.registry import find_entry, open_entry
 
-THRESHOLD = 0.1234567890123456  # takes as much room as any that will be found
+THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits
 
 
 def check_label_names(task, examples):
-    """Raises an error for labels that no model can have.
+    """Raises an error for labels that a model cannot have.
 
     Args:
         task: Task.
-        examples: Examples that `task` was found from.
+        examples: Examples of the task.
 
     Raises:
-        UserError: names the file, the line and the column of the first one.
+        UserError: names file, line and column of the first such label.
     """
     if len(task.label_names) > MAX_LABELS:
         raise UserError(
@@ -50,7 +50,7 @@ def check_label_names(task, examples):
 
 
 def check_saveable(classifier, language="en"):
-    """Raises UserError if config.json of the classifier could not be written: separator, language, size."""
+    """Raises UserError if the config.json of the classifier would be invalid: separator, language, size."""
     task = dict(classifier.task)
     if task["separator"] is not None:
         task["threshold"] = [THRESHOLD] * len(task["label_names"])
@@ -62,14 +62,14 @@ FROM_NOTHING = "none"
 
 
 def accelerated(start, settings):
-    """Chooses how to compute what `starting_classifier` gives. To be called before TensorFlow runs its first function.
+    """Chooses number format and compiler for `starting_classifier`. Call it before TensorFlow runs its first function.
 
     Args:
         start: str or Path, see `starting_classifier`.
         settings: FinetuneSettings.
 
     Returns:
-        FinetuneSettings, whose `mixed_precision` and `jit_compile` are decided.
+        FinetuneSettings with `mixed_precision` and `jit_compile` set.
     """
     sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else read_entry(find_entry(start)).config["model"]
     if settings.jit_compile is None and devices.find_device() == CPU and keras.backend.backend() == "tensorflow":
@@ -81,8 +81,8 @@ def starting_classifier(start, num_labels, settings, texts):
     """Builds the classifier; arguments and errors as in `starting_encoder`.
 
     Returns:
-        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, a
-        trained encoder has the output layer alone above it.
+        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, the
+        head of a trained encoder is the output layer only, without pooler.
     """
     described, tokenizer, encoder = starting_encoder(start, settings, texts)
     head = {}
@@ -96,10 +96,10 @@ def starting_classifier(start, num_labels, settings, texts):
 
 
 def starting_encoder(start, settings, texts):
-    """Finds what a classifier begins with.
+    """Finds the encoder from which a classifier starts.
 
     Args:
-        start: str or Path, an entry with a BERT; or "none" for random weights and a vocabulary out of the texts.
+        start: str or Path, an entry with a BERT; or "none" for random weights and a vocabulary made from the texts.
         settings: FinetuneSettings.
         texts: list of str, the training texts.
 
@@ -107,7 +107,7 @@ def starting_encoder(start, settings, texts):
         The settings of a BertEncoder (dict), its WordPieceTokenizer, and the trained BertEncoder or None.
 
     Raises:
-        UserError: if there is no such entry, it is no BERT, or it reads fewer tokens than asked for.
+        UserError: if the entry does not exist, is not a BERT, or has a lower limit of tokens than requested.
     """
     if start == FROM_NOTHING:
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
@@ -130,5 +130,5 @@ def starting_encoder(start, settings, texts):
 
 
 def _pooling(config):
-    """Which vector of a text the classifier reads: as the entry says, else the mean."""
+    """The pooling of the classifier: that of the entry, else the mean."""
     return config["model"].get("pooling") or config.get("pooling") or "mean"

@@ -1,4 +1,4 @@
-"""What the recipe of fine-tuning learns from: tables of the user's own, or dates and texts that are none."""
+"""The data of the fine-tuning recipe: the user's tables, or generated dates and other texts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ ROWS, TEST_ROWS, SMOKE_ROWS = 4000, 1000, 40
 
 @dataclass(frozen=True)
 class TableSettings:
-    """A base for the `Config` of a recipe."""
+    """Base class for the `Config` of a recipe."""
 
     table: str = setting("", "CSV, TSV or JSONL with a header; default: generated dates and other texts")
     text: str = setting("text", "column of the texts")
@@ -27,16 +27,16 @@ class TableSettings:
 
     @property
     def origin(self):
-        """What the rows are, as a card tells it."""
+        """The origin of the rows, for the card."""
         names = [Path(path).name for path in (self.table, self.test) if path] or ["dates and other texts, generated"]
         return [{"name": ", ".join(names), "terms": "as its owner says" if self.table else "no terms", "link": ""}]
 
 
 def load_tables(config):
-    """Reads the tables, or makes dates and other texts.
+    """Reads the tables, or generates dates and other texts.
 
     Args:
-        config: TableSettings and RunSettings; with `smoke` a few dates are taken.
+        config: TableSettings and RunSettings; with `smoke`, only a few dates are generated.
 
     Returns:
         Examples to train on, to validate with, and to test with; the latter two may be None.
@@ -59,7 +59,7 @@ def load_tables(config):
 
 
 def dates(rows, seed, split):
-    """As many dates as other texts.
+    """Generates equal numbers of dates and other texts.
 
     Args:
         rows: int > 0, even.

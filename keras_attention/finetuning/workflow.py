@@ -26,7 +26,7 @@ from keras_attention.training.run import TrainResult, run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
-UPDATE_TO_READ = 4.0  # how much longer an update takes than to read its rows: forward, backward, optimizer
+UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 
 class Finetuned(NamedTuple):
@@ -39,7 +39,7 @@ class Finetuned(NamedTuple):
         result: TrainResult.
         settings: dict, the FinetuneSettings with their defaults filled in.
         words: BagOfWords, trained on the same rows.
-        blend_reason: str, why the classifier judges together with it, or None.
+        blend_reason: str, the reason for blending with it, or None.
     """
 
     classifier: Classifier
@@ -62,10 +62,10 @@ class Prepared(NamedTuple):
         rows: list of Row.
         validation_rows: list of lists of Row, see `Classifier.rows`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
-        center, spread: floats, mean and standard deviation of the numbers of a regression, else 0 and 1.
+        center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
         vectors: PooledVectors, or None for a model with a pooler.
-        linear_score: float, the main score of logistic regression on the vectors, on the validation; or None.
-        seconds: float, how long the model read the training rows, without learning; 0 if it has not.
+        linear_score: float, the main validation score of logistic regression on the vectors, or None.
+        seconds: float, the time of a forward pass over the training rows, or 0 if there was none.
     """
 
     classifier: Classifier
@@ -84,7 +84,7 @@ class Prepared(NamedTuple):
 
 
 def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
-    """Trains a classifier and keeps the weights of its best epoch.
+    """Trains a classifier; the result has the weights of the best epoch.
 
     Args:
         examples, validation, start, settings, say: see `prepare`.
@@ -117,27 +117,26 @@ def prepare(
     make_model=starting_classifier,
     say=print,
 ):
-    """Finds the task, sets rows for validation aside, builds the classifier and encodes the texts.
+    """Determines the task, holds out validation rows, builds the classifier and encodes the texts.
 
     Args:
         examples: Examples to train on.
-        validation: Examples to choose the epoch by, or None: a share of `examples` is held out.
+        validation: Examples that determine the best epoch, or None to hold out a share of `examples`.
         start: str or Path, the entry to start from, or "none".
-        settings: FinetuneSettings. What they leave open is as everywhere: float32 and XLA; `start.accelerated` chooses
-            for the device.
-        test: Examples that will be asked later, or None; a label that none of them may have is told of at once.
-        task: str or None, see `label_task.find_task`; None finds it.
+        settings: FinetuneSettings. The defaults are float32 and XLA; `start.accelerated` chooses for the device.
+        test: Examples for the report, or None. Their labels are checked before the training.
+        task: str or None, see `label_task.find_task`; None: determined from the labels.
         separator: str or None, between the labels of a multilabel row.
-        validation_share: float in (0, 1), used where `validation` is None.
+        validation_share: float in (0, 1), used if `validation` is None.
         make_model: callable with the arguments and results of `start.starting_classifier`.
-        say: callable(str), told what was found and decided.
+        say: callable(str) that reports findings and decisions.
 
     Returns:
         Prepared.
 
     Raises:
-        UserError: if the labels make no task, a label of `validation` or `test` is unknown, only some of them are
-            pairs, or `start` cannot be used.
+        UserError: if no task fits the labels, a label of `validation` or `test` is unknown, only some of the tables
+            have text pairs, or `start` cannot be used.
     """
     try:
         task = find_task(examples.labels, task=task, separator=separator)
@@ -176,7 +175,7 @@ def prepare(
 
 
 def _with_linear_start(prepared, settings, say):
-    """Makes logistic regression on the vectors the head; says what it reaches."""
+    """Sets the head to a logistic regression on the vectors, and reports its score."""
     model, kind = prepared.classifier.model, prepared.task.kind
     vectors = PooledVectors(model, prepared.classifier.max_tokens)
     held = vectors(prepared.validation_rows)  # first, for this compiles
@@ -207,7 +206,7 @@ def fit(prepared, settings, **running):
 
 
 def finish(prepared, result, settings):
-    """Makes of a trained model what is reported, written and used.
+    """Calibrates a trained model, and blends it with a bag of words if that is as good.
 
     Args:
         prepared: Prepared, whose model is trained.
@@ -243,7 +242,7 @@ def finish(prepared, result, settings):
 
 
 def _calibrated(logits, prepared):
-    """Logits divided by their best temperature on the validation, and that temperature; 1 for a regression."""
+    """Logits divided by the best temperature for the validation rows, and that temperature; 1 for a regression."""
     kind = prepared.task.kind
     cooled = 1.0 if kind == "regression" else temperature(logits, prepared.validation_targets, kind)
     return logits / cooled, cooled
@@ -283,7 +282,7 @@ def _task_settings(task, examples, settings):
 
 
 def _train_rows(classifier, examples, say):
-    """One row of ids for each example; says how many are cut."""
+    """One sequence for each example; reports how many are cut."""
     rows = classifier.single_rows(examples.texts, examples.texts_b)
     cut = sum(row.truncated for row in rows)
     if cut:
@@ -293,14 +292,14 @@ def _train_rows(classifier, examples, say):
 
 
 def _standard(targets, task):
-    """Mean and spread of the numbers of a regression, which is trained on numbers around 0."""
+    """Mean and standard deviation of the numbers of a regression, for standardization."""
     if task.kind != "regression":
         return 0.0, 1.0
     return float(np.mean(targets)), float(np.std(targets)) or 1.0
 
 
 def _check_same_columns(examples, *others):
-    """Raises UserError if some examples are pairs and others are single texts."""
+    """Raises UserError if some tables have text pairs and others have single texts."""
     for other in others:
         if other is not None and (other.texts_b is None) != (examples.texts_b is None):
             raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
@@ -339,12 +338,12 @@ def _held_logits(prepared):
 
 
 def _rescale_output(dense, spread, center=0.0):
-    """Lets a dense layer that gives (number - center) / spread give the number itself."""
+    """Changes a dense layer that predicts (number - center) / spread so that it predicts the number itself."""
     dense.kernel.assign(dense.kernel * spread)
     dense.bias.assign(dense.bias * spread + center)
 
 
-SEPARATOR = "|"  # joins the labels of a text that has several
+SEPARATOR = "|"  # between the labels of a text with several labels
 
 
 def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings):
@@ -369,11 +368,11 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
 
 
 def given_examples(texts, labels, texts_b, lists, where="the examples"):
-    """Examples out of Python lists.
+    """Makes Examples from Python lists.
 
     Args:
         texts, labels, texts_b: see `keras_attention.finetune`.
-        lists: bool, whether each label is a list of labels.
+        lists: bool. Whether each label is a list of labels.
         where: str, for messages.
 
     Returns:
@@ -387,6 +386,6 @@ def given_examples(texts, labels, texts_b, lists, where="the examples"):
         raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, found))}")
     for name in (name for label in labels if lists for name in label):
         if SEPARATOR in str(name):
-            raise UserError(f"A label may not hold {SEPARATOR!r}. Received: {name!r}")
+            raise UserError(f"A label must not contain {SEPARATOR!r}. Received: {name!r}")
     labels = [SEPARATOR.join(map(str, label)) if lists else str(label) for label in labels]
     return Examples(list(texts), labels, None if texts_b is None else list(texts_b), None, where)

@@ -48,8 +48,8 @@ DECODING_DEFAULTS = {
 }
 # The task of a classifier, see `data.label_task.Task`. `threshold`: minimum probability of a label in a multilabel
 # task, one for all labels or one for each. `pair`: whether the inputs are text pairs. `long_texts`: the part of a text
-# with too many tokens that is used. `min_probability`: in a task with one label per text, the classifier is unsure if no
-# label reaches it.
+# with too many tokens that is used. `min_probability`: in a task with one label per text, the classifier is unsure if
+# no label reaches it.
 TASK = {
     "kind": choice("binary", "multiclass", "multilabel", "regression"),
     "label_names": different_texts(MAX_LABELS, MAX_LABEL_CHARACTERS),

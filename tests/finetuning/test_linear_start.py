@@ -146,7 +146,7 @@ def test_what_is_frozen_stays(start, freeze, moving):
     ]
     assert changed == [False] * (len(layers) - moving) + [True] * moving
     assert all(layer.trainable for layer in layers)
-    with pytest.raises(UserError, match="--freeze may be at most 3, the layers there are. Found: 5"):
+    with pytest.raises(UserError, match="--freeze may be at most 3, the number of layers. Found: 5"):
         fitting.fit_classifier(model, *rows, FinetuneSettings(freeze=5), **{"verbose": QUIET["verbose"]})
 
 

@@ -178,7 +178,7 @@ def test_from_lists_in_python(tmp_path):
     assert loaded.classify(data.texts) == classifier.classify(data.texts)
     with pytest.raises(UserError, match="60 and 59"):
         keras_attention.finetune(data.texts, labels[1:], start="none")
-    with pytest.raises(UserError, match=r"may not hold '\|'"):
+    with pytest.raises(UserError, match=r"must not contain '\|'"):
         keras_attention.finetune(data.texts, [["a|b"]] * 60, start="none")
     with pytest.raises(UserError, match="no setting 'epoch'"):
         keras_attention.finetune(data.texts, labels, epoch=3)

@@ -139,7 +139,7 @@ def load_encoded_prose(folder):
                 for name in ("train", "validation")
             ]
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder by --encode_to.") from error
+        raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error
     tokenizer = WordPieceTokenizer.load(folder)
     return tokenizer, *(PackedRows(**given, position_ids=_positions(given["block_ids"])) for given in parts)
 

@@ -152,7 +152,7 @@ def _multi30k(data_dir, source, target):
 
 def _tatoeba(data_dir, source, target):
     if not data_dir:
-        raise UserError("Tatoeba needs --data_dir: a folder with train.tsv.gz, dev.tsv.gz and test.tsv.gz.")
+        raise UserError("Tatoeba needs --data-dir, a folder with train.tsv.gz, dev.tsv.gz and test.tsv.gz.")
     splits = (_columns(Path(data_dir) / f"{split}.tsv.gz", source, target) for split in ("train", "dev", "test"))
     return TranslationData("tatoeba", source, target, *splits, TATOEBA_ORIGIN, several_references=True)
 

@@ -167,7 +167,7 @@ def load_encoded(path):
         if not corpora:
             raise KeyError("0.counts")
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no encoded pairs ({error}). Expected: a file by --encode_to.") from error
+        raise UserError(f"{path}: no encoded pairs ({error}). Expected: a file written with --encode-to.") from error
     return corpora, (source_size, target_size)
 
 

@@ -38,5 +38,5 @@ def test_another_file_is_refused(tmp_path):
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
     (tmp_path / "text.npz").write_text("no arrays", encoding="utf-8")
     for name in ("other.npz", "text.npz", "missing.npz"):
-        with pytest.raises(UserError, match=f"{name}: no encoded pairs .* Expected: a file by --encode_to"):
+        with pytest.raises(UserError, match=f"{name}: no encoded pairs .* Expected: a file written with --encode-to"):
             load_encoded(tmp_path / name)
