@@ -46,7 +46,8 @@ class TranslationData(NamedTuple):
     """Sentence pairs; each split is a pair of equally long lists of str (sources, targets).
 
     `origin` describes the data for a model card: name, terms, link. `limits` is a list of str, limits of models trained
-    on it. `several_references`: whether sources occur several times with different targets.
+    on it. `several_references`: whether sources occur several times with different targets. `by_character`: whether
+    each character is a token.
     """
 
     name: str
@@ -58,6 +59,7 @@ class TranslationData(NamedTuple):
     origin: dict
     limits: list = SENTENCE_LIMITS
     several_references: bool = False
+    by_character: bool = False
 
     def shortened(self, count):
         """The first `count` pairs of each split, for a trial run."""
@@ -100,7 +102,8 @@ def load_translation_data(
             TranslationData.with_more, extra, load_translation_data(data, source=source, target=target, **given)
         )
     if data == "dates":
-        return TranslationData("dates", "dates", "iso", *date_splits(train_size, seed), DATES_ORIGIN, DATES_LIMITS)
+        splits = date_splits(train_size, seed)
+        return TranslationData("dates", "dates", "iso", *splits, DATES_ORIGIN, DATES_LIMITS, by_character=True)
     if data == "multi30k":
         return _multi30k(data_dir, source, target)
     if data == "tatoeba":
@@ -132,7 +135,7 @@ def train_tokenizers(data, vocabulary_size):
         The tokenizers of source and target; the same object twice if the vocabulary is joint.
     """
     sources, targets = data.train
-    if data.name == "dates":
+    if data.by_character:
         return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
     joint = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size)
     return joint, joint

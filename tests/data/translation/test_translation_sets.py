@@ -2,8 +2,9 @@ import gzip
 
 import pytest
 
-from keras_attention.data.translation.pairs import load_translation_data
+from keras_attention.data.translation.pairs import load_translation_data, train_tokenizers
 from keras_attention.errors import UserError
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 SENTENCES = [f"sentence number {n}" for n in range(101)]
 TRANSLATIONS = [text.upper() for text in SENTENCES]
@@ -40,6 +41,17 @@ def test_a_compressed_table_is_read_like_two_files(files):
     data = load_translation_data(str(files / "pairs.tsv.gz"), source="en", target="shouting")
     assert sorted(everything(data)) == sorted(zip(SENTENCES, TRANSLATIONS, strict=True))
     assert (data.name, data.target_language) == ("pairs", "shouting")
+
+
+def test_a_table_called_dates_is_a_table(files):
+    table = (files / "pairs.tsv.gz").rename(files / "dates.tsv.gz")
+    data = load_translation_data(str(table))
+    assert data.name == "dates"
+    source, target = train_tokenizers(data, 61)
+    assert isinstance(source, SentencePieceTokenizer)
+    assert source is target
+    generated = load_translation_data("dates", train_size=11)
+    assert all(isinstance(side, CharacterTokenizer) for side in train_tokenizers(generated, 61))
 
 
 def test_further_pairs_are_trained_on_and_nothing_else(files):
