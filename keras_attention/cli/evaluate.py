@@ -63,7 +63,7 @@ def _evaluate_classifier(arguments, entry):
         expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
     examples, said = read_examples(arguments.table, *columns, **options)
-    first, parts = None, []
+    first, parts, reports = None, [], []
     for number, name in enumerate(arguments.models):
         classifier = classify.load(open_entry(name, "classify") if number else entry)
         _check_alike(arguments.model, task, name, classifier.task)
@@ -73,7 +73,7 @@ def _evaluate_classifier(arguments, entry):
         report = report_of(classifier, examples, judged)
         if arguments.json:
             beside = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
-            parts.append(json_text({"model": name, **report.as_json(), **beside}, indent=1))
+            reports.append({"model": name, **report.as_json(), **beside})
             continue
         if len(arguments.models) > 1:
             said = said if number == 0 else ""
@@ -81,6 +81,8 @@ def _evaluate_classifier(arguments, entry):
         parts += [said, safe(report_text(report), keep="\n")]
         if number:
             parts += ["", comparison.text(arguments.model, name)]
+    if arguments.json:
+        return json_text(reports if len(reports) > 1 else reports[0], indent=1)
     return "\n".join(parts)
 
 
