@@ -66,6 +66,33 @@ def read_examples(path, text, label, text_b=None, **options):
     return examples, f"{path}: {table.summary()}"
 
 
+SEPARATOR = "|"  # between the labels of a text with several labels
+
+
+def given_examples(texts, labels, texts_b, lists, where="the examples"):
+    """Makes Examples from Python lists.
+
+    Args:
+        texts, labels, texts_b: see `keras_attention.finetune`.
+        lists: bool. Whether each label is a list of labels.
+        where: str, for messages.
+
+    Returns:
+        Examples; the labels of lists are joined by `SEPARATOR`.
+
+    Raises:
+        UserError: if the numbers of texts and labels differ, or a label of a list holds the separator.
+    """
+    if len(texts) != len(labels) or (texts_b is not None and len(texts) != len(texts_b)):
+        found = [len(part) for part in (texts, labels, texts_b) if part is not None]
+        raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, found))}")
+    for name in (name for label in labels if lists for name in label):
+        if SEPARATOR in str(name):
+            raise UserError(f"A label must not contain {SEPARATOR!r}. Received: {name!r}")
+    labels = [SEPARATOR.join(map(str, label)) if lists else str(label) for label in labels]
+    return Examples(list(texts), labels, None if texts_b is None else list(texts_b), None, where)
+
+
 def class_weights(targets, kind, num_labels):
     """A weight for each label that makes rare labels count more: N / (K count); in a multilabel task sqrt(no / yes).
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras_attention.data.tables.classification_batches import ClassificationBatches
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import class_weights
+from keras_attention.finetuning.losses import classification_loss, distillation_loss, with_soft_labels
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
     epochs_for,
@@ -17,7 +18,6 @@ from keras_attention.finetuning.settings import (
     rows_per_batch_for,
 )
 from keras_attention.training.devices import from_chief
-from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -33,6 +33,7 @@ def fit_classifier(
     kind,
     settings,
     *,
+    soft_labels=None,
     validate=None,
     checkpoint_dir=None,
     resume=False,
@@ -48,6 +49,7 @@ def fit_classifier(
         targets: array (N,) or (N, labels), see `label_task.encode_labels`; standardized for a regression.
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
+        soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
         validate: callable(model) -> dict with `val_score`, where higher is better; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
         resume, restart, log_dir: see `training.run.RunSettings`.
@@ -69,19 +71,23 @@ def fit_classifier(
     session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows")
     frozen = freeze(model, settings)
     try:
-        return _fit(model, rows, targets, kind, settings, validate, session)
+        return _fit(model, rows, targets, kind, settings, soft_labels, validate, session)
     finally:
         for layer in frozen:
             layer.trainable = True
 
 
-def _fit(model, rows, targets, kind, settings, validate, session):
+def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
     options = settings.rows_per_batch, buckets, settings.seed, model.encoder.num_segments > 1
-    batches = ClassificationBatches(rows, targets, *options)
+    labels, loss = targets, classification_loss
+    if soft_labels is not None:
+        labels = with_soft_labels(targets, soft_labels)
+        loss = functools.partial(distillation_loss, temperature=settings.temperature, alpha=settings.alpha)
+    batches = ClassificationBatches(rows, labels, *options)
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
-    loss = functools.partial(classification_loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
+    loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0)
     update.any_length = settings.jit_compile is False
     watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
@@ -147,13 +153,3 @@ def layers_of(encoder):
     }
     embeddings = [v for v in encoder.trainable_variables if id(v) not in above]
     return [embeddings, *(layer.trainable_variables for layer in encoder.encoder_layers)]
-
-
-def classification_loss(model, inputs, labels, kind, weights=None, label_smoothing=0.0):
-    """The `Loss` of a task of the given kind, see `label_task.KINDS`."""
-    logits = model(inputs, training=True)  # (B, K)
-    if kind == "regression":
-        return squared_error(labels, logits)
-    if kind == "multilabel":
-        return multilabel_cross_entropy(labels, logits, weights)
-    return class_cross_entropy(labels, logits, weights, label_smoothing)

@@ -182,6 +182,8 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     """
     classifier, task, start = finetuned.classifier, finetuned.task, Path(start).resolve().name
     began = "random weights" if start == "none" else f"`{start}`"
+    teacher = finetuned.settings["teacher"] and Path(finetuned.settings["teacher"]).resolve().name
+    began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
         "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
         f"up to {classifier.max_tokens} tokens.{f' {report.blend}' if report.blend else ''}",
@@ -196,7 +198,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
                 * (test is None)
             ),
         ],
-        "training": {**finetuned.settings, "start": start, "history": finetuned.result.history},
+        "training": {**finetuned.settings, "start": start, "teacher": teacher, "history": finetuned.result.history},
     }
     examples = finetuned.validation if test is None else test
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)

@@ -19,6 +19,10 @@ class FinetuneSettings(AccelerationSettings):
     learning_rate: float | None = setting(
         None, "peak learning rate of AdamW; default: depends on the width of the model"
     )
+    layers: int | None = setting(None, "number of lowest layers of the start that are kept; default: all")
+    teacher: str | None = setting(None, "classifier whose answers are learned beside the labels, by name or folder")
+    temperature: float = setting(2.0, "with --teacher: number by which the logits of both are divided")
+    alpha: float = setting(0.5, "with --teacher: share of its answers in the loss; the rest is for the labels")
     linear_start: bool = setting(True, "initialize the head by logistic regression on the encoder's vectors")
     layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
     freeze: int = setting(0, "number of lowest layers to freeze, together with the embeddings")

@@ -9,6 +9,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
+from keras_attention.models.distiller import student_of
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
@@ -113,6 +114,7 @@ def starting_encoder(start, settings, texts):
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
         sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens or MOST_TOKENS}
         described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
+        described["num_layers"] = settings.layers or described["num_layers"]
         encoder = None
     else:
         entry = open_entry(start)
@@ -125,6 +127,11 @@ def starting_encoder(start, settings, texts):
                 f"{entry.folder} reads at most {described['max_length']} tokens. "
                 f"Received: max_tokens={settings.max_tokens}"
             )
+        if settings.layers and settings.layers > encoder.num_layers:
+            raise UserError(f"{entry.folder} has {encoder.num_layers} layers. Received: --layers {settings.layers}")
+        if settings.layers:
+            encoder = student_of(encoder, range(settings.layers))
+            described = described | {"num_layers": settings.layers}
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
     return described, tokenizer, encoder
 

@@ -25,6 +25,11 @@ class TableSettings:
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
     separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
 
+    def __post_init__(self):
+        for name in ("teacher", "freeze"):
+            if getattr(self, name, None):
+                raise ValueError(f"`{name}` is an option of `keras-attention finetune`, not of the recipe.")
+
     @property
     def origin(self):
         """The origin of the rows, for the card."""

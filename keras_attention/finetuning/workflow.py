@@ -13,12 +13,13 @@ from keras_attention.errors import UserError
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
 from keras_attention.evaluation.classification_scores import temperature
-from keras_attention.finetuning.examples import Examples, class_weights
+from keras_attention.finetuning.examples import SEPARATOR, class_weights, given_examples
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
 from keras_attention.finetuning.linear_start import PooledVectors, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import check_label_names, check_saveable, starting_classifier
+from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, in_float32, workers
@@ -65,7 +66,7 @@ class Prepared(NamedTuple):
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
-        seconds: float, the time of a forward pass over the training rows, or 0 if there was none.
+        soft_labels: float array, what the teacher answers to the training rows, or None.
     """
 
     classifier: Classifier
@@ -80,7 +81,7 @@ class Prepared(NamedTuple):
     spread: float
     vectors: object = None
     linear_score: float | None = None
-    seconds: float = 0.0
+    soft_labels: np.ndarray | None = None
 
 
 def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
@@ -144,16 +145,10 @@ def prepare(
         raise UserError(f"{examples.where}: {error}") from error
     check_label_names(task, examples)
     say(f"Task: {task.kind} ({task.because})")
+    teacher = load_teacher(settings.teacher, task, examples.texts_b is not None) if settings.teacher else None
     keras.utils.set_random_seed(settings.seed)
     if validation is None:
-        texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
-        kept, held = split_validation(examples.labels, validation_share, settings.seed, texts=texts)
-        examples, validation = examples.some(kept), examples.some(held)
-        if task.kind in ("binary", "multiclass") and len(set(examples.labels)) < 2:
-            raise UserError(
-                f"{examples.where}: with {len(validation)} rows held out for validation, all others are "
-                f"{examples.labels[0]!r}. Expected: rows of each label to train on. Add rows, or give a --validation."
-            )
+        examples, validation = _held_out(examples, task, validation_share, settings.seed)
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
@@ -171,7 +166,28 @@ def prepare(
     prepared = Prepared(
         classifier, task, examples, validation, rows, validation_rows, targets, validation_targets, center, spread
     )
+    prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     return prepared if model.pooler_dense is not None else _with_linear_start(prepared, settings, say)
+
+
+def _held_out(examples, task, share, seed):
+    """Sets a share of the Examples aside; returns the others and these."""
+    texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
+    kept, held = split_validation(examples.labels, share, seed, texts=texts)
+    kept, held = examples.some(kept), examples.some(held)
+    if task.kind in ("binary", "multiclass") and len(set(kept.labels)) < 2:
+        raise UserError(
+            f"{kept.where}: with {len(held)} rows held out for validation, all others are {kept.labels[0]!r}. "
+            "Expected: rows of each label to train on. Add rows, or give a --validation."
+        )
+    return kept, held
+
+
+def _with_teacher(prepared, teacher, say):
+    """Asks a Teacher about the training rows; says how good it is."""
+    name, score = _score_of(teacher.logits(prepared.validation), prepared.validation_targets, prepared.task)
+    say(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
+    return prepared._replace(soft_labels=(teacher.logits(prepared.train) - prepared.center) / prepared.spread)
 
 
 def _with_linear_start(prepared, settings, say):
@@ -189,20 +205,22 @@ def _with_linear_start(prepared, settings, say):
     linear = fit_linear(known, prepared.targets, kind, labels, held, held_targets, weights)
     for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
         weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
-    prepared = prepared._replace(vectors=vectors, seconds=seconds)
+    prepared = prepared._replace(vectors=vectors)
     name, score = _held_score(prepared)
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
+    filled = filled_in(settings, model, len(prepared.rows))
+    minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
+    say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score)
 
 
 def fit(prepared, settings, **running):
     """Trains, and validates after each epoch; see `fitting.fit_classifier`."""
     model, task = prepared.classifier.model, prepared.task
-    return fit_classifier(
-        model, prepared.rows, prepared.targets, task.kind, settings, validate=validator(prepared), **running
-    )
+    running |= {"soft_labels": prepared.soft_labels, "validate": validator(prepared)}
+    return fit_classifier(model, prepared.rows, prepared.targets, task.kind, settings, **running)
 
 
 def finish(prepared, result, settings):
@@ -343,9 +361,6 @@ def _rescale_output(dense, spread, center=0.0):
     dense.bias.assign(dense.bias * spread + center)
 
 
-SEPARATOR = "|"  # between the labels of a text with several labels
-
-
 def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings):
     """See `keras_attention.finetune`."""
     facts = run_facts()
@@ -365,27 +380,3 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
             told["data"] = [{"name": "lists given in Python", "terms": "as their owner says", "link": ""}]
             write_classifier(out, finetuned, make_report(finetuned), **told)
     return finetuned.classifier
-
-
-def given_examples(texts, labels, texts_b, lists, where="the examples"):
-    """Makes Examples from Python lists.
-
-    Args:
-        texts, labels, texts_b: see `keras_attention.finetune`.
-        lists: bool. Whether each label is a list of labels.
-        where: str, for messages.
-
-    Returns:
-        Examples; the labels of lists are joined by `SEPARATOR`.
-
-    Raises:
-        UserError: if the numbers of texts and labels differ, or a label of a list holds the separator.
-    """
-    if len(texts) != len(labels) or (texts_b is not None and len(texts) != len(texts_b)):
-        found = [len(part) for part in (texts, labels, texts_b) if part is not None]
-        raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, found))}")
-    for name in (name for label in labels if lists for name in label):
-        if SEPARATOR in str(name):
-            raise UserError(f"A label must not contain {SEPARATOR!r}. Received: {name!r}")
-    labels = [SEPARATOR.join(map(str, label)) if lists else str(label) for label in labels]
-    return Examples(list(texts), labels, None if texts_b is None else list(texts_b), None, where)
