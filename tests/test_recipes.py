@@ -227,10 +227,38 @@ def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
     assert result["history"][-1]["accuracy"] > 0.95
     assert run(path, "--smoke", "--weights=there/trained_smoke", "--out=here")[0] == 0
     with h5py.File("there/trained_smoke.weights.h5") as trained, h5py.File("here_smoke/model.weights.h5") as stored:
-        np.testing.assert_array_equal(stored["output_dense.kernel"], trained["layers/dense_1/vars/0"])
+        np.testing.assert_array_equal(stored["pooler_dense.kernel"], trained["layers/dense/vars/0"])
+        # Calibration here divides kernel and bias of the output by one temperature.
+        temperature = np.divide(trained["layers/dense_1/vars/0"], stored["output_dense.kernel"])
+        assert temperature.min() > 0
+        np.testing.assert_allclose(temperature, temperature[0, 0], rtol=1e-4)
+        bias = stored["output_dense.bias"][()] * temperature[0, 0]
+        np.testing.assert_allclose(bias, trained["layers/dense_1/vars/1"], rtol=1e-4)
     told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert "--encoded=rows" in told["command"]
     assert "no encoded rows" in complains(path, "--smoke", "--encoded=nowhere")
+
+
+@pytest.mark.slow
+def test_fine_tuning_elsewhere_gives_the_same_classifier(run, tmp_path):
+    """Encoded here, trained in a run without the texts, calibrated here: to the bit what one run gives."""
+    path = BERT["bert_finetune"]
+    assert run(path, "--smoke", "--out=whole")[0] == 0
+    assert run(path, "--smoke", "--encode_to=rows")[0] == 0
+    assert run(path, "--smoke", "--encoded=rows", "--out=there")[0] == 0
+    assert run(path, "--smoke", "--weights=there_smoke", "--out=here")[0] == 0
+    with h5py.File("whole_smoke/model.weights.h5") as whole, h5py.File("here_smoke/model.weights.h5") as here:
+        assert sorted(whole) == sorted(here)
+        for name in whole:
+            np.testing.assert_array_equal(here[name], whole[name])
+    configs = [json.loads(Path(f"{name}_smoke/config.json").read_text(encoding="utf-8")) for name in ("whole", "here")]
+    assert configs[0] == configs[1]
+
+
+def test_options_of_the_command_alone(complains):
+    assert "`teacher` is an option of `keras-attention finetune`" in complains(
+        BERT["bert_finetune"], "--smoke", "--teacher=bert_mini_sst2"
+    )
 
 
 @pytest.mark.slow
