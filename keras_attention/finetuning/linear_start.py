@@ -11,9 +11,10 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from keras_attention.evaluation.classification_scores import cross_entropy
-from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.compiled import CompiledBert, traced
 
 # Inverse regularization strengths (C in scikit-learn), for vectors with mean 0 and standard deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -127,9 +128,25 @@ class PooledVectors:
     def __init__(self, model, max_tokens):
         segments = model.encoder.num_segments
         self._compiled = CompiledBert(lambda inputs: model.pooled(inputs, training=False), max_tokens, segments)
+        self._compiled.trace = TracedOnce()
 
     def __call__(self, rows):
         """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
         found = [vector for (vector,) in self._compiled.run([row for some in rows for row in some])]
         ends = np.cumsum([len(some) for some in rows])
         return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])
+
+
+class TracedOnce:
+    """A `CompiledBert.trace` that makes one graph for rows of all lengths.
+
+    To trace a graph takes as long as to run it on some hundred rows. Those of a single length are a little faster.
+    """
+
+    def __init__(self):
+        self._program = None
+
+    def __call__(self, function, specs):
+        if self._program is None:
+            self._program = traced(function, {name: tf.TensorSpec((None, None), tf.int32) for name in specs})
+        return self._program

@@ -15,7 +15,7 @@ from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_
 from keras_attention.evaluation.classification_scores import temperature
 from keras_attention.finetuning.examples import SEPARATOR, class_weights, given_examples
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
-from keras_attention.finetuning.linear_start import PooledVectors, fit_linear
+from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.start import check_label_names, check_saveable, starting_classifier
@@ -155,6 +155,7 @@ def prepare(
     model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
+    classifier.compiled.trace = TracedOnce()
     check_saveable(classifier)
     rows = _train_rows(classifier, examples, say)
     validation_rows = classifier.rows(validation.texts, validation.texts_b)
