@@ -271,12 +271,14 @@ def _blend(logits, word_logits, prepared):
     """The weight of the words on the validation, and the sentence why they are blended in, or None if they are not.
 
     They are where they are no worse than the network, a standard error allowed, and the blend is no worse than it.
+    Where they alone are better than both, the network has no weight, so that no model is below a bag of words.
     """
     targets, task = prepared.validation_targets, prepared.task
     weight = best_weight(logits, word_logits, targets, task.kind)
     (name, network), (_, alone), (_, both) = (
         _score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
     )
+    weight, both = (1.0, alone) if alone > max(network, both) else (weight, both)
     share = min(max(network / 100, 0.0), 1.0)
     margin = 100 * float(np.sqrt(share * (1 - share) / len(targets)))
     if weight == 0 or alone < network - margin or both < network:

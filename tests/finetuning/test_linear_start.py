@@ -1,5 +1,7 @@
 """The head begins as the best linear model on the vectors, and the training never ends below it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from finetuning.test_workflow import QUIET, examples
@@ -7,11 +9,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from zoo.tiny_bert import tiny_encoder, write_tiny
 
 import keras_attention
+from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
 from keras_attention.finetuning import fitting
 from keras_attention.finetuning.linear_start import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
+from keras_attention.finetuning.workflow import _blend, finetune_lists, fit, prepare
 from keras_attention.zoo.entry import read_entry
 
 N, M, D, K = 61, 23, 7, 3
@@ -148,6 +151,26 @@ def test_what_is_frozen_stays(start, freeze, moving):
     assert all(layer.trainable for layer in layers)
     with pytest.raises(UserError, match="--freeze may be at most 3, the number of layers. Found: 5"):
         fitting.fit_classifier(model, *rows, FinetuneSettings(freeze=5), **{"verbose": QUIET["verbose"]})
+
+
+@pytest.mark.parametrize(
+    ("words", "weight", "reaches"),
+    [
+        ([0.1] * 10, 1.0, 100.0),  # always right, hardly sure: every blend is as wrong as the network
+        ([3.0, -2.0] + [3.0] * 8, None, 100.0),  # right where the network is wrong
+        ([-3.0] * 10, 0.0, None),
+    ],
+)
+def test_no_model_is_below_its_words_on_the_validation(words, weight, reaches):
+    network = np.array([-1.0, -1.0] + [3.0] * 8)
+    network = network if weight is not None else np.array([-1.0] + [3.0] * 9)
+    targets = np.ones(10, int)
+    held = SimpleNamespace(validation_targets=targets, task=Task("binary", ("bad", "good"), None, ""))
+    both_sides = (np.stack([np.zeros(10), side], axis=1) for side in (network, np.array(words)))
+    found, reason = _blend(*both_sides, held)
+    assert (reason is None) == (reaches is None)
+    assert weight is None or found == weight
+    assert reason is None or f"and reaches {reaches}." in reason
 
 
 def test_words_are_blended_in_where_they_win(start, tmp_path):
