@@ -33,7 +33,7 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(TableSettings, RunSettings, FinetuneSettings):
-    start: str = setting(DEFAULT_START, "entry with a BERT to start from, or none; for the dates none")
+    start: str = setting(DEFAULT_START, "BERT to start from, by name or folder, or none; without --table: none")
     out: str = setting("runs/bert_finetune", "folder of the trained model")
 
 

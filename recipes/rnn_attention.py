@@ -36,7 +36,7 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 @dataclass(frozen=True)
 class Config(TranslationSettings, RunSettings):
     train_size: int = setting(260_000, "pairs of dates generated for training")
-    vocabulary_size: int = setting(6000, "pieces of the joint vocabulary (dates: characters, as many as occur)")
+    vocabulary_size: int = setting(6000, "size of the joint vocabulary (dates: all characters that occur)")
     embedding_dim: int = setting(256, "width of the embeddings")
     hidden_dim: int = setting(384, "width of the decoder's state; each direction of the encoder has half of it")
     num_layers: int = setting(1, "recurrent layers in encoder and decoder")
@@ -44,17 +44,17 @@ class Config(TranslationSettings, RunSettings):
     attention: str = setting("additive", "additive, dot, general, concat or none", CHOICES["attention"])
     attention_mode: str = setting("global", "global, local_m or local_p", CHOICES["attention_mode"])
     attention_window: int = setting(5, "tokens to each side of the aligned position, local modes")
-    input_feeding: bool = setting(True, "feed the attended output into the next step")
+    input_feeding: bool = setting(True, "use the output of attention as an input of the next step")
     tie_embeddings: str = setting("all", "none, target (output = embedding) or all", CHOICES["tie_embeddings"])
     dropout: float = setting(0.4, "share of units dropped")
     epochs: int = setting(32, "passes over the training pairs")
     tokens_per_batch: int = setting(2048, "tokens of a batch, padding included, on the longer side")
     num_buckets: int = setting(5, "shapes of batches; each is compiled once")
-    learning_rate: float = setting(1.5e-3, "peak, Adam")
+    learning_rate: float = setting(1.5e-3, "peak learning rate of Adam")
     schedule: str = setting("cosine", "cosine or inverse_square_root", ("cosine", "inverse_square_root"))
     warmup_steps: int = setting(400, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
-    average_last: int | None = setting(None, "average of the weights at the last so many epoch ends")
+    average_last: int | None = setting(None, "average the weights of this many last epochs")
 
 
 DATES = {

@@ -21,7 +21,7 @@ class TableSettings:
     validation: str = setting("", "table that chooses the best epoch; default: a share of the rows")
     validation_share: float = setting(0.1, "share of the rows for validation, without --validation")
     test: str = setting("", "table for the report; default: the validation rows")
-    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
+    encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
     separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
 

@@ -21,7 +21,7 @@ BAD_TABLES = {
     "a NUL": (".csv", HEAD + b"a\0b,1\n" + GOOD, ["line 2", "column 'text'"]),
     "text behind a quote": (".csv", HEAD + b'"a" b,1\n' + GOOD, ["line 2", "column 'text'"]),
     "a quote that never closes": (".csv", HEAD + b'a,1\n"b,0\n' + GOOD * 500, ["line 3", "Close it"]),
-    "a stray quote that meets another": (".csv", HEAD + b'"b,0\n' + GOOD + b'd "q" e,1\n', ["line 2", "Mend it"]),
+    "a stray quote that meets another": (".csv", HEAD + b'"b,0\n' + GOOD + b'd "q" e,1\n', ["line 2", "Fix it"]),
     "a header that never closes": (".csv", b'"text,label\na,1\n', ["line 1"]),
     "no such column": (".csv", b"text,Label\na,1\n", ["'label'", "The columns are"]),
     "a column twice": (".csv", b"text,label,text\na,1,b\n", ["'text'", "Rename"]),

@@ -61,7 +61,7 @@ def test_changed_answers_are_not_continued(tmp_path, place):
 
 
 def test_an_error_is_told_with_what_is_kept(tmp_path):
-    with pytest.raises(UserError, match=r"No space left on device\. 1 answers are stored in .*out\.partial: --resume"):
+    with pytest.raises(UserError, match=r"No space left on device\. 1 answers are stored in .*partial: .*--resume"):
         write(tmp_path / "out", 1, OSError(28, "No space left on device"))
     assert json.loads((tmp_path / "out.partial.json").read_text())["done"] == 1
 

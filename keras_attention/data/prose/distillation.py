@@ -19,12 +19,12 @@ CHUNK_TEXTS = 20_000
 
 @dataclass(frozen=True)
 class TextSettings:
-    """A base for the `Config` of a recipe: what to read."""
+    """Base class for the `Config` of a recipe: the texts."""
 
-    text: tuple[str, ...] = setting((), "files with a text on each line; none: docstrings of the standard library")
-    validation_share: float = setting(0.01, "share of the texts held out")
+    text: tuple[str, ...] = setting((), "files with one text per line; default: docstrings of the standard library")
+    validation_share: float = setting(0.01, "share of the texts for validation")
     language: str = setting("en", "code of the language, for the card")
-    max_tokens: int = setting(128, "longest text, in tokens with [CLS] and [SEP]; longer ones are left out")
+    max_tokens: int = setting(128, "maximum number of tokens with [CLS] and [SEP]; longer texts are left out")
 
     @property
     def file_names(self):

@@ -1,4 +1,4 @@
-"""Prose for a masked language model: its settings, and rows with their vocabulary, made once and read anywhere."""
+"""Texts for a masked language model: settings, and encoded sequences with their vocabulary, stored once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,30 +15,30 @@ from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.whole_file import whole_file
 
 ROWS = "rows.npz"
-PAIRS = ("segment_ids", "is_next")  # which rows of two texts have
+PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
 SMOKE_FILES, SMOKE_DOCUMENTS = 20, 100
 
 
 @dataclass(frozen=True)
 class ProseSettings:
-    """A base for the `Config` of a recipe: what to read, what to hide of it, and how to store the model."""
+    """Base class for the `Config` of a recipe: texts, masks, and storage of the model."""
 
-    text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
-    validation: tuple[str, ...] = setting((), "files to measure on; none: a share of the documents")
-    validation_share: float = setting(0.02, "share of the documents held out where no files are given")
+    text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
+    validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the documents")
+    validation_share: float = setting(0.02, "share of the documents for validation, without --validation")
     language: str = setting("en", "code of the language, for the card")
-    vocabulary_size: int = setting(8000, "pieces of the vocabulary, special ones included")
-    lowercase: bool = setting(True, "small letters without accents")
-    max_tokens: int = setting(128, "tokens of a row; several texts are packed into one")
-    mask_rate: float = setting(0.15, "share of the tokens to guess")
-    whole_words: bool = setting(False, "hide all pieces of a word together")
-    next_sentence: bool = setting(False, "learn to tell whether a text follows another, too; rows of two texts")
-    rows_per_batch: int = setting(64, "rows of one update")
-    parts: int = setting(1, "parts of a pass, with a validation at the end of each")
+    vocabulary_size: int = setting(8000, "vocabulary size, including special tokens")
+    lowercase: bool = setting(True, "convert to lower case and remove accents")
+    max_tokens: int = setting(128, "tokens per sequence; short texts are packed into one sequence")
+    mask_rate: float = setting(0.15, "share of the tokens to predict")
+    whole_words: bool = setting(False, "mask all tokens of a word together")
+    next_sentence: bool = setting(False, "also predict whether the second text of a sequence follows the first")
+    rows_per_batch: int = setting(64, "sequences per update")
+    parts: int = setting(1, "number of parts of a pass over the texts, with a validation after each")
     half_precision: bool = setting(True, "store the weights in float16")
-    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
-    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
-    start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
+    encode_to: str = setting("", "only write the encoded texts to this folder, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
+    start_from: str = setting("", "start from this trained model, with its settings and vocabulary")
 
     @property
     def file_names(self):
@@ -74,11 +74,11 @@ class Prose(NamedTuple):
 
 
 def load_prose(config, tokenizer=None):
-    """Reads and encodes texts, or takes what `Prose.save` wrote.
+    """Reads and encodes texts, or loads the files that `Prose.save` wrote.
 
     Args:
-        config: ProseSettings and RunSettings; with `smoke` a few texts are taken.
-        tokenizer: WordPieceTokenizer, or None to learn one from the texts.
+        config: ProseSettings and RunSettings; with `smoke`, only a few texts are used.
+        tokenizer: WordPieceTokenizer, or None to train one on the texts.
 
     Returns:
         Prose.
@@ -119,7 +119,7 @@ def save_encoded_prose(folder, tokenizer, rows, validation_rows):
 
 
 def load_encoded_prose(folder):
-    """Reads what `save_encoded_prose` wrote; needs no TensorFlow.
+    """Reads a folder written by `save_encoded_prose`; does not need TensorFlow.
 
     Returns:
         WordPieceTokenizer and two PackedRows, to train and to validate with.

@@ -29,9 +29,9 @@ class BadRow(NamedTuple):
         """Returns a one-line message: where the row is, what is wrong and how to fix it."""
         column = "" if self.column is None else f", column {shown(self.column)}"
         mend = (
-            "Mend the row, or leave such rows out with --skip-bad-rows."
+            "Fix the row, or leave such rows out with --skip-bad-rows."
             if self.skippable
-            else "Mend it first: --skip-bad-rows cannot tell where this row ends."
+            else "Fix it first: --skip-bad-rows cannot tell where this row ends."
         )
         return f"{path}, line {line}{column}: {self.reason}: found {self.found}. Expected: {self.expected}. {mend}"
 

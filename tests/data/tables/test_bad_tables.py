@@ -136,7 +136,7 @@ def test_a_quote_that_never_closes_swallows_nothing(tmp_path, content, line, ski
 def test_a_stray_quote_that_meets_another_one_swallows_nothing(tmp_path, end, skip):
     path = tmp_path / "table.csv"
     path.write_text('text,label\na,1\n"b,0\n' + "c,1\n" * 1_009 + end)
-    with pytest.raises(UserError, match=r"line 3.* in a row of 1,011 lines\..*Mend it first"):
+    with pytest.raises(UserError, match=r"line 3.* in a row of 1,011 lines\..*Fix it first"):
         read_table(path, "text", "label", skip_bad_rows=skip)
 
 
