@@ -156,6 +156,14 @@ class Pipeline(abc.ABC):
         """
         raise UserError("This model has no attention, so there is nothing to show.")
 
+    def explain(self, text, text_b=None, *, label=None):
+        """What each word of a text contributes to its label, see `explanation.explain`: Explanation.
+
+        Raises:
+            UserError: if the model gives no labels.
+        """
+        raise UserError("This model gives no labels, so there is nothing to explain.")
+
     def check_view(self, text_b, options):
         """Raises UserError for an argument of `attention_view` that this pipeline does not have."""
         if text_b is not None and "text_b" not in self.view_options:

@@ -10,6 +10,7 @@ from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.explanation import explain
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_rows, whole_text_rows
 from keras_attention.visualize.attention_page import AttentionView
@@ -40,6 +41,14 @@ def classification_as_json(answer, top=None):
     """Converts a Classification into a dict of JSON types, with the `top` most probable labels or all."""
     best = dict(list(answer.probabilities.items())[:top])
     return {"label": answer.label, "probabilities": best, "truncated": answer.truncated}
+
+
+def given_labels(answer):
+    """The label of a Classification with its probability, or lists of both; None for what it does not have."""
+    label, probabilities = answer.label, answer.probabilities
+    if isinstance(label, list):
+        return label, [probabilities[name] for name in label]
+    return label, probabilities.get(label)
 
 
 class Classifier(TextEncoder):
@@ -205,6 +214,14 @@ class Classifier(TextEncoder):
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]
         return bert_view(self, text, text_b, decision=decision, said=f", answer: {answer.label}")
+
+    def explain(self, text, text_b=None, *, label=None):
+        """What each word contributes to a label; see `explanation.explain`.
+
+        Example:
+            keras_attention.load("bert_mini_sst2").explain("not a bad film").page().save("why.html")
+        """
+        return explain(self, text, text_b, label)
 
     def answer(self, logits, threshold=None):
         """Converts logits (K,) into a Classification."""
