@@ -89,6 +89,9 @@ class MaskFiller(TextEncoder):
         tokenizer: WordPieceTokenizer.
         max_tokens: int, limit of a text including [CLS] and [SEP].
         pooling, normalize: for `encode`, see `TextEncoder`.
+
+    Attributes:
+        can_begin: bool array (V,). Whether a piece can be the first of a word.
     """
 
     request_fields = {
@@ -120,7 +123,7 @@ class MaskFiller(TextEncoder):
         )
         ids = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
         special = np.isin(np.arange(tokenizer.vocabulary_size), ids)
-        self._begins = ~special & ~tokenizer.is_continuation
+        self.can_begin = ~special & ~tokenizer.is_continuation
         self._continues = ~special & tokenizer.is_continuation
 
     def answers(self, sources, sources_b=None):
@@ -203,7 +206,7 @@ class MaskFiller(TextEncoder):
             rows = [Row(word.token_ids, np.zeros_like(word.token_ids), False) for word in words]
             places = np.array([[word.place + piece] for word in words], "int32")
             outputs = self.compiled.run(rows, masked_positions=places) if rows else []
-            allowed = self._continues if piece else self._begins
+            allowed = self._continues if piece else self.can_begin
             grown = []
             for word, (logits,) in zip(words, outputs, strict=True):
                 grown += word.grown(_log_softmax(logits[0]), allowed, width)

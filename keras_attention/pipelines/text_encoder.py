@@ -9,7 +9,7 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import CompiledBert
-from keras_attention.pipelines.texts import START, Texts, as_pair, text_rows
+from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_rows
 from keras_attention.visualize.attention_page import AttentionView
 
 
@@ -27,6 +27,25 @@ class Embeddings(NamedTuple):
     tokens: list[list[str]]
     vectors: list[np.ndarray]
     truncated: list[bool]
+
+
+class Similar(NamedTuple):
+    """A text that is like another one.
+
+    Attributes:
+        index: int, its place in the list of texts, from 0 on.
+        text: str.
+        score: float, the cosine of the angle between the vectors, from -1 to 1.
+    """
+
+    index: int
+    text: str
+    score: float
+
+
+def unit(vectors):
+    """Vectors (..., D) scaled to length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
 class TextEncoder(Pipeline):
@@ -135,6 +154,30 @@ class TextEncoder(Pipeline):
         of_texts = [vector[0] if pooling == "cls" else vector.mean(0) for vector in vectors]
         pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
         if self.normalize:
-            pooled = pooled / np.maximum(np.linalg.norm(pooled, axis=-1, keepdims=True), 1e-12)
+            pooled = unit(pooled)
         tokens = [self.tokenizer.tokens(row.token_ids) for row in rows]
         return Embeddings(pooled, tokens, vectors, [row.truncated for row in rows])
+
+    def directions(self, texts, progress=None):
+        """The vectors of texts (list of str) scaled to length 1: float32 array (N, D)."""
+        return unit(self.encode(texts, progress=progress).pooled)
+
+    def similar(self, query, texts, *, top=5):
+        """The texts that are most like another one, by the cosine of their vectors.
+
+        Args:
+            query: str.
+            texts: any sequence or iterable of str.
+            top: int > 0.
+
+        Returns:
+            List of at most `top` Similar, the most similar first.
+
+        Raises:
+            UserError: if a text is no text, or `top` is out of range.
+        """
+        if type(top) is not int or top < 1:
+            raise UserError(f"`top` must be a positive integer. Received: top={top!r}")
+        texts, _ = as_texts(texts)
+        scores = self.directions(texts) @ self.directions([query])[0]  # (N,)
+        return [Similar(int(i), texts[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")[:top]]
