@@ -200,12 +200,47 @@ def add_convert(commands):
 def add_classify(commands):
     command = add_command(commands, "classify", "classify", "classify", "Classify texts with a trained model.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; for text pairs, a tab separates the two")
-    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
+    help_text = "CSV, TSV or JSONL with a header, which comes back with the columns label and probability"
+    command.add_argument("--table", metavar="FILE", help=help_text)
+    command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
+    command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
+    command.add_argument("--delimiter", metavar="SIGN", help="with --table: separates columns")
+    command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
-    command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
+    help_text = "continue an interrupted run from --input or --table to --output"
+    command.add_argument("--resume", action="store_true", help=help_text)
+    help_text = "page (.html) with each word coloured by how much the probability falls without it"
+    command.add_argument("--explain", metavar="FILE", help=help_text)
+    help_text = "classify without training, by similarity with these labels; --model is then an encoder"
+    command.add_argument("--labels", metavar="A,B", help=help_text)
     command.add_argument("--top", type=int, metavar="K", help="show the K most probable labels")
     command.add_argument("--threshold", type=float, metavar="X", help="minimum probability of a label")
+
+
+def add_encode(commands):
+    command = add_command(commands, "encode", "encode", "encode", "Turn texts into vectors.")
+    command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
+    add_encoder(command)
+    command.add_argument("--output", metavar="FILE", help="NumPy file (.npy) of float32, one row per text")
+
+
+def add_similar(commands):
+    help_text = "Find the texts that are most like a query, by the cosine of their vectors."
+    command = add_command(commands, "similar", "encode", "similar", help_text)
+    command.add_argument("texts", nargs="*", metavar="TEXT", help="texts to compare with; or --input")
+    command.add_argument("--query", required=True, action="append", metavar="TEXT", help="may be repeated")
+    add_encoder(command)
+    command.add_argument("--top", type=int, default=5, metavar="K", help="texts per query (5)")
+    command.set_defaults(output=None)
+
+
+def add_encoder(command):
+    help_text = f"text encoder, by name or folder (default: {DEFAULT_START})"
+    command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
+    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    command.set_defaults(resume=False)
 
 
 def add_fill_mask(commands):
@@ -214,6 +249,7 @@ def add_fill_mask(commands):
     help_text = f"masked language model, by name or folder (default: {DEFAULT_START})"
     command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
+    command.set_defaults(output=None, resume=False)
     command.add_argument("--top", type=int, default=5, metavar="K", help="answers per text (5)")
     command.add_argument("--pieces", type=int, default=1, metavar="N", help="maximum number of tokens per word (1)")
 

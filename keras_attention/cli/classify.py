@@ -1,26 +1,48 @@
 """`keras-attention classify`."""
 
-from keras_attention.cli.io.many_texts import check_source, many_texts
+import sys
+from pathlib import Path
+
+from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
 from keras_attention.cli.io.terminal import json_text, silent_libraries
+from keras_attention.data.files import OPENERS
+from keras_attention.data.tables.answered_table import AnsweredTable
+from keras_attention.data.tables.table import format_of
 from keras_attention.errors import UserError, quoted
-from keras_attention.zoo.registry import open_entry
+from keras_attention.finetuning.settings import DEFAULT_START
+from keras_attention.visualize.attention_page import check_page_path
+from keras_attention.zoo.registry import models_with_task, open_entry
+
+MOST_EXPLAINED = 100  # texts on one page
+FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows")
 
 
 def classify(arguments):
-    """Prints one line per text: its label and the probability; with --top, the K most probable labels."""
-    check_source(arguments)
-    if arguments.top is not None and arguments.top < 1:
-        raise UserError(f"--top must be at least 1. Found: {arguments.top}")
-    entry = open_entry(arguments.model, "classify")
-    check = _check_pair if entry.config["task"]["pair"] else None
-    with many_texts(arguments, entry.folder, check) as job:
-        classifier = load(entry)
+    """Prints one line per text: its label and the probability; with --top, the K most probable labels.
+
+    Of a table, it writes all columns, and behind them the label and its probability.
+    """
+    _check_options(arguments)
+    entry = open_entry(arguments.model, "encode" if arguments.labels else "classify")
+    task = {"pair": False, "separator": None} if arguments.labels else entry.config["task"]
+    table = _read_table(arguments, task) if arguments.table else None
+    check = _check_pair if task["pair"] else None
+    opened = many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder, check)
+    explained = []
+    with opened as job:
+        if arguments.explain and job.total > MOST_EXPLAINED:
+            raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
+        classifier = load_zero_shot(entry, arguments.labels) if arguments.labels else load(entry)
         for window in job.windows():
-            sides = map(list, zip(*map(classifier.sides, window.texts), strict=True))
+            items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
+            texts = list(zip(*items, strict=True))
             options = {"threshold": arguments.threshold, "progress": window.progress}
-            answers = classifier.classify(*sides, **options, return_scores=True)
-            lines = [_line(text, answer, arguments) for text, answer in zip(window.texts, answers, strict=True)]
-            job.write(lines, [answer.truncated for answer in answers])
+            answers = classifier.classify(*map(list, texts), **options, return_scores=True)
+            if arguments.explain:
+                explained += [classifier.explain(*sides).as_json() for sides in zip(*texts, strict=True)]
+            job.write(_lines(arguments, table, window, answers), [answer.truncated for answer in answers])
+    if arguments.explain:
+        _write_page(arguments.explain, explained)
 
 
 def load(entry):
@@ -29,6 +51,88 @@ def load(entry):
         from keras_attention.pipelines.base import load_pipeline
 
     return load_pipeline(entry, "classify")
+
+
+def load_zero_shot(entry, labels):
+    """An encoder that classifies by similarity with labels, a str with commas between them."""
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_pipeline
+        from keras_attention.pipelines.zero_shot import ZeroShotClassifier
+
+    return ZeroShotClassifier(load_pipeline(entry, "encode"), labels.split(","))
+
+
+def _check_options(arguments):
+    """Raises UserError for options that do not fit each other; names the default model of --labels."""
+    if arguments.top is not None and arguments.top < 1:
+        raise UserError(f"--top must be at least 1. Found: {arguments.top}")
+    if arguments.model is None and arguments.labels:
+        arguments.model = DEFAULT_START
+    if arguments.model is None:
+        names = ", ".join(models_with_task("classify")) or "none in the zoo"
+        raise UserError(f"--model is missing. Choices: {names}; the folder of your own; or --labels A,B with none.")
+    if arguments.explain:
+        check_page_path(arguments.explain)
+        if arguments.resume:
+            raise UserError("--explain needs all texts at once: leave out --resume.")
+    if not arguments.table:
+        for name in FOR_TABLES:
+            if getattr(arguments, name):
+                raise UserError(f"--{name.replace('_', '-')} is for tables: give --table FILE too.")
+        check_source(arguments)
+        _hint_at_tables(arguments)
+        return
+    if arguments.texts or arguments.input:
+        raise UserError("Give texts as arguments, by --input or by --table, not by two of them.")
+    if arguments.top is not None:
+        raise UserError("--top is for texts. A table gets the label and its probability.")
+    if arguments.resume and not arguments.output:
+        raise UserError("--resume continues an interrupted run from --table to --output. Give both.")
+    _check_output(arguments)
+
+
+def _check_output(arguments):
+    """Raises UserError if the name of the output promises another format than that of the table."""
+    if not arguments.output:
+        return
+    if Path(arguments.output).suffix.lower() in OPENERS:
+        raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
+    expected, found = format_of(arguments.table), format_of(arguments.output)
+    if arguments.delimiter is None and None not in (expected, found) and expected != found:
+        raise UserError(
+            f"The output has the format of the table: {arguments.output} would not be what its name says. "
+            f"Expected: a name like {Path(arguments.table).name}"
+        )
+
+
+def _hint_at_tables(arguments):
+    """Says that --input takes lines, where the name of the file is that of a table."""
+    kind = format_of(arguments.input) if arguments.input else None
+    if kind in (",", "json"):
+        print(
+            f"keras-attention: {arguments.input} is read as lines of text. For its columns: "
+            f"--table {arguments.input} --text COLUMN",
+            file=sys.stderr,
+        )
+
+
+def _read_table(arguments, task):
+    if task["pair"] != (arguments.text_b is not None):
+        found, expected = ("pairs", "give --text-b COLUMN") if task["pair"] else ("single texts", "leave out --text-b")
+        raise UserError(f"{arguments.model} classifies {found}: {expected}.")
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    columns = arguments.text or "text", arguments.text_b
+    return AnsweredTable(arguments.table, *columns, **options, separator=task["separator"] or "|")
+
+
+def _lines(arguments, table, window, answers):
+    """The lines that a window gives."""
+    if table is None:
+        return [_line(text, answer, arguments) for text, answer in zip(window.texts, answers, strict=True)]
+    from keras_attention.pipelines.classifier import given_labels
+
+    lines = [table.answered(row, *given_labels(answer)) for row, answer in zip(window.texts, answers, strict=True)]
+    return [*(table.head if window.first == 1 else ()), *lines]
 
 
 def _check_pair(number, text):
@@ -54,3 +158,11 @@ def _line(text, answer, arguments):
     else:
         best = [] if answer.label is None else [(answer.label, answer.probabilities[answer.label])]
     return "\t".join(f"{label} {value:.4f}" for label, value in best) or "-"
+
+
+def _write_page(path, explained):
+    from keras_attention.visualize.explanation_page import ExplanationPage
+
+    page = ExplanationPage(explained)
+    page.save(path)
+    print(f"keras-attention: {path}: {len(explained)} texts with their words in colours", file=sys.stderr)

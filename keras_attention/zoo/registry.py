@@ -2,13 +2,13 @@
 
 import difflib
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.locks import locked, until_the_command_ends
 from keras_attention.whole_file import remove_leftovers, tidy
-from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.manifest import MANIFEST, verify_files
 
 
@@ -162,6 +162,16 @@ def check_task(entry, task):
             f"{task}; `keras-attention zoo list` shows what there is."
         )
     return entry
+
+
+def models_with_task(task):
+    """Names of the models that `list_models` knows whose pipeline does this task above all; without damaged ones."""
+    names = []
+    for name, folder in sorted(_entries().items()):
+        with suppress(EntryError):
+            if read_entry(folder, hashed=JSON_FILES).architecture.use.task == task:
+                names.append(name)
+    return names
 
 
 def _entries():

@@ -60,14 +60,14 @@ class ProgressLine:
 
 
 WINDOW = 4096  # texts answered together: enough to fill batches with texts of similar length
-NO_OPTIONS = ("texts", "input", "output", "resume", "model", "module", "function", "debug")
+NO_OPTIONS = ("texts", "input", "table", "output", "resume", "explain", "model", "module", "function", "debug")
 
 
 class Window(NamedTuple):
     """Texts that are answered together.
 
     Attributes:
-        texts: list of str.
+        texts: list of str, or of TextRow, see `many_rows`.
         first: int, the number of the first text of the window, counted from 1 over all texts.
         total: int, number of all texts; 1 for typed input.
         progress: callable (texts of the window done, texts of the window).
@@ -80,10 +80,14 @@ class Window(NamedTuple):
 
 
 class Job:
-    """The texts of a command and the output for their answers; created by `many_texts`."""
+    """The texts of a command and the output for their answers; created by `many_texts` and `many_rows`.
+
+    Attributes:
+        total: int, number of all texts; 1 for typed input.
+    """
 
     def __init__(self, texts, total, output, typed=False):
-        self._texts, self._total, self._output, self._typed = texts, total, output, typed
+        self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
         self._size, self._cut = 0, []
 
@@ -100,7 +104,7 @@ class Job:
         try:
             while texts := list(islice(self._texts, 1 if self._typed else WINDOW)):
                 first, self._size = self._output.done + 1, len(texts)
-                yield Window(texts, first, self._total, self._progress_from(first))
+                yield Window(texts, first, self.total, self._progress_from(first))
         finally:
             self._line.close()
 
@@ -108,7 +112,7 @@ class Job:
         """Writes the answers of the last window.
 
         Args:
-            lines: list of str, for the output.
+            lines: list of str for the output, or what else `answers` of `many_texts` writes.
             truncated: list of bool, for each text whether it was cut.
             notes: list of str, messages for the user.
         """
@@ -131,7 +135,7 @@ class Job:
             )
 
     def _progress_from(self, first):
-        return lambda done, _: self._line(first - 1 + done, self._total)
+        return lambda done, _: self._line(first - 1 + done, self.total)
 
 
 def check_source(arguments):
@@ -143,7 +147,7 @@ def check_source(arguments):
 
 
 @contextmanager
-def many_texts(arguments, folder, check=None):
+def many_texts(arguments, folder, check=None, answers=None):
     """Opens the texts of a command and the output for their answers. With --input and --output, a run can be resumed.
 
     Without texts and without --input, the texts are read from standard input; typed texts are answered one by one.
@@ -152,6 +156,8 @@ def many_texts(arguments, folder, check=None):
         arguments: argparse.Namespace with texts, input, output and resume, and the options of the answers.
         folder: Path of the model.
         check: callable(number, text) or None; raises UserError for an invalid text. Called before any text is answered.
+        answers: callable(number of texts) -> context manager of an output with the interface of AnswerFile, or None for
+            lines of text.
 
     Yields:
         Job. All texts have been read once by then.
@@ -175,10 +181,23 @@ def many_texts(arguments, folder, check=None):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
             if check:
                 check(total, text)
-        facts = _job(arguments, folder, digest) if arguments.input and arguments.output else None
-        with answers_to(arguments.output, facts, arguments.resume) as output, _cut_texts_told_once():
+        facts = _job(arguments, folder, digest.hexdigest()) if arguments.input and arguments.output else None
+        place = answers(total) if answers else answers_to(arguments.output, facts, arguments.resume)
+        with place as output, _cut_texts_told_once():
             job = Job(islice(lines(), output.done, None), total, output)
             yield job
+    job.tell_cut()
+
+
+@contextmanager
+def many_rows(arguments, folder, table):
+    """The rows of an AnsweredTable as a Job; see `many_texts`. With --output an interrupted run can be resumed."""
+    if table.skipped:
+        print(f"keras-attention: {table.path}: {table.summary()}", file=sys.stderr)
+    facts = _job(arguments, folder, table.sha256) if arguments.output else None
+    with answers_to(arguments.output, facts, arguments.resume) as output, _cut_texts_told_once():
+        job = Job(islice(table.rows(), output.done, None), table.count, output)
+        yield job
     job.tell_cut()
 
 
@@ -191,8 +210,8 @@ def _cut_texts_told_once():
 
 
 def _job(arguments, folder, texts):
-    """A dict of everything that the answers depend on: the model, the digest of the texts, and the options."""
+    """A dict of everything that the answers depend on: the model, the sha256 of the texts, and the options."""
     with opened(folder / MANIFEST) as manifest:
         model = hashlib.file_digest(manifest, "sha256").hexdigest()
     options = {name: value for name, value in vars(arguments).items() if name not in NO_OPTIONS}
-    return {"model": model, "input": texts.hexdigest(), **options, "window": WINDOW}
+    return {"model": model, "input": texts, **options, "window": WINDOW}

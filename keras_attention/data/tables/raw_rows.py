@@ -86,11 +86,22 @@ def delimited_rows(path, content, delimiter, columns):
     Raises:
         UserError: if the header does not match `columns` or `delimiter`, or a quote never closes.
     """
+    names, rows = whole_rows(path, content, delimiter, columns)
+    places = [names.index(column) for column in columns]
+    for line, row in rows:
+        yield line, row if isinstance(row, BadRow) else [row[place] for place in places]
+
+
+def whole_rows(path, content, delimiter, columns):
+    """Reads all columns of a table that has a header; see `delimited_rows`, also for the errors.
+
+    Returns:
+        List of str, the names of all columns; and an iterator over (line, row) as of `delimited_rows`, each row with
+        one str for each of them.
+    """
     raw_rows = _split_rows(path, content, delimiter)
     names = _read_header(path, next(raw_rows), delimiter, columns)
-    places = [names.index(column) for column in columns]
-    for raw in raw_rows:
-        yield raw.line, _values(raw, names, places, delimiter)
+    return names, ((raw.line, _values(raw, names, delimiter)) for raw in raw_rows)
 
 
 def _read_header(path, raw, delimiter, columns):
@@ -121,8 +132,8 @@ def _read_header(path, raw, delimiter, columns):
     return names
 
 
-def _values(raw, names, places, delimiter):
-    """Returns the wanted fields of a row as a list of str, or a BadRow."""
+def _values(raw, names, delimiter):
+    """Returns the fields of a row as a list of str, or a BadRow."""
     fields, width = raw.fields, len(names)
     one_line = raw.num_lines == 1  # If not, a stray quote may have swallowed the rows that follow.
     extent = "" if one_line else f" in a row of {raw.num_lines:,} lines"
@@ -145,11 +156,10 @@ def _values(raw, names, places, delimiter):
             expected += "; between TABs quotes mean nothing"
         return BadRow(reason, found, expected, names[min(len(fields), width - 1)], one_line)
     try:
-        texts = [field.decode() for field in fields]
+        return [field.decode() for field in fields]
     except UnicodeDecodeError as error:
         field = fields.index(error.object)
         return BadRow("invalid UTF-8", shown(error.object), "a file saved as UTF-8", names[field])
-    return [texts[place] for place in places]
 
 
 def _split_rows(path, content, delimiter):
@@ -222,6 +232,12 @@ def json_rows(content, columns, label=None):
     Yields:
         (line, row): int, counted from 1, and its list of str, one for each of `columns`, or a `BadRow`.
     """
+    for line, text in json_lines(content):
+        yield line, json_values(text, columns, label)
+
+
+def json_lines(content):
+    """Yields (line, bytes) of each line of JSON, without its line end; see `json_rows`."""
     position = 3 if content.startswith(b"\xef\xbb\xbf") else 0
     end, line = len(content), 1
     while end > position and content[end - 1] in b"\r\n":
@@ -229,11 +245,11 @@ def json_rows(content, columns, label=None):
     while position <= end:
         newline = content.find(b"\n", position, end)
         newline = end if newline == -1 else newline
-        yield line, _json_values(content[position:newline], columns, label)
+        yield line, content[position:newline]
         position, line = newline + 1, line + 1
 
 
-def _json_values(text, columns, label):
+def json_values(text, columns, label=None):
     """Returns the wanted values of an object as a list of str, or a BadRow."""
     expected = f"a JSON object with {listed(columns)}, all of it on one line"
     if not text.strip():

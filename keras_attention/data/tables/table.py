@@ -11,7 +11,8 @@ from keras_attention.data.tables.raw_rows import BadRow, delimited_rows, json_ro
 from keras_attention.errors import UserError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
-JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES, JSON = (".jsonl", ".ndjson"), "json"
+BOM = b"\xef\xbb\xbf"
 
 
 class Table(NamedTuple):
@@ -35,9 +36,14 @@ class Table(NamedTuple):
 
     def summary(self):
         """Returns one line of str: "read 7, used 4, skipped 3 (2 empty text, 1 too many fields)"."""
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.items())
-        skipped = f"{sum(self.skipped.values()):,}" + (f" ({reasons})" if reasons else "")
-        return f"read {self.rows_read:,}, used {len(self.texts):,}, skipped {skipped}"
+        return summary(len(self.texts), self.skipped)
+
+
+def summary(used, skipped):
+    """See `Table.summary`; of a number of used rows and a dict from reason to number of skipped ones."""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+    left_out = sum(skipped.values())
+    return f"read {used + left_out:,}, used {used:,}, skipped {left_out:,}" + (f" ({reasons})" if reasons else "")
 
 
 def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, delimiter=None, empty_labels=False):
@@ -67,7 +73,7 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
         raise UserError(f"Text, second text and label must be different columns. Received: {', '.join(columns)}")
     values, lines, skipped = {column: [] for column in columns}, [], Counter()
     for line, row in _rows(path, columns, label, delimiter):
-        fault = row if isinstance(row, BadRow) else _fault(row, columns, label, empty_labels)
+        fault = row if isinstance(row, BadRow) else fault_of(row, columns, label, empty_labels)
         if fault is None:
             for column, value in zip(columns, row, strict=True):
                 values[column].append(value)
@@ -88,26 +94,43 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
 
 def _rows(path, columns, label, delimiter):
     """Returns an iterator over (line, list of str or BadRow), after the checks of the whole file."""
+    content, delimiter = table_content(path, delimiter)
+    if delimiter is None:
+        return json_rows(content, columns, label)
+    return delimited_rows(path, content, delimiter, columns)
+
+
+def format_of(path):
+    """The delimiter that the name of a table (str or Path) stands for, "json", or None for an unknown name."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in OPENERS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
-    if delimiter is None and suffix not in DELIMITERS and suffix not in JSON_LINES:
-        known = ", ".join((*DELIMITERS, *JSON_LINES))
+    return JSON if suffix in JSON_LINES else DELIMITERS.get(suffix)
+
+
+def table_content(path, delimiter=None):
+    """Reads the file of a table and finds its format; see `read_table`.
+
+    Returns:
+        Its bytes, and its delimiter, or None for JSON lines.
+    """
+    known = format_of(path)
+    if delimiter is None and known is None:
+        names = ", ".join((*DELIMITERS, *JSON_LINES))
         raise UserError(
-            f"{path}: the format is not known by this name. Expected: {known} (and .gz or .xz), or a --delimiter."
+            f"{path}: the format is not known by this name. Expected: {names} (and .gz or .xz), or a --delimiter."
         )
-    if delimiter is not None and suffix in JSON_LINES:
+    if delimiter is not None and known == JSON:
         raise UserError(f"{path}: JSON lines have no delimiter. Received: --delimiter {delimiter!r}")
     content = read_bytes(path)
-    if not content.removeprefix(b"\xef\xbb\xbf").strip():
+    if not content.removeprefix(BOM).strip():
         raise UserError(f"{path}: the file is empty. Expected: a table of texts.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UserError(f"{path}: the file is UTF-16. Save it as UTF-8.")
-    if suffix in JSON_LINES:
-        return json_rows(content, columns, label)
-    delimiter = DELIMITERS[suffix] if delimiter is None else _checked_delimiter(delimiter)
-    return delimited_rows(path, content, delimiter, columns)
+    if known == JSON:
+        return content, None
+    return content, known if delimiter is None else _checked_delimiter(delimiter)
 
 
 def _checked_delimiter(delimiter):
@@ -117,7 +140,7 @@ def _checked_delimiter(delimiter):
     return delimiter
 
 
-def _fault(row, columns, label, empty_labels):
+def fault_of(row, columns, label=None, empty_labels=False):
     """Returns a BadRow if a value cannot be used, else None."""
     for column, value in zip(columns, row, strict=True):
         if not value.strip() and not (column == label and empty_labels):

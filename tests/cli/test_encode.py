@@ -1,0 +1,130 @@
+"""encode, similar, zero-shot labels and --explain from the shell; fill-mask with a text that has no gap."""
+
+import json
+
+import numpy as np
+import pytest
+from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
+
+from keras_attention.cli.io import many_texts
+from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.pipelines.zero_shot import SCALE, ZeroShotClassifier
+
+LINES = [*TEXTS, "dog " * 40, *TEXTS[::-1]]
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """(folder, TextEncoder)."""
+    folder = tmp_path_factory.mktemp("models") / "vectors"
+    write_tiny(folder, tiny_encoder())
+    return folder, TextEncoder(tiny_encoder(), tokenizer(), 23)
+
+
+@pytest.fixture
+def lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(many_texts, "WINDOW", 4)
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+def test_vectors_are_a_numpy_file(run, vectors, lines):
+    folder, encoder = vectors
+    out = lines.with_name("vectors.npy")
+    code, told, err = run("encode", "--model", folder, "--input", lines, "--output", out)
+    assert (code, told) == (0, f"{out}: 9 vectors of 14 numbers (float32)\n")
+    assert "1 of 9 texts (the first is number 5)" in err
+    found = np.load(out, allow_pickle=False)
+    assert (found.dtype, found.shape) == (np.float32, (9, 14))
+    np.testing.assert_allclose(found, encoder.encode(LINES).pooled, atol=1e-5)
+    code, printed, _ = run("encode", "--model", folder, *TEXTS[:2])
+    np.testing.assert_allclose([list(map(float, line.split())) for line in printed.splitlines()], found[:2], atol=1e-5)
+    code, printed, _ = run("encode", "--model", folder, "--json", stdin=TEXTS[0].encode())
+    assert json.loads(printed)["vector"] == pytest.approx(found[0].tolist(), abs=1e-5)
+
+
+def test_vectors_that_cannot_be_written(complains, vectors, lines):
+    words = ("encode", "--model", vectors[0], "--input", lines, "--output")
+    assert "must end with .npy" in complains(*words, lines.with_name("vectors.csv"))
+    assert "folder does not exist" in complains(*words, lines.parent / "no" / "a.npy")
+    assert "either as arguments or by --input" in complains(*words, lines.with_name("a.npy"), "a text")
+    assert "Give one of them" in complains(*words, lines.with_name("a.npy"), "--json")
+    assert [path.name for path in lines.parent.iterdir()] == ["texts.txt"]
+
+
+@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+def test_similar_texts(run, complains, vectors, lines):
+    folder, encoder = vectors
+    queries = ["Two men sit.", "A dog"]
+    words = ("similar", "--model", folder, "--query", queries[0], "--input", lines)
+    code, out, _ = run(*words, "--top", "3")
+    a, b = (
+        found / np.linalg.norm(found, axis=-1, keepdims=True)
+        for found in (encoder.encode(queries).pooled, encoder.encode(LINES).pooled)
+    )
+    scores = a @ b.T
+    best = np.argsort(-scores, kind="stable")
+    assert code == 0
+    for line, number in zip(out.splitlines(), best[0][:3], strict=True):
+        score, text = line.split("\t")
+        assert (float(score), text) == (pytest.approx(scores[0][number], abs=1e-4), LINES[number])
+    _, out, _ = run(*words, "--query", queries[1], "--json")
+    for row, order, found in zip(scores, best, map(json.loads, out.splitlines()), strict=True):
+        assert [one["score"] for one in found["similar"]] == pytest.approx(row[order[:5]].tolist(), abs=1e-5)
+        assert [LINES[one["line"] - 1] for one in found["similar"]] == [one["text"] for one in found["similar"]]
+    assert [one.index for one in encoder.similar(queries[0], LINES, top=2)] == best[0][:2].tolist()
+    assert "--top must be" in complains(*words, "--top", "0")
+    assert "--query" in complains("similar", "--model", folder, "a")
+
+
+def test_labels_without_training(run, complains, vectors, lines):
+    folder, encoder = vectors
+    labels = ["red dress", "green_grass"]
+    code, out, _ = run("classify", "--model", folder, "--labels", "red dress, green_grass", *TEXTS)
+    nearest = ZeroShotClassifier(encoder, labels)
+    expected = nearest.classify(TEXTS, return_scores=True)
+    assert code == 0
+    assert out.splitlines() == [f"{one.label} {one.probabilities[one.label]:.4f}" for one in expected]
+    a, b = encoder.encode(TEXTS[0]).pooled[0], encoder.encode(["red dress", "green grass"]).pooled
+    logits = SCALE * b @ a / (np.linalg.norm(a) * np.linalg.norm(b, axis=-1))
+    assert expected[0].probabilities["red dress"] == pytest.approx(1 / (1 + np.exp(logits[1] - logits[0])), abs=1e-5)
+    table = lines.with_name("new.csv")
+    table.write_text("text\n" + "\n".join(TEXTS))
+    _, out, _ = run("classify", "--model", folder, "--labels", "red dress,green_grass", "--table", table)
+    assert [row.split(",")[-2] for row in out.splitlines()[1:]] == [one.label for one in expected]
+    assert "at least two different labels" in complains("classify", "--model", folder, "--labels", "a,a", "x")
+    assert nearest.classify(TEXTS[0], threshold=1.0) is None
+
+
+def test_explained_on_a_page(run, complains, tmp_path):
+    judge = tiny_classifier()
+    write_tiny(tmp_path / "judge", judge.model, task=judge.task)
+    page = tmp_path / "why.html"
+    words = ("classify", "--model", tmp_path / "judge", "--explain")
+    code, out, err = run(*words, page, *TEXTS[:2])
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err == f"keras-attention: {page}: 2 texts with their words in colours\n"
+    found = page.read_text(encoding="utf-8")
+    assert found.count("<article>") == 2
+    word = judge.explain(TEXTS[0]).words[1]
+    assert f'title="{word.effect:+.4f}">{word.text}</span>' in found
+    assert "end with .html" in complains(*words, tmp_path / "why.txt", "a")
+    (tmp_path / "many.txt").write_text("a\n" * 101)
+    assert "at most 100 texts. Found: 101" in complains(*words, page, "--input", tmp_path / "many.txt")
+    given = ("--input", tmp_path / "many.txt", "--output", tmp_path / "out", "--resume")
+    assert "leave out --resume" in complains(*words, page, *given)
+
+
+def test_fill_mask_answers_the_good_texts_and_tells_of_the_bad_one(run, complains, tmp_path):
+    filler = tiny_mask_filler()
+    write_tiny(tmp_path / "filler", filler.model)
+    texts = ["a [MASK] runs", "no gap", "men [MASK]"]
+    code, out, err = run("fill-mask", "--model", tmp_path / "filler", *texts, "--top", "2")
+    expected = [filling for text in (texts[0], texts[2]) for filling in filler.fill_mask(text, top_k=2)]
+    assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (2, [one.text for one in expected])
+    assert err == "keras-attention: text 2: A text must have 1 to 32 gaps, written [MASK]. Found 0 in 'no gap'\n"
+    code, out, err = run("fill-mask", "--model", tmp_path / "filler", "--json", stdin="\n".join(texts).encode())
+    assert (code, [json.loads(line)["text"] for line in out.splitlines()]) == (2, [texts[0], texts[2]])
+    assert "`top_k` must be" in complains("fill-mask", "--model", tmp_path / "filler", *texts, "--top", "0")
