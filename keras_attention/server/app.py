@@ -16,15 +16,26 @@ from keras_attention.server.messages import (
     AttentionReply,
     AttentionRequest,
     Error,
+    ExplainReply,
+    ExplainRequest,
     Refusal,
     reply_model,
     request_model,
 )
 from keras_attention.server.server import look
 from keras_attention.server.server_metrics import CONTENT_TYPE
+from keras_attention.server.vectors import (
+    EmbeddingsReply,
+    EmbeddingsRequest,
+    SimilarReply,
+    SimilarRequest,
+    embeddings,
+    similar,
+)
 from keras_attention.zoo.schema import ARCHITECTURES
 
-PAGES = ("/", "/attention", "/v1/attention", "/v1/models", "/health", "/ready", "/metrics")
+PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
+QUESTIONS = ("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/models")
 ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
@@ -51,7 +62,7 @@ def tasks():
 
 def paths():
     """The paths of all routes."""
-    return (*(f"/v1/{task}" for task in tasks()), *PAGES)
+    return (*(f"/v1/{task}" for task in tasks()), *QUESTIONS, *PAGES)
 
 
 def make_app(server):
@@ -77,12 +88,7 @@ def make_app(server):
 def _add_api(app, server):
     for task, pipeline in tasks().items():
         _add_task(app, server, task, pipeline)
-
-    @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
-    async def attention(request: AttentionRequest):
-        """Returns the attention weights of every layer and head."""
-        name, view = await server.answer(look, request)
-        return JSONResponse({"model": name, **view.data})
+    _add_questions(app, server)
 
     @app.get("/v1/models")
     async def models():
@@ -106,6 +112,39 @@ def _add_api(app, server):
     async def metrics():
         """Metrics in the Prometheus format."""
         return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _add_questions(app, server):
+    """What is asked of models beside their own task."""
+
+    @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
+    async def attention_weights(request: AttentionRequest):
+        """Returns the attention weights of every layer and head."""
+        name, view = await server.answer(look, request)
+        return JSONResponse({"model": name, **view.data})
+
+    @app.post("/v1/explain", response_model=ExplainReply, responses=ERRORS)
+    async def words(request: ExplainRequest):
+        """Returns how much the probability of a label falls when each word is left out."""
+        name, found = await server.answer(explain, request, "classify")
+        return JSONResponse({"model": name, **found.as_json()})
+
+    @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
+    async def vectors(request: EmbeddingsRequest):
+        """Returns the vectors of texts, in the form that OpenAI's clients read."""
+        name, found = await server.answer(embeddings, request, "encode", beside=True)
+        return JSONResponse({**found, "model": name})
+
+    @app.post("/v1/similar", response_model=SimilarReply, responses=ERRORS)
+    async def nearest(request: SimilarRequest):
+        """Returns the texts that are most like another one."""
+        name, found = await server.answer(similar, request, "encode", beside=True)
+        return JSONResponse({"model": name, "answers": found})
+
+
+def explain(pipeline, request):
+    """What each word contributes, as an `Explanation`."""
+    return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
 def _add_task(app, server, task, pipeline):

@@ -44,6 +44,36 @@ class AttentionRequest(Request):
     n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
 
 
+class ExplainRequest(Request):
+    """A text whose words are to be hidden one by one."""
+
+    text: str = Field(examples=["A dog runs."])
+    text_b: str | None = Field(None, description="The second text of a text pair.")
+    label: str | None = Field(None, description="The label to explain; default: the most probable one.")
+
+
+class HiddenWord(BaseModel):
+    """A word, and what hiding it changes."""
+
+    text: str
+    second: bool = Field(description="True if it is in the second text.")
+    start: int = Field(description="Where it begins in its text, in characters.")
+    end: int
+    effect: float = Field(description="How much the probability of the label falls without the word.")
+
+
+class ExplainReply(BaseModel):
+    """What each word contributes to a label."""
+
+    model: str
+    text: str
+    text_b: str | None
+    label: str | None = Field(description="The label that is explained; null for a regression.")
+    value: float = Field(description="Its probability; of a regression the number itself.")
+    words: list[HiddenWord]
+    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
+
+
 def request_model(task, pipeline):
     """The body of a request to /v1/TASK, from the `request_fields` of a pipeline's class."""
     return create_model(f"{_title(task)}Request", __base__=Request, **_described(task, pipeline.request_fields))

@@ -205,18 +205,27 @@ class Server:
         """How many models answer, such as "2 of 3"."""
         return f"{len(self.ready)} of {len(self.models)}"
 
-    async def answer(self, function, request, task=None):
-        """The model's name and the result of function(pipeline, request), computed in a worker thread."""
+    async def answer(self, function, request, task=None, beside=False):
+        """The model's name and the result of function(pipeline, request), computed in a worker thread.
+
+        Args:
+            function: callable(pipeline, request).
+            request: Request.
+            task: str, what the model must be made for, or None. Without a name, the first such model is asked.
+            beside: bool. Whether models may be asked, too, that can do the task beside their own.
+        """
         if self.state not in ("warming", "ready"):
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
-        model = self._model(request.model, task)
+        model = self._model(request.model, task, beside)
         if model.name not in self.ready:
             raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
         return model.name, await self.workers.run(function, model.pipeline, request)
 
-    def _model(self, name, task):
+    def _model(self, name, task, beside):
         able = [model for model in self.models.values() if task in (None, model.task)]
+        if beside:
+            able += [model for model in self.models.values() if task in model.pipeline.entry.architecture.use.tasks]
         if name is None and able:
             return able[0]
         if name not in self.models:

@@ -3,6 +3,7 @@ const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
 const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text" };
+const FULL_COLOUR = 0.1;  // as in visualize/explanation_page.py
 let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
@@ -27,6 +28,7 @@ async function start() {
   $("gap").addEventListener("click", insertGap);
   $("file").addEventListener("change", readFile);
   $("classify").addEventListener("click", classifyTable);
+  $("explain").addEventListener("click", explain);
   $("view").addEventListener("load", fitView);
   $("text").maxLength = $("text-b").maxLength = limits.characters;
   choose();
@@ -36,7 +38,10 @@ function choose() {
   const languages = model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
   $("about").textContent = [model.description, languages, model.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · ");
   $("text-title").textContent = TITLES[model.task] || "Text";
-  $("second").hidden = $("column-second").hidden = !model.pair;
+  $("second").hidden = !model.pair && model.task !== "encode";
+  $("second-title").textContent = model.task === "encode" ? "Texts to compare it with, one on each line" : "Second text";
+  $("column-second").hidden = !model.pair;
+  preselectColumns();
   $("gap").hidden = model.task !== "fill-mask";
   $("table").hidden = model.task !== "classify";
   $("looked").hidden = !model.attention;
@@ -58,6 +63,7 @@ function insertGap() {
 // Asks the chosen model; an answer that is no longer wanted is dropped.
 async function ask() {
   clearTimeout(timer); asked?.abort();
+  $("explained").hidden = $("explain").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   const empty = !text.trim() || (model.pair && !second.trim());
   if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
@@ -71,6 +77,7 @@ async function ask() {
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
     tell([`${Math.round(performance.now() - began)} ms`, ...found.notes].join(" · "));
+    $("explain").hidden = model.task !== "classify";
     if (model.attention) showView(text, second);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -97,7 +104,12 @@ async function answerTo(text, second, signal) {
     const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
     return { rows, notes: ["click a word to insert it", ...notes(answer)] };
   }
-  if (model.task === "encode") return { rows: [], notes: [] };
+  if (model.task === "encode") {
+    const texts = second.split("\n").filter((line) => line.trim());
+    if (!texts.length) return { rows: [], notes: ["write texts to compare it with"] };
+    const { answers } = await call("/v1/similar", { model: model.name, query: text, texts, top: 10 }, signal);
+    return { rows: answers.map((one) => ({ text: one.text, score: one.score.toFixed(3), share: Math.max(0, one.score) })), notes: [] };
+  }
   const [answer] = (await call(`/v1/${model.task}`, body, signal)).answers;
   const rows = Object.entries(answer).map(([name, value]) => ({ text: `${name}: ${[value].flat().join(", ")}`, score: "", share: 0 }));
   return { rows, notes: notes(answer) };
@@ -113,6 +125,37 @@ function showRow(row, number) {
   if (row.use) { what.type = "button"; what.addEventListener("click", () => { $("text").value = row.use; $("text").focus(); ask(); }); }
   make("span", row.score, item).className = "score";
   item.classList.toggle("best", number === 0);
+}
+// Colours each word by how much the probability of the best label falls without it.
+async function explain() {
+  const text = $("text").value, second = $("text-b").value, controller = asked;
+  $("explain").disabled = true;
+  try {
+    const found = await call("/v1/explain", { model: model.name, text, ...(model.pair && { text_b: second }) }, controller.signal);
+    if (controller.signal.aborted) return;
+    const largest = Math.max(0, ...found.words.map((word) => Math.abs(word.effect)));
+    const full = found.label === null ? largest : Math.max(largest, FULL_COLOUR);
+    colour($("words"), found.text, found.words.filter((word) => !word.second), full);
+    colour($("words-b"), found.text_b || "", found.words.filter((word) => word.second), full);
+    $("explained-label").textContent = found.label ?? "the number";
+    $("explained").hidden = false; $("explain").hidden = true;
+  } catch (error) {
+    if (error.name !== "AbortError") tell(error.message, true);
+  } finally { $("explain").disabled = false; }
+}
+function colour(place, text, words, full) {
+  const letters = [...text];  // places are counted in characters
+  let done = 0;
+  place.replaceChildren();
+  for (const word of words) {
+    place.append(letters.slice(done, word.start).join(""));
+    const one = make("span", letters.slice(word.start, word.end).join(""), place);
+    one.className = word.effect > 0 ? "for" : "against";
+    one.style.setProperty("--share", full ? Math.abs(word.effect) / full : 0);
+    one.title = `${word.effect > 0 ? "+" : "-"}${Math.abs(word.effect).toFixed(4)}`;
+    done = word.end;
+  }
+  place.append(letters.slice(done).join(""));
 }
 function showView(text, second) {
   const query = new URLSearchParams({ model: model.name, text, ...(model.pair && { text_b: second }) });
@@ -156,12 +199,21 @@ async function readFile() {
     $(id).replaceChildren(); $(id).disabled = !table;
     table?.rows[0].forEach((name, at) => { make("option", name, $(id)).value = at; });
   }
+  preselectColumns();
   $("classify").disabled = !table;
+}
+// Chooses the columns with the longest texts; of a pair in their order.
+function preselectColumns() {
+  if (!table) return;
+  const [header, ...rows] = table.rows, length = (at) => rows.reduce((sum, row) => sum + row[at].length, 0);
+  const longest = header.map((_, at) => at).sort((a, b) => length(b) - length(a)).slice(0, model.pair ? 2 : 1).sort((a, b) => a - b);
+  $("column").value = longest[0]; $("column-b").value = longest.at(-1);
 }
 async function classifyTable() {
   const upload = ++uploads, [header, ...rows] = table.rows, { delimiter, name } = table, chosen = model;
   const texts = rows.map((row) => row[$("column").value]), seconds = rows.map((row) => row[$("column-b").value]);
-  const written = [[...header, "label", "probability"]], counts = {};
+  const added = ["label", "probability"], prefix = added.some((one) => header.includes(one)) ? "predicted_" : "";
+  const written = [[...header, ...added.map((one) => prefix + one)]], counts = {};
   $("download").hidden = true;
   try {
     for (let at = 0; at < rows.length; at += ROWS_AT_A_TIME) {

@@ -1,0 +1,103 @@
+"""What is asked of models beside their own task: vectors, similar texts, words that decide."""
+
+import base64
+import contextlib
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from server.tiny_zoo import server_in_this_process, write_tiny_zoo
+from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
+
+from keras_attention.server.messages import ExplainReply
+from keras_attention.server.vectors import EmbeddingsReply, SimilarReply
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """(URL, models by name) of a server in this process."""
+    zoo = tmp_path_factory.mktemp("zoo")
+    write_tiny_zoo(zoo)
+    write_tiny(zoo / "vectors", tiny_encoder())
+    with server_in_this_process(zoo) as found:
+        yield found
+
+
+@pytest.fixture
+def models(served):
+    return served[1]
+
+
+@pytest.fixture
+def ask(served):
+    """Posts JSON: (status, JSON)."""
+
+    def send(path, **body):
+        with contextlib.closing(http.client.HTTPConnection(urlsplit(served[0]).netloc, timeout=600)) as connection:
+            connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    return send
+
+
+def test_embeddings_as_clients_of_openai_read_them(ask, models):
+    expected = models["vectors"].encode(TEXTS)
+    status, found = ask("/v1/embeddings", input=TEXTS, model="vectors")
+    EmbeddingsReply.model_validate(found, extra="forbid", strict=True)
+    assert (status, found["object"], found["model"]) == (200, "list", "vectors")
+    assert [(one["object"], one["index"]) for one in found["data"]] == [("embedding", i) for i in range(4)]
+    np.testing.assert_allclose([one["embedding"] for one in found["data"]], expected.pooled, atol=1e-5)
+    tokens = sum(map(len, expected.tokens))
+    assert found["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    status, found = ask("/v1/embeddings", input=TEXTS[0], encoding_format="base64", user="me")
+    (one,) = found["data"]
+    assert (status, found["model"]) == (200, "vectors")  # the encoder, although others come first
+    vector = np.frombuffer(base64.b64decode(one["embedding"]), "<f4")
+    np.testing.assert_allclose(vector, expected.pooled[0], atol=1e-5)
+    status, found = ask("/v1/embeddings", input="a", model="gaps")
+    np.testing.assert_allclose(found["data"][0]["embedding"], models["gaps"].encode("a").pooled[0], atol=1e-5)
+
+
+def test_similar_texts(ask, models):
+    status, found = ask("/v1/similar", query="Two men sit.", texts=TEXTS, top=2)
+    SimilarReply.model_validate(found, extra="forbid", strict=True)
+    expected = models["vectors"].similar("Two men sit.", TEXTS, top=2)
+    assert (status, found["model"]) == (200, "vectors")
+    assert [(one["index"], one["text"]) for one in found["answers"]] == [(one.index, one.text) for one in expected]
+    assert [one["score"] for one in found["answers"]] == pytest.approx([one.score for one in expected], abs=1e-5)
+
+
+def test_words_that_decide(ask, models):
+    status, found = ask("/v1/explain", text=TEXTS[0], model="moods")
+    ExplainReply.model_validate(found, extra="forbid", strict=True)
+    expected = models["moods"].explain(TEXTS[0])
+    assert (status, found["label"]) == (200, expected.label)
+    assert [(word["start"], word["end"]) for word in found["words"]] == [(w.start, w.end) for w in expected.words]
+    assert [word["effect"] for word in found["words"]] == pytest.approx([w.effect for w in expected.words], abs=1e-5)
+    status, found = ask("/v1/explain", text=TEXTS[0], text_b=TEXTS[1], model="pairs", label="b")
+    assert (status, found["label"], found["words"][-1]["second"]) == (200, "b", True)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("/v1/embeddings", {"input": []}, "input"),
+        ("/v1/embeddings", {"input": [[1, 2]]}, "input"),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "hex"}, "encoding_format"),
+        ("/v1/embeddings", {"input": "a", "model": "words"}, "words does not encode"),
+        ("/v1/embeddings", {"input": ["a"] * 65}, "at most 64 texts"),
+        ("/v1/embeddings", {"input": "a" * 2001}, "at most 2,000 characters"),
+        ("/v1/similar", {"query": "a", "texts": []}, "texts"),
+        ("/v1/similar", {"query": "a", "texts": ["b"], "top": 0}, "top"),
+        ("/v1/explain", {"text": "a", "model": "gaps"}, "gaps does not classify"),
+        ("/v1/explain", {"text": "a", "model": "moods", "label": "ugly"}, "no label 'ugly'"),
+        ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),
+    ],
+)
+def test_what_cannot_be_answered(ask, path, body, told):
+    status, found = ask(path, **body)
+    assert status == 422
+    assert told in found["error"]
