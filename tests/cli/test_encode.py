@@ -124,7 +124,7 @@ def test_fill_mask_answers_the_good_texts_and_tells_of_the_bad_one(run, complain
     code, out, err = run("fill-mask", "--model", tmp_path / "filler", *texts, "--top", "2")
     expected = [filling for text in (texts[0], texts[2]) for filling in filler.fill_mask(text, top_k=2)]
     assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (2, [one.text for one in expected])
-    assert err == "keras-attention: text 2: A text must have 1 to 32 gaps, written [MASK]. Found 0 in 'no gap'\n"
+    assert err == "keras-attention: text 2: A text must have 1 to 32 masks, written [MASK]. Found 0 in 'no gap'\n"
     code, out, err = run("fill-mask", "--model", tmp_path / "filler", "--json", stdin="\n".join(texts).encode())
     assert (code, [json.loads(line)["text"] for line in out.splitlines()]) == (2, [texts[0], texts[2]])
     assert "`top_k` must be" in complains("fill-mask", "--model", tmp_path / "filler", *texts, "--top", "0")
