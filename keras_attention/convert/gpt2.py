@@ -1,0 +1,144 @@
+"""Reads GPT-2 checkpoints of Hugging Face: settings and weights; their tokenizer is left out."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.convert.published_settings import ACTIVATIONS, Fields
+from keras_attention.convert.published_weights import check_shapes
+from keras_attention.convert.safetensors_file import SafetensorsFile
+from keras_attention.errors import UserError
+from keras_attention.models import GPT
+
+# Fields with which the network would be another one, and the only values that do not make it so.
+ONLY = {
+    "model_type": ("gpt2",),
+    "add_cross_attention": (False,),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "tie_word_embeddings": (True,),
+    "quantization_config": (None,),
+}
+# Our weights to theirs. Their kernels are (inputs, outputs), as ours; query, key and value are one kernel (D, 3 D).
+NAMES = {
+    "token_embedding/embeddings": "wte.weight",
+    "position_embedding/embeddings": "wpe.weight",
+    "final_norm/gamma": "ln_f.weight",
+    "final_norm/beta": "ln_f.bias",
+}
+LAYER = {
+    "self_attention/attention_output": "attn.c_proj",
+    "self_attention_norm": "ln_1",
+    "feed_forward/intermediate_dense": "mlp.c_fc",
+    "feed_forward/output_dense": "mlp.c_proj",
+    "feed_forward_norm": "ln_2",
+}
+LEAVES = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
+JOINED = ("query", "key", "value")  # in the order of attn.c_attn
+BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+
+
+def load_gpt2(path: str | Path) -> GPT:
+    """Converts a GPT-2 checkpoint of Hugging Face into a GPT with the same logits.
+
+    Every size, name and shape is checked before the model is built. Neither torch nor transformers is needed.
+
+    Args:
+        path: str or Path, a folder with `config.json` and `model.safetensors`.
+
+    Returns:
+        Built GPT in float32. It has no padding token: every id, 0 too, is a token of a text.
+
+    Raises:
+        UserError: names the file, field or tensor that is missing, damaged or not supported.
+
+    Example:
+        model = load_gpt2("gpt2")  # a folder
+        logits = model({"token_ids": token_ids})
+    """
+    folder = Path(path)
+    settings = _settings(Fields(folder / "config.json"))
+    if not (folder / "model.safetensors").is_file():
+        raise UserError(f"{folder} lacks model.safetensors. Save the model in this format, as one file.")
+    tensors = SafetensorsFile(folder / "model.safetensors")
+    names = _unified(tensors)
+    check_shapes(tensors.path, {name: tensors.shapes[names[name]] for name in names}, _shapes(settings))
+    tensors.check_readable(names.values())
+    model = GPT(**settings, dtype="float32")
+    model.build()
+    for weight in model.trainable_weights:
+        values = _values(lambda name: tensors.read(names[name]), weight.path.removeprefix(f"{model.name}/"))
+        if not np.isfinite(values).all():
+            raise UserError(f"{tensors.path}: the tensor for {weight.path} holds NaN or infinity.")
+        weight.assign(np.reshape(values, weight.shape))
+    return model
+
+
+def _settings(fields):
+    """The arguments of `GPT`; of its dropout rates, that of the residual stream counts."""
+    fields.choice("model_type", {"gpt2": "gpt2"})
+    for name, allowed in ONLY.items():
+        fields.only(name, *allowed)
+    width = fields.whole("n_embd", 1, 8192)
+    heads = fields.whole("n_head", 1, 128)
+    if width % heads:
+        fields.refuse("n_head", f"a divisor of the width {width}")
+    inner = 4 * width if fields.values.get("n_inner") is None else fields.whole("n_inner", 1, 32768)
+    return {
+        "vocabulary_size": fields.whole("vocab_size", 5, 1_000_000),
+        "hidden_dim": width,
+        "intermediate_dim": inner,
+        "num_heads": heads,
+        "num_layers": fields.whole("n_layer", 1, 64),
+        "max_length": fields.whole("n_positions", 2, 65536),
+        "dropout": fields.number("resid_pdrop", 0, 0.99, default=0.1),
+        "activation": fields.choice("activation_function", ACTIVATIONS, default="gelu_new"),
+        "layer_norm_epsilon": fields.number("layer_norm_epsilon", 1e-14, 0.1, default=1e-5),
+        "pad_id": None,
+    }
+
+
+def _unified(tensors):
+    """Dict from names without "transformer." to those in the file, without buffers and without a copied output."""
+    names = {}
+    for name in tensors.shapes:
+        short = name.removeprefix("transformer.")
+        if short in names:
+            raise UserError(f"{tensors.path} has {names[short]:.80} and {name:.80}, which are the same tensor.")
+        if not BUFFER.fullmatch(short):
+            names[short] = name
+    output = names.pop("lm_head.weight", None)
+    if output is not None and "wte.weight" in names:
+        other = names["wte.weight"]
+        same = tensors.shapes[output] == tensors.shapes[other]
+        if not (same and np.array_equal(tensors.read(output), tensors.read(other))):
+            raise UserError(f"{tensors.path}: {output:.80} differs from {other:.80}. Supported: models that tie them")
+    return names
+
+
+def _shapes(settings):
+    """The tensors that the file must have, with their shapes."""
+    D, inner = settings["hidden_dim"], settings["intermediate_dim"]
+    shapes = {"wte.weight": (settings["vocabulary_size"], D), "wpe.weight": (settings["max_length"], D)}
+    sizes = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, inner), "mlp.c_proj": (inner, D)}
+    layers = [f"h.{i}." for i in range(settings["num_layers"])]
+    for layer in layers:
+        for name, (inputs, outputs) in sizes.items():
+            shapes |= {f"{layer}{name}.weight": (inputs, outputs), f"{layer}{name}.bias": (outputs,)}
+    for norm in ("ln_f", *(f"{layer}{name}" for layer in layers for name in ("ln_1", "ln_2"))):
+        shapes |= {f"{norm}.weight": (D,), f"{norm}.bias": (D,)}
+    return shapes
+
+
+def _values(read, path):
+    """The numbers of our weight at `path`; `read` gives a tensor of the file by its name."""
+    if path in NAMES:
+        return read(NAMES[path])
+    layer, _, rest = path.partition("/")
+    part, _, leaf = rest.rpartition("/")
+    layer = f"h.{layer.removeprefix('layer_')}"
+    if part.startswith("self_attention/") and part.rpartition("/")[2] in JOINED:
+        joined = read(f"{layer}.attn.c_attn.{LEAVES[leaf]}")
+        return np.split(joined, 3, axis=-1)[JOINED.index(part.rpartition("/")[2])]
+    return read(f"{layer}.{LAYER[part]}.{LEAVES[leaf]}")
