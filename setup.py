@@ -81,6 +81,7 @@ setup(
         "h5py>=3.14",
         "babel>=2.18",
         "filelock>=4.2",
+        "huggingface_hub>=2.4,<3",
         "matplotlib>=3.11",
         "pyyaml>=6.0.3",
         "sacrebleu>=2.6",

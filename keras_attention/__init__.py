@@ -28,7 +28,9 @@ def load(name_or_path: str | Path) -> Any:
 
     Args:
         name_or_path: str, a name from `list_models()`, or a part of a name that is unique, such as "sst2"; or str or
-            Path, the folder of a saved model.
+            Path, the folder of a saved model; or the name of a published BERT,
+            "hf://ORG/NAME[@REVISION]" on the Hugging Face Hub or "kaggle://ORG/MODEL/keras/VARIANT[/VERSION]", which is
+            downloaded, converted and kept in the user's cache.
 
     Returns:
         A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,
@@ -74,7 +76,7 @@ def finetune(
         labels: one label for each text: str or number, or a list of str if a text may have several. None with a table.
         texts_b: the second texts of pairs, of the same types as `texts`, or None.
         text, label, text_b: str, the columns of a table with texts, labels and second texts; `text_b` is optional.
-        start: str or Path, a BERT to start from, by name or folder; "none" for random weights of the settings' `size`.
+        start: str or Path, a BERT to start from, see `load`; "none" for random weights of the settings' `size`.
         validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
             best epoch. None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.

@@ -27,7 +27,8 @@ class FromPreset:
         loads the weights in float32. `keras_attention.load` returns the whole pipeline instead.
 
         Args:
-            name_or_path: str, a name from `keras_attention.list_models()`; or str or Path, a model's folder.
+            name_or_path: str, a name from `keras_attention.list_models()`; or str or Path, a model's folder; or the
+                name of a published BERT, see `keras_attention.load`.
 
         Returns:
             Built model of this class, which works like any `keras.Model`. `BertEncoder` also extracts the encoder of a

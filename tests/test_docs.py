@@ -15,8 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from convert.fake_hub import running_hub
 from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
 from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, run_command
+from huggingface_hub import constants
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
@@ -44,13 +46,28 @@ def test_quoted_lines_are_in_the_code(page):
         assert any(code[i : i + len(quoted)] == quoted for i in range(len(code))), lines
 
 
+@pytest.fixture
+def hub(elsewhere, monkeypatch):
+    """A hub on this machine, known to this process and to those that it starts."""
+    cache = str(elsewhere / "cache")
+    monkeypatch.setenv("KERAS_ATTENTION_CACHE", cache)
+    monkeypatch.setenv("HF_HUB_CACHE", cache)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
+    with running_hub() as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+        template = f"{hub.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield hub
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("page", ["attention.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "train.md"])
-def test_commands_and_code_run_one_after_the_other(page, elsewhere):
+def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
     if page == "convert.md":
         tensors, positions = tiny_tensors(), "bert.embeddings.position_embeddings.weight"
         longer = {positions: np.resize(tensors[positions], (128, tensors[positions].shape[1]))}
         write_checkpoint(Path("my_bert"), tensors | longer, max_position_embeddings=128)
+        request.getfixturevalue("hub").publish("my_bert", "sentence-transformers/all-MiniLM-L6-v2")
         rows = "".join(f"a b {number},good\nc b {number},bad\n" for number in range(9))
         Path("reviews.csv").write_text(f"review,mood\n{rows}")
     namespace, code = {}, code_blocks(page)

@@ -6,7 +6,7 @@ from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
 
-MODEL = "model name from `zoo list`, a unique part of one, or a model folder"
+MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published BERT"
 
 
 def add_command(commands, name, module, function, help_text):
@@ -155,7 +155,10 @@ def add_finetune(commands):
     command.add_argument("--text", required=True, metavar="COLUMN", help="column of the texts")
     command.add_argument("--label", required=True, metavar="COLUMN", help="column of the labels")
     command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
-    help_text = f"BERT to start from, by name or folder, or none for random weights (default: {DEFAULT_START})"
+    help_text = (
+        "BERT to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published one, or none for random "
+        f"weights (default: {DEFAULT_START})"
+    )
     command.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
     command.add_argument("--validation", metavar="FILE", help="table that chooses the best epoch")
     command.add_argument(
@@ -187,9 +190,10 @@ def add_finetune(commands):
 
 
 def add_convert(commands):
-    help_text = "Convert a published BERT checkpoint (Hugging Face, Google) into a model of this package."
+    help_text = "Convert a published BERT checkpoint (Hugging Face, Google, keras-hub) into a model of this package."
     command = add_command(commands, "convert", "convert", "convert", help_text)
-    command.add_argument("path", metavar="PATH", help="folder of the checkpoint")
+    help_text = "folder of the checkpoint, hf://ORG/NAME[@REVISION] or kaggle://ORG/MODEL/keras/VARIANT[/VERSION]"
+    command.add_argument("path", metavar="PATH", help=help_text)
     command.add_argument("--out", metavar="DIR", help="new folder; default: named after the checkpoint")
     command.add_argument("--pair", action="store_true", help="the model classifies text pairs")
     command.add_argument("--half", action="store_true", help="store the weights in float16")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
+from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
 from keras_attention.training.run import run_facts
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
@@ -11,10 +12,10 @@ from keras_attention.zoo.schema import check_value
 
 def convert(arguments):
     """Reads a published checkpoint and writes it as an entry, with example answers in its card."""
-    folder = Path(arguments.path)
-    out = Path(arguments.out or folder.resolve().name.lower().replace("-", "_"))
+    out = Path(arguments.out or default_folder(arguments.path))
     check_free(out, arguments.overwrite)
     check_value("--language", arguments.language, LANGUAGE, "convert")
+    source = fetched(arguments.path) if is_published_name(arguments.path) else Path(arguments.path)
     with silent_libraries():
         from keras_attention.convert import load_checkpoint
         from keras_attention.pipelines.base import make_pipeline
@@ -23,32 +24,37 @@ def convert(arguments):
 
     facts = run_facts()
     with silent_libraries():
-        converted = load_checkpoint(folder)
+        converted = load_checkpoint(source if isinstance(source, Path) else source.folder)
         tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
     claim_entry(out, arguments.overwrite)
-    about = {"language": arguments.language, "max_tokens": converted.model.get_config()["max_length"]}
-    if converted.label_names is not None:
-        about["task"] = task_of(converted.label_names, arguments.pair)
+    about = about_converted(converted, arguments.language, arguments.pair)
     metrics = {
-        "description": f"The {converted.source_format} checkpoint {folder.resolve().name}, converted.",
-        "data": [{"name": "the data of the original model", "terms": "as stated by its publisher", "link": ""}],
         **facts,
-        "minutes": 0.0,
-        "seeds": [],
+        **entry_texts(converted, source),
         "parameters": converted.model.count_params(),
-        "scores": [],
-        "limits": ["The limits of the original model; see its card."],
         "examples": make_pipeline(converted.model, {"text": tokenizer}, about).examples(),
     }
+    if is_cached_place(out):
+        metrics["loaded_as"] = metrics["source"]
     options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
     options["overwrite"] = arguments.overwrite
     entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
     report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
     report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}
+    report |= {"source": metrics.get("source")}
     if arguments.json:
         print_json(report)
     else:
         print(safe(_as_text(report)))
+
+
+def about_converted(converted, language, pair=False):
+    """What config.json says of a Converted beside the network, see `schema.Use`."""
+    longest = converted.model.get_config()["max_length"]
+    about = {"language": language, "max_tokens": converted.vectors.max_tokens or longest}
+    if converted.label_names is None:
+        return about | {"pooling": converted.vectors.pooling, "normalize": converted.vectors.normalize}
+    return about | {"max_tokens": longest, "task": task_of(converted.label_names, pair)}
 
 
 def task_of(label_names, pair=False):
@@ -60,4 +66,5 @@ def task_of(label_names, pair=False):
 
 def _as_text(report):
     left_out = f"; left out: {', '.join(report['left_out'])}" if report["left_out"] else ""
-    return f"{report['folder']}: {report['architecture']}, {report['parameters']:,} parameters{left_out}"
+    source = f", from {report['source']}" if report["source"] else ""
+    return f"{report['folder']}: {report['architecture']}, {report['parameters']:,} parameters{source}{left_out}"

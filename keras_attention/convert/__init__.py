@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from keras_attention.convert.google import load_google
-from keras_attention.convert.hugging_face import load_hugging_face
 from keras_attention.convert.published_settings import Converted
 from keras_attention.errors import UserError
 
@@ -17,10 +15,11 @@ def load_checkpoint(path: str | Path) -> Converted:
     transformers is needed; a Google checkpoint needs TensorFlow.
 
     Args:
-        path: str or Path, a folder. Hugging Face: `config.json`, `model.safetensors`, `vocab.txt` or
-            `tokenizer.json`, and `tokenizer_config.json` if there is one; BERT and DistilBERT as encoder, masked
-            language model or classifier. Google: `bert_config.json`, `vocab.txt` and the files of a TensorFlow 1
-            checkpoint such as `bert_model.ckpt.index`.
+        path: str or Path, a folder, or a name such as "hf://ORG/NAME", see `convert.published`. Hugging Face:
+            `config.json`, `model.safetensors`, `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json` if there is
+            one; BERT and DistilBERT as encoder, masked language model or classifier; how texts become vectors, if
+            `modules.json` of sentence-transformers says so. Google: `bert_config.json`, `vocab.txt` and the files of a
+            TensorFlow 1 checkpoint such as `bert_model.ckpt.index`. keras-hub: the preset of a `BertBackbone`.
 
     Returns:
         Converted.
@@ -28,11 +27,18 @@ def load_checkpoint(path: str | Path) -> Converted:
     Raises:
         UserError: names the file, field or tensor that is missing, damaged or not supported.
     """
-    folder = Path(path)
+    from keras_attention.convert.published import fetched, is_published_name
+
+    folder = fetched(path).folder if is_published_name(path) else Path(path)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Expected the folder of a published BERT checkpoint.")
     if (folder / "bert_config.json").is_file():
+        from keras_attention.convert.google import load_google
+
         return load_google(folder)
     if (folder / "config.json").is_file():
-        return load_hugging_face(folder)
-    raise UserError(f"{folder} has neither config.json (Hugging Face) nor bert_config.json (Google).")
+        from keras_attention.convert.hugging_face import load_hugging_face
+        from keras_attention.convert.keras_preset import is_keras_preset, load_keras_preset
+
+        return load_keras_preset(folder) if is_keras_preset(folder) else load_hugging_face(folder)
+    raise UserError(f"{folder} has neither config.json (Hugging Face, keras-hub) nor bert_config.json (Google).")

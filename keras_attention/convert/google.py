@@ -1,6 +1,6 @@
 """Reads BERT checkpoints of Google for TensorFlow 1."""
 
-from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Converted, Fields, bert_settings
+from keras_attention.convert.published_settings import GOOGLE_ACTIVATIONS, Converted, Fields, Vectors, bert_settings
 from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
 from keras_attention.convert.vocabulary import looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError
@@ -37,7 +37,7 @@ def load_google(folder):
             raise UserError(f"{path} is damaged: {google_name(place)} cannot be read: {error}") from error
 
     model = build_filled(kind, settings, read)
-    return Converted(model, pieces, looks_lowercase(pieces), None, "Google", left_out)
+    return Converted(model, pieces, looks_lowercase(pieces), None, "Google", left_out, Vectors())
 
 
 def _opened(folder):

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from keras_attention.convert.published_settings import Converted, Fields, bert_settings, distilbert_settings
+from keras_attention.convert.published_settings import Converted, Fields, model_settings
 from keras_attention.convert.published_weights import build_filled, check_shapes, hugging_face_name, matrix_shapes
 from keras_attention.convert.safetensors_file import SafetensorsFile
+from keras_attention.convert.sentence_vectors import read_vectors
 from keras_attention.convert.vocabulary import check_pieces, looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError
 
@@ -65,7 +66,6 @@ def _read_tokenizer_json(path, size):
     return pieces, lowercase
 
 
-SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings}
 KINDS = {
     "bert": {
         "BertModel": "encoder",
@@ -97,11 +97,11 @@ LEFT_OUT = {
 
 
 def load_hugging_face(folder):
-    """Reads `config.json`, the files of the tokenizer and `model.safetensors` of a folder; see Converted."""
+    """Reads `config.json`, the files of the tokenizer, `model.safetensors` and `modules.json` of a folder."""
     fields = Fields(folder / "config.json")
-    model_type = fields.choice("model_type", {name: name for name in SETTINGS}, default="bert")
-    settings = SETTINGS[model_type](fields)
+    model_type, settings = model_settings(fields)
     pieces, lowercase = read_tokenizer(folder, settings["vocabulary_size"])
+    vectors = read_vectors(folder, settings, lowercase)
     tensors = SafetensorsFile(_tensor_file(folder))
     names = _unified(tensors, model_type)
     kind = _kind(fields, model_type, names)
@@ -124,7 +124,7 @@ def load_hugging_face(folder):
         return values.T if path.endswith("/kernel") else values
 
     model = build_filled(kind, settings, read)
-    return Converted(model, pieces, lowercase, label_names, "Hugging Face", left_out)
+    return Converted(model, pieces, lowercase, label_names, "Hugging Face", left_out, vectors)
 
 
 def _tensor_file(folder):

@@ -1,11 +1,26 @@
 """The configuration of a published checkpoint, translated into settings of our models."""
 
-from typing import NamedTuple
-
-import keras
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_attention.errors import UserError
 from keras_attention.strict_json import parse_json
+
+if TYPE_CHECKING:
+    import keras
+
+
+class Vectors(NamedTuple):
+    """How an encoder of sentences turns a text into a vector.
+
+    Attributes:
+        pooling: "mean" over all tokens, [CLS] and [SEP] included, or "cls".
+        normalize: bool. Whether vectors are scaled to length 1.
+        max_tokens: int, tokens that are read of a text, or None for as many as the model has positions.
+    """
+
+    pooling: str = "mean"
+    normalize: bool = False
+    max_tokens: int | None = None
 
 
 class Converted(NamedTuple):
@@ -16,17 +31,19 @@ class Converted(NamedTuple):
         vocabulary: list of str, the pieces of vocab.txt; the index is the id.
         lowercase: bool, whether texts are lower-cased and lose their accents before they are split into pieces.
         label_names: tuple of str in the order of the logits, or None if the model is not a classifier.
-        source_format: "Hugging Face" or "Google".
+        source_format: "Hugging Face", "Google" or "keras-hub".
         left_out: tuple of str, unused tensors of the checkpoint: the pooler of an encoder or language model, and the
             next-sentence head.
+        vectors: Vectors, how a text becomes a vector.
     """
 
-    model: keras.Model
+    model: "keras.Model"
     vocabulary: list
     lowercase: bool
     label_names: tuple | None
     source_format: str
     left_out: tuple
+    vectors: Vectors
 
 
 MAX_JSON_BYTES = 2 * 1024 * 1024
@@ -201,3 +218,12 @@ def _settings(fields, **settings):
         "max_length": fields.whole("max_position_embeddings", 1, MAX_LENGTH),
     }
     return sizes | settings
+
+
+SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings}
+
+
+def model_settings(fields):
+    """The family ("bert" or "distilbert") and the arguments of `BertEncoder` for a `config.json` of Hugging Face."""
+    model_type = fields.choice("model_type", {name: name for name in SETTINGS}, default="bert")
+    return model_type, SETTINGS[model_type](fields)

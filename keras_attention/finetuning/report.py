@@ -1,6 +1,5 @@
 """Measures a fine-tuned classifier on rows that it was not trained on, and writes it as a zoo entry."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,8 @@ from keras_attention.evaluation.classification_scores import expected_calibratio
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
+from keras_attention.zoo.manifest import read_json
+from keras_attention.zoo.registry import find_entry
 from keras_attention.zoo.weights_file import save_words
 
 SHOWN = 120  # characters of a text in a table
@@ -180,7 +181,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     Returns:
         Entry.
     """
-    classifier, task, start = finetuned.classifier, finetuned.task, Path(start).resolve().name
+    classifier, task, start = finetuned.classifier, finetuned.task, _start_name(start)
     began = "random weights" if start == "none" else f"`{start}`"
     teacher = finetuned.settings["teacher"] and Path(finetuned.settings["teacher"]).resolve().name
     began += f" and distilled from `{teacher}`" if teacher else ""
@@ -202,6 +203,14 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     }
     examples = finetuned.validation if test is None else test
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)
+
+
+def _start_name(start):
+    """What a card calls the start: a published checkpoint with its commit, another model as its folder is called."""
+    if start == "none":
+        return start
+    folder = find_entry(start)
+    return read_json(folder / "metrics.json").get("source", folder.resolve().name)
 
 
 def _task_sentence(task):

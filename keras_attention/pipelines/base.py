@@ -128,7 +128,7 @@ class Pipeline(abc.ABC):
 
     @property
     def samples(self):
-        """A few input texts for the examples on a card: list of str."""
+        """A few input texts, or pairs of texts, for the examples on a card: list of str or of tuples."""
         return []
 
     @property
@@ -174,9 +174,9 @@ class Pipeline(abc.ABC):
 
     def examples(self) -> list[dict[str, str]]:
         """The `samples` with the model's answers, in the form of metrics.json."""
-        samples = self.samples
-        said = self.answers(samples) if samples else []
-        return [{"source": text, "output": output} for text, output in zip(samples, said, strict=True)]
+        sides = [dict(zip(("source", "source_b"), _as_tuple(sample), strict=False)) for sample in self.samples]
+        said = self.answers(*_sides(sides)) if sides else []
+        return [{**texts, "output": output} for texts, output in zip(sides, said, strict=True)]
 
     def save(
         self, folder: str | Path, *, metrics: dict[str, Any] | None = None, overwrite: bool = False, **config: Any
@@ -296,6 +296,10 @@ def failing_examples(entry):
         if output != example["output"]
     ]
     return len(examples), problems
+
+
+def _as_tuple(sample):
+    return (sample,) if isinstance(sample, str) else sample
 
 
 def _sides(examples):

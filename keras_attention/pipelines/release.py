@@ -5,6 +5,7 @@ from pathlib import Path
 from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
 from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
 from keras_attention.pipelines.mask_filler import MaskFiller
+from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.visualize.score_plots import learning_curve_plot
 from keras_attention.zoo.archive import load_entry, write_entry
 
@@ -147,7 +148,7 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
         "limits": [
             f"Limited by the quality of its teacher. Training texts had at most {settings['max_tokens']} tokens."
         ],
-        "examples": [],
+        "examples": TextEncoder(student, tokenizer, settings["max_tokens"]).examples(),
         "training": {**settings, "history": result.history},
     }
     about = {"language": settings["language"], "max_tokens": settings["max_tokens"], "pooling": "mean"}

@@ -12,6 +12,9 @@ from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_rows
 from keras_attention.visualize.attention_page import AttentionView
 
+SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
+SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
+
 
 class Embeddings(NamedTuple):
     """The vectors of N texts of width D.
@@ -102,7 +105,16 @@ class TextEncoder(Pipeline):
         return {"text": self.tokenizer}
 
     def answers(self, sources, sources_b=None):
-        return []
+        """The cosine of each pair of texts; nothing for single texts, whose vectors are no text."""
+        if sources_b is None:
+            return []
+        pooled = self.encode([*sources, *sources_b]).pooled.astype("float64")
+        pooled /= np.maximum(np.linalg.norm(pooled, axis=-1, keepdims=True), 1e-12)
+        return [f"{cosine:.2f}" for cosine in (pooled[: len(sources)] * pooled[len(sources) :]).sum(axis=-1)]
+
+    @property
+    def samples(self):
+        return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS else []
 
     def reply(self, texts):
         found = self.encode(texts)

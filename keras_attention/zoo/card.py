@@ -19,7 +19,14 @@ REQUIRED = {
     "limits": "list of str",
     "examples": 'list of {"source": str, "output": str}',
 }
+# Keys that a card shows if they are there.
+OPTIONAL = {
+    "scores_note": "str, stands in place of scores that were not measured",
+    "source": "str, the published checkpoint that was converted, with its commit",
+    "loaded_as": "str, what `keras_attention.load` is given instead of the entry's name",
+}
 MAX_CARD_EXAMPLES = 3
+NO_SCORES = "None were measured."
 
 
 def card_text(name, config, metrics):
@@ -29,8 +36,9 @@ def card_text(name, config, metrics):
         name: str, the entry's name.
         config: dict, the entry's configuration.
         metrics: dict with at least the keys of `REQUIRED`. Optional: "tables", a list of {"title": str, "columns":
-            list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}. Other keys,
-            such as "training" with the recipe's settings, stay in metrics.json and are not shown.
+            list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}; those of
+            `OPTIONAL`. Other keys, such as "training" with the recipe's settings, stay in metrics.json and are not
+            shown.
 
     Returns:
         str, Markdown.
@@ -41,11 +49,11 @@ def card_text(name, config, metrics):
     for key, meaning in REQUIRED.items():
         if key not in metrics:
             raise EntryError(f"metrics.json of {name} lacks {key!r}: {meaning}.")
-    architecture = architecture_of(config)
+    architecture, called = architecture_of(config), metrics.get("loaded_as", name)
     sections = [
         f"# {name}\n\n{metrics['description']}\n\n{architecture.use.reads(config)}, {metrics['parameters']:,} "
         f"parameters, `{architecture.name}`{architecture.detail(config['model'])}.",
-        "## Scores\n\n" + _scores(metrics["scores"]),
+        "## Scores\n\n" + (_scores(metrics["scores"]) if metrics["scores"] else metrics.get("scores_note", NO_SCORES)),
         *(
             f"## {table['title']}\n\n" + table_text(table["columns"], table["rows"])
             for table in metrics.get("tables", ())
@@ -54,7 +62,7 @@ def card_text(name, config, metrics):
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
-        "## Example\n\n" + _example(name, architecture.use.method, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(called, architecture.use.method, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -85,18 +93,23 @@ def _scores(scores):
 
 
 def _training(metrics):
+    command = f"```\n{metrics['command']}\n```\n\n"
+    if not metrics["seeds"]:
+        return f"{command}At commit `{metrics['commit']}`. Nothing was trained."
     seeds = ", ".join(map(str, metrics["seeds"]))
-    return (
-        f"```\n{metrics['command']}\n```\n\nAt commit `{metrics['commit']}`, seed {seeds}, "
-        f"{metrics['minutes']:.1f} minutes on {metrics['hardware']}."
-    )
+    where = f"{metrics['minutes']:.1f} minutes on {metrics['hardware']}"
+    return f"{command}At commit `{metrics['commit']}`, seed {seeds}, {where}."
 
 
 def _example(name, method, config, examples):
-    if method == "encode":  # its answers are too long for a card
-        texts = ["How old are you?", "What is your age?"]
-        call = f"keras_attention.load({name!r}).encode({texts!r}).pooled"
-        return f"```python\n{call}  # an array ({len(texts)}, {config['model']['hidden_dim']})\n```"
+    if method == "encode":  # whose vectors are too long for a card; the examples have their cosines
+        texts = [examples[0]["source"], examples[0]["source_b"]] if examples else list(TEXTS)
+        call = f"vectors = keras_attention.load({name!r}).encode({texts!r}).pooled"
+        shape = f"an array ({len(texts)}, {config['model']['hidden_dim']})"
+        told = f". Their cosine is {examples[0]['output']}" if examples else ""
+        others = [f"{example['source_b']!r}: {example['output']}" for example in examples[1:]]
+        told += f"; to {', '.join(others)}" if others else ""
+        return f"```python\n{call}\n# {shape}{told}\n```"
     sides = [
         [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
     ]
@@ -104,6 +117,7 @@ def _example(name, method, config, examples):
     return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"
 
 
+TEXTS = ("How old are you?", "What is your age?")
 MAX_EXAMPLES = 1000
 
 _TEXT = text(r"(?s).*", "a text")
@@ -136,6 +150,8 @@ def check_metrics(metrics, where):
             raise EntryError(f"{where} lacks {name!r}: {meaning}.")
     for name, field in _VALUES.items():
         check_value(name, metrics[name], field, where)
+    for name in OPTIONAL.keys() & metrics.keys():
+        check_value(name, metrics[name], _TEXT, where)
     scores = metrics["scores"]
     if not isinstance(scores, list) or not all(
         isinstance(score, dict) and set(score) == set(_SCORE) for score in scores

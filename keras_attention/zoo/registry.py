@@ -10,6 +10,7 @@ from keras_attention.locks import locked, until_the_command_ends
 from keras_attention.whole_file import remove_leftovers, tidy
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.manifest import MANIFEST, verify_files
+from keras_attention.zoo.schema import imported
 
 
 def check_free(folder, overwrite=False):
@@ -64,6 +65,8 @@ def claim_entry(folder, overwrite=False):
         until_the_command_ends(entry_reserved(folder, overwrite))
 
 
+# Who finds the entry of hf://ORG/NAME: callable(name) -> Path. It converts checkpoints, with rooms above this one.
+PUBLISHED = "keras_attention.convert.published:published_entry"
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -93,7 +96,8 @@ def find_entry(name_or_path):
 
     Args:
         name_or_path: str, a name from `list_models()`, or a unique part of one, such as "sst2" or "attention_dates"; or
-            str or Path, the folder of an entry.
+            str or Path, the folder of an entry; or the name of a published checkpoint, such as
+            "hf://ORG/NAME", see `convert.published`.
 
     Returns:
         Path.
@@ -103,8 +107,10 @@ def find_entry(name_or_path):
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not str(name_or_path).strip("\0 "):
         raise UserError(f"Expected the name or folder of a model. Received: {quoted(name_or_path)}")
-    entries = _entries()
     name = str(name_or_path)
+    if isinstance(name_or_path, str) and "://" in name:
+        return imported(PUBLISHED)(name)
+    entries = _entries()
     if name in entries:
         return entries[name]
     path = os.path.expanduser(name_or_path)

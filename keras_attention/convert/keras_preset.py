@@ -1,0 +1,138 @@
+"""Reads presets of keras-hub: a folder with `config.json`, `model.weights.h5` and `assets/tokenizer/vocabulary.txt`."""
+
+import math
+
+import h5py
+
+from keras_attention.convert.published_settings import (
+    MAX_HEADS,
+    MAX_INNER,
+    MAX_LAYERS,
+    MAX_LENGTH,
+    MAX_SEGMENTS,
+    MAX_VOCABULARY,
+    MAX_WIDTH,
+    Converted,
+    Fields,
+    Vectors,
+)
+from keras_attention.convert.published_weights import build_filled, matrix_shapes
+from keras_attention.convert.vocabulary import read_vocabulary
+from keras_attention.errors import UserError
+
+VOCABULARY = "assets/tokenizer/vocabulary.txt"
+FILES = ("config.json", "tokenizer.json", VOCABULARY, "model.weights.h5")
+DTYPES = ("float16", "bfloat16", "float32")
+MAX_ITEMS = 10_000  # of groups and arrays in model.weights.h5
+# Our names to those of keras-hub; the rest of a name is the same.
+NAMES = {
+    "encoder/embedding_norm": "embeddings_layer_norm",
+    "/self_attention/": "/self_attention_layer/",
+    "/self_attention_norm": "/self_attention_layer_norm",
+    "/feed_forward/intermediate_dense": "/feedforward_intermediate_dense",
+    "/feed_forward/output_dense": "/feedforward_output_dense",
+    "/feed_forward_norm": "/feedforward_layer_norm",
+    "encoder/layer_": "transformer_layer_",
+    "encoder/": "",
+}
+LEFT_OUT = ("pooled_dense/bias", "pooled_dense/kernel")
+
+
+def is_keras_preset(folder):
+    """Whether `config.json` of the folder describes an object of Keras; False if it cannot be read."""
+    try:
+        return "registered_name" in Fields(folder / "config.json").values
+    except UserError:
+        return False
+
+
+def load_keras_preset(folder):
+    """Reads the preset of a `BertBackbone`; see Converted.
+
+    keras-hub's own class computes and loads the weights, but none of the objects that the files describe is
+    made: a `config.json` could ask for any class. As in BERT, texts that are lower-cased also lose their accents, which
+    keras-hub's tokenizer keeps.
+    """
+    import keras_hub
+
+    fields = Fields(folder / "config.json")
+    fields.choice("registered_name", {"keras_hub>BertBackbone": "BertBackbone"})
+    sizes = _sizes(fields.inside("config"))
+    tokenizer = Fields(folder / "tokenizer.json")
+    tokenizer.choice("registered_name", {"keras_hub>BertTokenizer": "BertTokenizer"})
+    lowercase = _lowercase(tokenizer.inside("config"))
+    pieces = read_vocabulary(folder / VOCABULARY, sizes["vocabulary_size"])
+    settings = {name: size for name, size in sizes.items() if name != "max_sequence_length"}
+    settings |= {"max_length": sizes["max_sequence_length"], "activation": "gelu_approximate"}
+    path = folder / "model.weights.h5"
+    pooler = sizes["hidden_dim"] * (sizes["hidden_dim"] + 1)
+    _check_arrays(path, pooler + sum(map(math.prod, matrix_shapes("encoder", settings).values())))
+    backbone = keras_hub.models.BertBackbone(**sizes, dtype="float32")
+    try:
+        backbone.load_weights(path)
+    except Exception as error:  # whatever Keras finds wrong with the file
+        raise UserError(f"{path} does not fit to config.json: {str(error).splitlines()[0]:.200}") from error
+    arrays = {weight.path: weight for weight in backbone.weights}
+    model = build_filled("encoder", settings, lambda path: arrays[_keras_name(path)].numpy())
+    return Converted(model, pieces, lowercase, None, "keras-hub", LEFT_OUT, Vectors())
+
+
+def _sizes(fields):
+    """The arguments of a BertBackbone."""
+    sizes = {
+        "vocabulary_size": fields.whole("vocabulary_size", 5, MAX_VOCABULARY),
+        "num_layers": fields.whole("num_layers", 1, MAX_LAYERS),
+        "num_heads": fields.whole("num_heads", 1, MAX_HEADS),
+        "hidden_dim": fields.whole("hidden_dim", 1, MAX_WIDTH),
+        "intermediate_dim": fields.whole("intermediate_dim", 1, MAX_INNER),
+        "max_sequence_length": fields.whole("max_sequence_length", 1, MAX_LENGTH),
+        "num_segments": fields.whole("num_segments", 1, MAX_SEGMENTS),
+        "dropout": fields.number("dropout", 0, 0.99, default=0.1),
+    }
+    if sizes["hidden_dim"] % sizes["num_heads"]:
+        fields.refuse("num_heads", f"a divisor of the width {sizes['hidden_dim']}")
+    if isinstance(fields.values.get("dtype"), dict):
+        fields.inside("dtype").inside("config").choice("name", dict.fromkeys(DTYPES, ""))
+    return sizes
+
+
+def _lowercase(fields):
+    """Whether the tokenizer lower-cases texts; refuses one that splits them otherwise than BERT's."""
+    fields.only("vocabulary", None)
+    fields.only("suffix_indicator", "##")
+    fields.only("oov_token", "[UNK]")
+    for name in ("split", "split_on_cjk"):
+        fields.only(name, True)
+    return fields.truth("lowercase")
+
+
+def _check_arrays(path, needed):
+    """Refuses a file of which a part is elsewhere, or that does not hold as many numbers as are needed.
+
+    Keras reads what it finds, and builds what config.json asks for.
+    """
+    total, items = 0, 0
+    try:
+        with h5py.File(path, "r") as file:
+            groups = [file]
+            while groups:
+                group = groups.pop()
+                for name in group:
+                    items += 1
+                    item = group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
+                    if isinstance(item, h5py.Group) and items <= MAX_ITEMS:
+                        groups.append(item)
+                        continue
+                    if not isinstance(item, h5py.Dataset) or item.is_virtual or item.external:
+                        raise UserError(f"{path}: {name!r:.80} is not a plain array or group.")
+                    total += item.size
+    except OSError as error:
+        raise UserError(f"{path} is not a valid weights file: {error}") from error
+    if total != needed:
+        raise UserError(f"{path} holds {total} numbers. config.json needs {needed}")
+
+
+def _keras_name(path):
+    for ours, theirs in NAMES.items():
+        path = path.replace(ours, theirs)
+    return path

@@ -1,0 +1,192 @@
+"""Published checkpoints by name: fetched, converted once, and kept as entries in the user's cache.
+
+    hf://ORG/NAME[@REVISION]                       the Hugging Face Hub; a branch, a tag or a commit
+    kaggle://ORG/MODEL/keras/VARIANT[/VERSION]     a preset of keras-hub on Kaggle
+
+An entry is found by its commit or version, so that the same name may mean a newer entry tomorrow, but an entry never
+changes.
+"""
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from keras_attention.convert import hub
+from keras_attention.convert.hub import Fetched, published_cache
+from keras_attention.convert.published_settings import Fields
+from keras_attention.errors import UserError, one_line, quoted
+
+SCHEMES = ("hf://", "kaggle://")
+KAGGLE = re.compile(r"kaggle://(\w[\w-]*/\w[\w.-]*/keras/\w[\w.-]*)(?:/(\d{1,6}))?", re.ASCII | re.IGNORECASE)
+PRESET = ("config.json", "tokenizer.json", "assets/tokenizer/vocabulary.txt", "model.weights.h5")
+
+
+def is_published_name(name):
+    """Whether a str or Path is the name of a published checkpoint and not a folder."""
+    return isinstance(name, str) and name.startswith(SCHEMES)
+
+
+def fetched(name):
+    """Downloads a published checkpoint, unless it is in the cache.
+
+    Args:
+        name: str, see the module.
+
+    Returns:
+        Fetched.
+
+    Raises:
+        UserError: says in one line why it cannot be had; nothing half-written is left.
+    """
+    if name.startswith("hf://"):
+        return hub.fetch(name)
+    return _fetched_preset(_resolved_preset(name))
+
+
+def published_entry(name):
+    """The entry of a published checkpoint: converted at the first call, found in the cache afterwards.
+
+    Args:
+        name: str, see the module.
+
+    Returns:
+        Path of the entry's folder.
+
+    Raises:
+        UserError: see `fetched`; also if the checkpoint is not supported.
+    """
+    if not is_published_name(name):
+        known = "hf://ORG/NAME[@REVISION] and kaggle://ORG/MODEL/keras/VARIANT[/VERSION]"
+        raise UserError(f"There is no model {quoted(name)}. Published models have names such as {known}")
+    return _entry(name, published_cache())
+
+
+@functools.cache  # one question to the hub in a process
+def _entry(name, cache):
+    from filelock import FileLock
+
+    found = hub.resolve(name)[0] if name.startswith("hf://") else _resolved_preset(name)
+    folder = cache / "entries" / _safe(found.name) / default_folder(found.name)
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.parent / ".lock"):  # another process may be at it: wait for its entry
+        if not folder.is_dir():
+            fetched(found.name)
+            _convert_apart(found, folder)
+    return folder
+
+
+def default_folder(path):
+    """The name of a folder for what is converted from a name or a folder, such as "all_minilm_l6_v2"."""
+    if not is_published_name(path):
+        return Path(path).resolve().name.lower().replace("-", "_")
+    match = KAGGLE.fullmatch(path)
+    name = match[1] if match else path.partition("@")[0]
+    return re.sub(r"\W", "_", name.rpartition("/")[2].lower())
+
+
+def entry_texts(converted, source):
+    """What metrics.json of a converted entry says of where it comes from, and that nothing was measured.
+
+    Args:
+        converted: Converted.
+        source: Fetched, or Path of a local folder.
+
+    Returns:
+        dict of JSON types.
+    """
+    data = {"name": "the data of the original model", "terms": "as stated by its publisher", "link": ""}
+    limits = ["The limits of the original model; see its card."]
+    scores = "Not measured here: the scores of this model are its publisher's."
+    told = {"seeds": [], "minutes": 0.0, "scores": [], "limits": limits}
+    if not isinstance(source, Fetched):
+        name = source.resolve().name
+        described = f"The {converted.source_format} checkpoint {name}, converted."
+        return {**told, "description": described, "data": [data], "scores_note": scores}
+    licence = f"; the weights under the licence {source.licence}" if source.licence else ""
+    data |= {"terms": data["terms"] + licence, "link": source.link}
+    return {
+        **told,
+        "description": f"The {converted.source_format} checkpoint {source.name}, converted.",
+        "data": [data],
+        "scores_note": f"{scores[:-1]}, see <{source.link}>.",
+        "source": source.name,
+        "command": f"keras-attention convert {source.name}",
+    }
+
+
+def is_cached_place(folder):
+    """Whether an entry in this folder belongs to the cache, where the name of the checkpoint loads it."""
+    try:
+        return Path(folder).absolute().is_relative_to((published_cache() / "entries").absolute())
+    except UserError:
+        return False
+
+
+def _convert_apart(found, folder):
+    """Converts in a process of its own: in this one, TensorFlow may not run before a training has set it up."""
+    command = [sys.executable, "-m", "keras_attention", "convert", found.name, "--out", str(folder)]
+    if re.fullmatch("[A-Za-z]{2,3}", found.language):
+        command += ["--language", found.language]
+    package = Path(__file__).parents[2]
+    paths = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))
+    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    if process.returncode:
+        said = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise UserError(one_line(said.removeprefix("keras-attention: ")))
+
+
+def _safe(name):
+    """A pinned name as the name of a folder."""
+    return re.sub(r"[^\w.@-]", "--", name.partition("://")[2], flags=re.ASCII)
+
+
+def _resolved_preset(name):
+    """Fetched without a folder, for a name of Kaggle; without a version, Kaggle says which is the newest."""
+    match = KAGGLE.fullmatch(name)
+    if match is None or ".." in name:
+        raise UserError(f"Expected kaggle://ORG/MODEL/keras/VARIANT or with /VERSION. Received: {quoted(name)}")
+    handle, version = match[1], match[2]
+    if version is None:
+        version = _newest_version(name, handle)
+    link = f"https://www.kaggle.com/models/{handle}/{version}"
+    return Fetched(None, f"kaggle://{handle}/{version}", link)
+
+
+def _newest_version(name, handle):
+    """The newest version that Kaggle has of a preset, or, where Kaggle cannot be reached, that the cache has."""
+    try:
+        version = _kaggle_file(name, handle, PRESET[0]).parent.name
+    except UserError:
+        cached = (published_cache() / "entries").glob(f"{_safe(f'kaggle://{handle}')}--*")
+        versions = [path.name.rpartition("--")[2] for path in cached]
+        if not versions:
+            raise
+        version = max(versions, key=int)
+    if not version.isdecimal():
+        raise UserError(f"{name}: Kaggle names no version. Give one, such as {name}/1")
+    return version
+
+
+def _fetched_preset(found):
+    handle = found.name.removeprefix("kaggle://")
+    path = _kaggle_file(found.name, handle, PRESET[0])
+    Fields(path).choice("registered_name", {"keras_hub>BertBackbone": ""})  # before the weights are downloaded
+    for file in PRESET[1:]:
+        _kaggle_file(found.name, handle, file)
+    return found._replace(folder=path.parent)
+
+
+def _kaggle_file(name, handle, file):
+    """Path of a file in the cache of kagglehub, the library that keras-hub downloads presets with."""
+    import kagglehub
+
+    try:
+        return Path(kagglehub.model_download(handle, file))
+    except Exception as error:  # it raises those of requests, too
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise UserError(f"{name}: {file} cannot be had from Kaggle: {one_line(lines[0])[:200]}") from error

@@ -1,0 +1,146 @@
+"""A small server that speaks the protocol of the Hugging Face Hub: models, commits, redirects to large files."""
+
+import hashlib
+import json
+import re
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+LARGE = (".safetensors", ".bin")  # stored with Git LFS, behind a redirect
+PUBLISHED = "small/Tiny-BERT.v1"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class FakeHub:
+    """What the hub has, and what it was asked.
+
+    Attributes:
+        models: dict from "ORG/NAME" to a dict of files, name to bytes.
+        commits: dict from "ORG/NAME" to a dict from branch or tag to commit.
+        gated: set of names that need a grant.
+        sent: dict from the name of a file to what is sent in place of its content.
+        told: dict of fields that stand in the answers of the API in place of the true ones.
+        cut: set of names of files of which only the first half arrives.
+        asked: list of "METHOD PATH".
+        endpoint, other_host: str, addresses of the server; large files are at the second.
+    """
+
+    def __init__(self):
+        self.models, self.commits, self.gated = {}, {}, set()
+        self.sent, self.told, self.cut, self.asked = {}, {}, set(), []
+        self.endpoint = self.other_host = ""
+
+    def publish(self, folder, name=PUBLISHED, commit=COMMIT, **more):
+        """Publishes all files of a folder, and others by name, as the branch main and the tag v1."""
+        folder = Path(folder)
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        self.models[name] = files | more.pop("files", {})
+        self.commits[name] = {"main": commit, "v1": commit, commit: commit}
+
+    def asked_for(self, ending):
+        """How many requests had a path that ends so."""
+        return sum(path.endswith(ending) for path in self.asked)
+
+    def facts_of(self, name, revision):
+        """The answer of the API about a model."""
+        siblings = [
+            {"rfilename": file, "size": len(content), **ids(file, content)}
+            for file, content in self.models[name].items()
+        ]
+        facts = {"id": name, "sha": self.commits[name][revision], "siblings": siblings}
+        return {**facts, "cardData": {"license": "apache-2.0", "language": "en"}, **self.told}
+
+
+def ids(file, content):
+    """The names that git and Git LFS give to a content."""
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    if not file.endswith(LARGE):
+        return {"blobId": blob}
+    digest = hashlib.sha256(content).hexdigest()
+    return {"blobId": blob, "lfs": {"sha256": digest, "size": len(content), "pointerSize": 130}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self._answer()
+
+    def do_HEAD(self):
+        self._answer()
+
+    def log_message(self, *_):
+        pass
+
+    def _answer(self):
+        hub, path = self.server.hub, unquote(urlsplit(self.path).path)
+        hub.asked.append(f"{self.command} {path}")
+        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
+            return self._model(hub, match[1], match[2] or "main")
+        if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            return self._file(hub, *match.groups())
+        if match := re.fullmatch(r"/cdn/([^/]+/[^/]+)/(.+)", path):
+            return self._content(hub, match[1], match[2])
+        return self._send(404, b"")
+
+    def _model(self, hub, name, revision):
+        if name not in hub.models:
+            return self._error(401, "RepoNotFound")
+        if revision not in hub.commits[name]:
+            return self._error(404, "RevisionNotFound")
+        return self._send(200, json.dumps(hub.facts_of(name, revision)).encode(), {"Content-Type": "application/json"})
+
+    def _file(self, hub, name, revision, file):
+        if name in hub.gated:
+            return self._error(403, "GatedRepo")
+        content = hub.models.get(name, {}).get(file)
+        if content is None:
+            return self._error(404, "EntryNotFound")
+        headers = {"X-Repo-Commit": hub.commits[name][revision]}
+        names = ids(file, content)
+        if "lfs" not in names:
+            return self._content(hub, name, file, headers | {"ETag": f'"{names["blobId"]}"'})
+        headers |= {"X-Linked-Etag": f'"{names["lfs"]["sha256"]}"', "X-Linked-Size": str(len(content))}
+        return self._send(302, b"", headers | {"Location": f"{hub.other_host}/cdn/{name}/{file}"})
+
+    def _content(self, hub, name, file, headers=()):
+        content = hub.sent.get(file, hub.models[name][file])
+        if file in hub.cut and self.command == "GET":
+            if "Range" in self.headers:  # the rest does not come either
+                return self._send(500, b"")
+            self.close_connection = True
+            return self._send(200, content[: len(content) // 2], dict(headers), length=len(content))
+        return self._send(200, content, dict(headers))
+
+    def _error(self, status, code):
+        return self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": code})
+
+    def _send(self, status, content, headers=(), length=None):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(length or len(content)), **dict(headers)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+
+@contextmanager
+def running_hub():
+    """A FakeHub that answers at its `endpoint` on this machine."""
+    hub = FakeHub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.hub = hub
+    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    hub.other_host = f"http://localhost:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
