@@ -183,7 +183,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     """
     classifier, task, start = finetuned.classifier, finetuned.task, _start_name(start)
     began = "random weights" if start == "none" else f"`{start}`"
-    teacher = finetuned.settings["teacher"] and Path(finetuned.settings["teacher"]).resolve().name
+    teacher = finetuned.settings["teacher"] and _start_name(finetuned.settings["teacher"])
     began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
         "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
