@@ -136,6 +136,30 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert not list(tmp_path.rglob("*_checkpoints"))
 
 
+@pytest.mark.slow
+def test_a_language_model_is_trained_on_lines(run, tmp_path):
+    Path("verses.txt").write_text("To be, or not to be:\nthat is the question.\n" * 20, encoding="utf-8")
+    recipe = TRANSLATION.with_name("language_model.py")
+    code, out, _ = run(recipe, "--smoke", "--level=char", "--text=verses.txt", "--lines", "--out=one")
+    assert code == 0
+    assert "validation: loss per token" in out
+    writer = ka.load(tmp_path / "one_smoke")
+    assert writer.score("To be\n").tokens == list("To be\n")
+    assert "\n" in writer.generate("", max_tokens=60, temperature=2.0)
+    assert not list(tmp_path.rglob("*_checkpoints"))
+
+
+@pytest.mark.thorough
+def test_a_language_model_is_trained_further(run, tmp_path):
+    recipe = TRANSLATION.with_name("language_model.py")
+    assert run(recipe, "--smoke")[0] == 0
+    start = "--start_from=runs/language_model_smoke"
+    assert run(recipe, "--smoke", start, "--max_tokens=16", "--out=runs/more")[0] == 0
+    metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["command"].count("language_model.py") == 2
+    assert ka.load(tmp_path / "runs" / "more_smoke").model.max_length == 32
+
+
 @pytest.mark.thorough
 def test_bert_learns_which_text_follows(run, tmp_path):
     code, out, _ = run(BERT["bert_pretrain"], "--smoke", "--next_sentence", "--mixed_precision")

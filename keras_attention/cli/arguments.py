@@ -258,6 +258,36 @@ def add_fill_mask(commands):
     command.add_argument("--pieces", type=int, default=1, metavar="N", help="maximum number of tokens per word (1)")
 
 
+def add_generate(commands):
+    help_text = "Continue texts with a trained language model."
+    command = add_command(commands, "generate", "generate", "generate", help_text)
+    command.add_argument("prompts", nargs="*", metavar="PROMPT", help="beginnings of texts; default: a new text")
+    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--max-tokens", type=int, default=200, metavar="N", help="maximum number of tokens (200)")
+    command.add_argument(
+        "--temperature", type=float, default=0.8, metavar="X", help="0: the most probable tokens; default: 0.8"
+    )
+    command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
+    help_text = "sample from the most probable tokens of total probability P"
+    command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
+    help_text = "above 1, tokens that were used before become less probable (1)"
+    command.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X", help=help_text)
+    command.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before this text; may be repeated"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling (0)")
+    command.add_argument("--n", type=int, default=1, metavar="N", help="number of answers to each prompt (1)")
+
+
+def add_score(commands):
+    help_text = "Print the log probability and the perplexity of texts under a language model."
+    command = add_command(commands, "score", "generate", "score", help_text)
+    command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
+    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    command.add_argument("--tokens", action="store_true", help="print the log probability of each token instead")
+
+
 def add_serve(commands):
     help_text = "Serve models over HTTP: a JSON API and a web page."
     command = add_command(commands, "serve", "serve", "serve", help_text)
@@ -283,5 +313,5 @@ def add_serve(commands):
 
 def add_warm(commands):
     help_text = "Compile models beforehand, so that their first answer comes sooner."
-    command = add_command(commands, "warm", "warm", "warm", help_text)
+    command = add_command(commands, "warm", "zoo", "warm", help_text)
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; default: all models")

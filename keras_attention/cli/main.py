@@ -127,6 +127,8 @@ def make_parser():
     arguments.add_fill_mask(commands)
     arguments.add_encode(commands)
     arguments.add_similar(commands)
+    arguments.add_generate(commands)
+    arguments.add_score(commands)
     arguments.add_convert(commands)
     arguments.add_launch(commands)
     arguments.add_zoo(commands)

@@ -88,6 +88,14 @@ MULTI30K_FILES = (
 )
 DATASETS = {
     "multi30k": tuple(RemoteFile(MULTI30K_ADDRESS + name, size, digest) for name, size, digest in MULTI30K_FILES),
+    "shakespeare": (
+        RemoteFile(
+            "https://raw.githubusercontent.com/karpathy/char-rnn/"
+            "d1d7aa34fdb3626174bce1d753e6cc6845ce7087/data/tinyshakespeare/input.txt",
+            1_115_394,
+            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        ),
+    ),
 }
 
 

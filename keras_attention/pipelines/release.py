@@ -124,6 +124,55 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     return filled
 
 
+BEGINNINGS = ("", "The", "Return the", "This is")
+WRITTEN = "Its texts look like those it was trained on: they are neither facts nor checked."
+
+
+def write_language_model(folder, generator, *, scores, settings, result, facts, start=None, overwrite=False):
+    """Writes a causal language model as an entry.
+
+    Args:
+        folder, settings, result, facts, start, overwrite: see `write_pretrained`; the name of a data set is `data` of
+            the settings.
+        generator: TextGenerator.
+        scores: dict of float by the name of the score, measured on the validation texts.
+
+    Returns:
+        List of (beginning, what was written behind it).
+    """
+    written = list(zip(BEGINNINGS, generator.answers(list(BEGINNINGS)), strict=True))
+    history = _continued(start, result.history)
+    texts = [settings["data"]] if settings["data"] else settings["text"]
+    terms = "as their owners say" if texts else "Python Software Foundation License"
+    data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
+    told = {
+        "set": f"{settings['validation_share']:.1%} of the texts",
+        "signature": f"windows of {settings['max_tokens']}",
+    }
+    before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
+    curve = "curve.png"
+    metrics = {
+        "description": f"Causal language model with {settings['num_layers']} layers: continues and scores texts. "
+        f"Trained to predict {sum(entry['tokens'] for entry in history):,.0f} tokens.",
+        "data": [*before["data"], data],
+        **facts,
+        "command": "\n".join(filter(None, [before["command"], facts["command"]])),
+        "commit": ", then ".join(filter(None, [before["commit"], facts["commit"]])),
+        "minutes": before["minutes"] + result.seconds / 60,
+        "seeds": [settings["seed"]],
+        "parameters": generator.model.count_params(),
+        "scores": [{**told, "metric": name, "value": value} for name, value in scores.items()],
+        "limits": [WRITTEN],
+        "examples": [{"source": text, "output": more} for text, more in written],
+        "training": {**settings, "history": history},
+        "pictures": [{"file": curve, "caption": "Training and validation loss"}],
+    }
+    about = {**generator.described(), "language": settings["language"]}
+    options = {"overwrite": overwrite, "extra_files": [lambda entry: learning_curve_plot(history, entry / curve)]}
+    write_entry(folder, generator.model, generator.tokenizers, about=about, metrics=metrics, **options)
+    return written
+
+
 def write_distilled(folder, student, tokenizer, *, scores, settings, result, facts, overwrite=False):
     """Writes a distilled encoder as an entry with mean pooling.
 

@@ -1,0 +1,198 @@
+"""Texts for causal language models: one stream of tokens, cut into windows; their order depends on (seed, epoch)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.data.batches import random_order
+from keras_attention.data.files import named_dataset
+from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
+from keras_attention.data.translation.parallel_text import read_lines
+from keras_attention.errors import UserError
+from keras_attention.flags import setting
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
+from keras_attention.tokenizers.special_tokens import PAD_ID
+from keras_attention.whole_file import whole_file
+
+STREAMS = "streams.npz"
+LINE_BREAK = "␤"  # in vocabularies, which have no control characters
+SMOKE_FILES, SMOKE_TEXTS, SMOKE_CHARACTERS = 20, 100, 20_000
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """A base for the `Config` of a recipe: what to read, and how to cut it."""
+
+    data: str = setting("", "shakespeare: a data set to fetch; none: --text or docstrings", ("", "shakespeare"))
+    text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
+    lines: bool = setting(False, "keep line breaks: files are one text, whose end is held out")
+    validation_share: float = setting(0.05, "share of the texts, or of one text, to measure on")
+    language: str = setting("en", "code of the language, for the card")
+    level: str = setting("bpe", "bpe: pieces of words; char: characters", ("bpe", "char"))
+    vocabulary_size: int = setting(4000, "pieces of the vocabulary; of characters at most")
+    max_tokens: int = setting(128, "tokens of a window (the context)")
+    rows_per_batch: int = setting(32, "windows of one update")
+    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
+
+    @property
+    def file_names(self):
+        """The names of the files without their folders, a dict."""
+        return {"text": [Path(path).name for path in self.text]}
+
+
+class TokenStream(NamedTuple):
+    """Texts as tokens, one text behind the other.
+
+    Attributes:
+        tokenizer: CharacterTokenizer or SentencePieceTokenizer.
+        train, validation: int32 (N,). END stands before, between and behind texts; a text with its lines has none.
+        words: int, of the validation texts.
+        lines: bool, whether line breaks were kept.
+    """
+
+    tokenizer: CharacterTokenizer | SentencePieceTokenizer
+    train: np.ndarray
+    validation: np.ndarray
+    words: int
+    lines: bool
+
+    def __str__(self):
+        return f"{len(self.train):,} tokens"
+
+    @property
+    def pipeline_options(self):
+        """The arguments of a TextGenerator that depend on how the texts were read."""
+        return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
+
+    def save(self, folder):
+        """Writes the vocabulary and, last, both streams."""
+        self.tokenizer.save(folder)
+        with whole_file(Path(folder) / STREAMS, "wb") as file:
+            facts = {"words": self.words, "lines": self.lines}
+            np.savez_compressed(file, train=self.train, validation=self.validation, **facts)
+
+
+def load_stream(config, tokenizer=None):
+    """Reads and encodes texts, or takes what `TokenStream.save` wrote.
+
+    Args:
+        config: StreamSettings and RunSettings; with `smoke` a little text is taken.
+        tokenizer: a tokenizer, or None to learn one from the texts.
+
+    Returns:
+        TokenStream.
+
+    Raises:
+        UserError: if a file is missing or holds something else.
+    """
+    if config.encoded:
+        return _read_stream(Path(config.encoded))
+    paths = [named_dataset(config.data) / "input.txt"] if config.data else config.text
+    if config.lines:
+        train, validation = _whole_text(paths, config)
+    else:
+        few, most = (SMOKE_FILES, SMOKE_TEXTS) if config.smoke else (None, None)
+        texts = (read_documents(paths) if paths else docstrings(most_files=few))[:most]
+        train, validation = hold_out(texts, config.validation_share)
+    if tokenizer is None:
+        kind = CharacterTokenizer if config.level == "char" else SentencePieceTokenizer
+        parts = [line for text in train for line in text.split(LINE_BREAK)]  # few characters at a time
+        tokenizer = kind.train([*parts, LINE_BREAK] if config.lines else parts, config.vocabulary_size)
+    streams = [_joined(tokenizer, texts, config.lines) for texts in (train, validation)]
+    if min(map(len, streams)) < 2:
+        raise UserError("There is too little text to hold a part of it out. Expected: some thousand characters.")
+    words = sum(len(text.replace(LINE_BREAK, " ").split()) for text in validation)
+    return TokenStream(tokenizer, *streams, words, config.lines)
+
+
+def _whole_text(paths, config):
+    """All files as one text with its line breaks: a list of its beginning, and one of its end."""
+    if not paths:
+        raise UserError("--lines is for the files of --text or for --data. Received: neither")
+    text = "".join(f"{line}{LINE_BREAK}" for path in paths for line in read_lines(path))
+    text = text[:SMOKE_CHARACTERS] if config.smoke else text
+    middle = len(text) - int(len(text) * config.validation_share)
+    return [text[:middle]], [text[middle:]]
+
+
+def _joined(tokenizer, texts, lines):
+    encoded = tokenizer.encode(texts)
+    if lines:
+        return encoded[0]
+    end = np.array([tokenizer.end_id], np.int32)
+    return np.concatenate([end, *(part for ids in encoded if len(ids) for part in (ids, end))])
+
+
+def _read_stream(folder):
+    try:
+        with np.load(folder / STREAMS, allow_pickle=False) as file:
+            streams = [file[name].astype("int32") for name in ("train", "validation")]
+            words, lines = int(file["words"]), bool(file["lines"])
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{folder / STREAMS}: no encoded text ({error}). Expected: a folder by --encode-to.") from error
+    return TokenStream(load_tokenizer(folder), *streams, words, lines)
+
+
+class WindowBatches:
+    """Windows of a stream: T tokens, and as labels the token after each; a pure function of (seed, epoch).
+
+    An epoch begins at another place of the first window, so that its windows are not those of the one before; what does
+    not fill a batch, less than a batch and a window, is left out.
+
+    Args:
+        stream: int32 array (N,).
+        max_tokens: int > 0 (T).
+        rows_per_batch: int > 0 (B).
+        seed: int >= 0.
+
+    Raises:
+        UserError: if the stream does not fill a batch.
+    """
+
+    def __init__(self, stream, max_tokens, rows_per_batch, seed=0):
+        for name, value in (("max_tokens", max_tokens), ("rows_per_batch", rows_per_batch)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be positive. Received: {name}={value}")
+        needed = max_tokens * (rows_per_batch + 1)
+        if len(stream) < needed:
+            raise UserError(
+                f"The texts have {len(stream):,} tokens to train on. Expected: {needed:,} for a batch of "
+                f"{rows_per_batch} windows of {max_tokens}. Give more text or a smaller --rows-per-batch."
+            )
+        self.stream, self.max_tokens, self.rows_per_batch, self.seed = stream, max_tokens, rows_per_batch, seed
+
+    def epoch(self, epoch):
+        """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T)."""
+        generator = np.random.PCG64([self.seed, epoch])
+        first = int(generator.random_raw() % self.max_tokens)
+        starts = np.arange(first, len(self.stream) - self.max_tokens, self.max_tokens)
+        starts = starts[random_order(generator, len(starts))]
+        whole = len(starts) // self.rows_per_batch * self.rows_per_batch
+        return Windows(self.stream, starts[:whole].reshape(-1, self.rows_per_batch), self.max_tokens)
+
+
+class Windows:
+    """Batches of the windows at `starts` (batches, B): `len()` and `[i]`; behind the stream there is padding."""
+
+    def __init__(self, stream, starts, max_tokens):
+        self.stream, self.starts, self.max_tokens = stream, starts, max_tokens
+
+    @classmethod
+    def all(cls, stream, max_tokens, rows_per_batch):
+        """Every token but the first is a label of one window."""
+        starts = np.arange(0, len(stream) - 1, max_tokens)
+        empty = np.full(-len(starts) % rows_per_batch, len(stream))
+        return cls(stream, np.concatenate([starts, empty]).reshape(-1, rows_per_batch), max_tokens)
+
+    def __len__(self):
+        return len(self.starts)
+
+    def __getitem__(self, index):
+        places = self.starts[index][:, None] + np.arange(self.max_tokens + 1)  # (B, T + 1)
+        last = len(self.stream) - 1
+        ids = np.where(places <= last, self.stream[np.minimum(places, last)], np.int32(PAD_ID))
+        labels = ids[:, 1:]
+        return {"token_ids": np.where(labels == PAD_ID, PAD_ID, ids[:, :-1]).astype("int32"), "labels": labels}

@@ -1,0 +1,126 @@
+"""Train a language model that writes: GPT (Radford et al. 2018, 2019), on any text.
+
+    python recipes/language_model.py                      # the docstrings of this Python, nothing to download
+    python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
+    python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
+    python recipes/language_model.py --smoke              # a few steps, end to end
+
+Every token is predicted from all tokens before it in its window. Try it with `keras-attention generate --model FOLDER`.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+
+from keras_attention.cli.io.terminal import silent_libraries
+
+with silent_libraries():
+    import keras
+
+from keras_attention.cli.main import run_recipe
+from keras_attention.data.prose.token_stream import StreamSettings, WindowBatches, Windows, load_stream
+from keras_attention.flags import parse_config, setting
+from keras_attention.models import GPT, GPT_PRESETS
+from keras_attention.models.gpt import POSITIONS, SETTINGS, scale_residual_projections
+from keras_attention.training.devices import in_float32
+from keras_attention.training.objective import token_cross_entropy
+from keras_attention.training.optim import LinearDecay
+from keras_attention.training.run import RunSettings
+from keras_attention.training.session import Session
+from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
+
+
+@dataclass(frozen=True)
+class Config(StreamSettings, RunSettings):
+    model: str = setting("gpt", "kind of network", ("gpt",))
+    size: str = setting("", "the widths and depths below, together; none: small ones", ("", *GPT_PRESETS))
+    hidden_dim: int = setting(128, "width of the layers")
+    intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
+    num_heads: int = setting(4, "heads of each attention")
+    num_layers: int = setting(4, "layers")
+    positions: str = setting("learned", "learned, sinusoidal or rotary", POSITIONS)
+    activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
+    dropout: float = setting(0.0, "share of units dropped")
+    epochs: int = setting(5, "passes over the texts")
+    learning_rate: float = setting(1e-3, "peak, AdamW; linear decay to 0")
+    warmup_share: float = setting(0.05, "share of the updates until the peak")
+    weight_decay: float = setting(0.1, "of AdamW, not on biases and norms")
+    clip_norm: float = setting(1.0, "largest global norm of the gradients")
+    max_steps: int | None = setting(None, "updates after which to end, if the epochs have more")
+    start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
+    out: str = setting("runs/language_model", "folder of the trained model")
+
+
+SHAKESPEARE = {"lines": True, "level": "char", "validation_share": 0.1, "dropout": 0.1, "epochs": 10}
+SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_steps": 3, "jit_compile": False,
+         "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "num_layers": 1}  # fmt: skip
+
+
+def presets(config):
+    """The defaults that depend on other flags."""
+    chosen = {name: value for name, value in GPT_PRESETS.get(config.size, {}).items() if name != "max_length"}
+    chosen |= (SHAKESPEARE if config.data else {}) | (SMOKE if config.smoke else {})
+    return chosen | start_settings(config.start_from, config)
+
+
+def loss(model, inputs, labels):
+    """Cross-entropy of each token, given those before it."""
+    return token_cross_entropy(labels, model(inputs, training=True))  # logits (B, T, V)
+
+
+def main(arguments=None):
+    config = parse_config(Config, __doc__, arguments, presets)
+    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=config.hidden_dim >= 256)
+    config, start = session.config, load_start(config.start_from)
+
+    stream = load_stream(config, start and start.tokenizers["text"])
+    if config.encode_to:
+        return stream.save(config.encode_to)
+    batches = WindowBatches(stream.train, config.max_tokens, config.rows_per_batch, config.seed)
+    sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
+    sizes["vocabulary_size"] = stream.tokenizer.vocabulary_size
+    model = GPT(**sizes, max_length=start.model.max_length if start else config.max_tokens)
+    model.build()
+    scale_residual_projections(model)
+    if start:
+        take_weights(model, start.model)
+    if scored := keras.backend.backend() == "tensorflow":
+        from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
+        from keras_attention.pipelines.release import write_language_model
+        from keras_attention.pipelines.text_generator import TextGenerator
+
+        claim_entry(session.out, config.overwrite)
+        validation = Windows.all(stream.validation, config.max_tokens, config.rows_per_batch)
+        scores_of = MaskedLMScores(model, config.jit_compile)
+
+    total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(config.epochs)), config.max_steps or 10**9)
+    print(f"{stream}, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
+    rate = LinearDecay(config.learning_rate, min(int(config.warmup_share * total_steps), total_steps - 1), total_steps)
+    optimizer = keras.optimizers.AdamW(rate, config.weight_decay, beta_2=0.99)
+    optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
+    update = session.compile(model, optimizer, loss, config.clip_norm)
+    with session:  # checkpoints, resume, Ctrl-C
+        for epoch in session.epochs(batches, config.epochs, max_steps=config.max_steps):
+            for batch in epoch:
+                epoch.record(update(batch))  # gradient of the loss, clipped; a step of AdamW
+            if scored:
+                session.report(**{f"val_{name}": value for name, value in scores_of(validation).items()})
+
+    if session.finish(weights_only=not scored):  # not in other workers
+        if config.mixed_precision:  # measured as it will be loaded
+            model = in_float32(model)
+            scores_of = MaskedLMScores(model, config.jit_compile)
+        found = scores_of(validation)
+        by_word = math.exp(min(100.0, found["loss"] * (len(stream.validation) - 1) / max(1, stream.words)))
+        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"], "perplexity per word": by_word}
+        options = {"scores": scores, "start": start and start.entry, **session.outcome}
+        options["settings"] |= config.file_names | {"out": session.out.name}
+        generator = TextGenerator(model, stream.tokenizer, **stream.pipeline_options)
+        written = write_language_model(session.out, generator, **options)
+        print("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+        print(*(f"{beginning} ->{text}" for beginning, text in written), sep="\n")
+        session.clean_up()
+
+
+if __name__ == "__main__":
+    run_recipe(main, __file__)
