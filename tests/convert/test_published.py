@@ -88,7 +88,8 @@ def test_afterwards_it_works_without_network(caches):
 
 @pytest.mark.slow
 def test_finetuning_starts_from_it_and_says_so(caches):
-    (caches / "table.csv").write_text("text,label\n" + "a b,x\nc ab,y\n" * 20)
+    rows = "".join(f"a b {number},x\nc ab {number},y\n" for number in range(20))
+    (caches / "table.csv").write_text(f"text,label\n{rows}")
     start = ["finetune", caches / "table.csv", "--text", "text", "--label", "label", "--from", NAME, "--epochs", "1"]
     process = run(caches, "http://127.0.0.1:9", *start, "--out", caches / "tuned")
     assert process.returncode == 0, process.stderr
