@@ -1,7 +1,11 @@
 """Errors that are reported in one line, and safe quoting of values in messages."""
 
+from zipfile import BadZipFile
+
 BAD_USAGE = 2  # the exit code after an error that the user can fix
 MOST_QUOTED = 80
+# What a missing, damaged or foreign .npz or .json file makes its readers raise.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile)
 
 
 class UserError(ValueError):

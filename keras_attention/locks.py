@@ -30,20 +30,34 @@ class _Held:
         self.lock, self.process, self.thread, self.count = lock, os.getpid(), threading.get_ident(), 0
 
 
+class InUseError(UserError):
+    """Another process or thread writes there."""
+
+
 @contextmanager
-def locked(path, inside=False):
+def locked(path, inside=False, wait=None):
     """Holds the lock of `path`; the thread that holds it already may enter again.
 
     Args:
         path: str or Path, the file or folder that will be written.
         inside: bool. `path` is a folder that exists: the lock file stands in it, not beside it.
+        wait: callable(str), told once who holds the lock while this waits for it; or None: it does not wait.
 
     Raises:
-        UserError: if another process or thread holds the lock; says which process, and since when.
+        InUseError: if another process or thread holds the lock; says which process, and since when.
         OSError: if no lock file can be made there.
     """
-    file = lock_file(path, inside)
-    _acquire(file, path)
+    file, told = lock_file(path, inside), False
+    while True:
+        try:
+            _acquire(file, path)
+            break
+        except InUseError as error:
+            if wait is None:
+                raise
+            if not told:
+                wait(str(error))
+            told = True
     try:
         yield
     finally:
@@ -88,7 +102,7 @@ def _acquire(file, path):
             held = _Held(_lock(file, path))
             _held[file] = held
         elif held.thread != threading.get_ident():
-            raise UserError(f"{path} is in use: another thread of this process writes there. Wait until it is done.")
+            raise InUseError(f"{path} is in use: another thread of this process writes there. Wait until it is done.")
         held.count += 1
 
 
@@ -100,7 +114,7 @@ def _lock(file, path):
     try:
         lock.acquire(timeout=PATIENCE, poll_interval=0.02)
     except Timeout as error:
-        raise UserError(
+        raise InUseError(
             f"{path} is in use: {_holder(file)} writes there. Wait until it is done, or choose another place."
         ) from error
     if not isinstance(lock, SoftFileLock):  # which has a file of its own kind, where the system knows no locks

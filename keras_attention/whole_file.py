@@ -15,7 +15,7 @@ import uuid
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.locks import is_held_here, lock_file, locked, short_name
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -115,6 +115,15 @@ def whole_folder(path, check):
             flush(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_holds_only(folder, names):
+    """Refuses to replace a folder that holds anything but files of these names; a `check` of `whole_folder`."""
+    found = sorted(os.listdir(folder)) if folder.is_dir() else []
+    strange = [name for name in found if name not in names]
+    if strange or (os.path.lexists(folder) and not folder.is_dir()):
+        what = f"holds {quoted(strange[0])}" if strange else "is no folder"
+        raise UserError(f"{folder} {what}, so it is not replaced. Choose the name of a new folder.")
 
 
 def temporary_name(path):

@@ -7,7 +7,6 @@ import os
 import sys
 import urllib.error
 import urllib.request
-import uuid
 import zlib
 from contextlib import contextmanager
 from hashlib import sha256
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.errors import UserError
+from keras_attention.locks import locked
+from keras_attention.whole_file import tidy, whole_file
 
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
@@ -122,16 +123,20 @@ def named_dataset(name, cache_dir=None):
     folder = Path(home) / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        missing = [file for file in DATASETS[name] if not _is_intact(_place(file, folder), file)]
-        for number, file in enumerate(missing, start=1):
-            fetch(file, folder, label=f"{name} {number}/{len(missing)}")
+        if not _missing(name, folder):
+            tidy(folder)
+            return folder
+        with locked(folder, wait=lambda reason: print(reason, file=sys.stderr)):
+            missing = _missing(name, folder)  # without those that another process has fetched meanwhile
+            for number, file in enumerate(missing, start=1):
+                fetch(file, folder, label=f"{name} {number}/{len(missing)}")
     except OSError as error:
         raise UserError(f"{folder}: cannot be written ({error.strerror or error}). Choose another folder.") from error
     return folder
 
 
 def fetch(file, folder, label=""):
-    """Downloads one file beside its place, checks it, and moves it there.
+    """Downloads one file beside its place, checks it, and moves it there. Call it with the lock of `folder` held.
 
     Args:
         file: RemoteFile.
@@ -142,29 +147,22 @@ def fetch(file, folder, label=""):
         Path of the file.
 
     Raises:
-        UserError: if the address does not answer, breaks off, or has other content than expected.
-        OSError: if the folder cannot be written.
+        UserError: if the address does not answer, breaks off, or has other content than expected, or the file cannot
+            be written.
     """
     path = _place(file, folder)
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     hasher, received = sha256(), 0
-    try:
-        with open(temporary, "xb") as output:
-            for chunk in _chunks(file):
-                output.write(chunk)
-                hasher.update(chunk)
-                received += len(chunk)
-                _show_progress(f"{label} {path.name}".strip(), received, file.size)
-            output.flush()
-            os.fsync(output.fileno())
+    with whole_file(path, "wb", lock=False) as output:
+        for chunk in _chunks(file):
+            output.write(chunk)
+            hasher.update(chunk)
+            received += len(chunk)
+            _show_progress(f"{label} {path.name}".strip(), received, file.size)
         if hasher.hexdigest() != file.sha256:
             raise UserError(
                 f"{file.url}: the downloaded file has sha256 {hasher.hexdigest()}. Expected: {file.sha256}. "
                 "Download the data elsewhere and pass its folder with --data-dir."
             )
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 
@@ -203,6 +201,11 @@ def _show_progress(title, received, size):
 
 def _place(file, folder):
     return folder / file.url.rpartition("/")[2]
+
+
+def _missing(name, folder):
+    """The files of a data set that are not in the folder as they should be."""
+    return [file for file in DATASETS[name] if not _is_intact(_place(file, folder), file)]
 
 
 def _is_intact(path, file):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +10,10 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import encode_labels
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UserError
+from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.models import BertClassifier
 from keras_attention.training.devices import dtype_policy
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import check_holds_only, whole_folder
 
 
 @dataclass
@@ -124,22 +125,24 @@ class IdRow(NamedTuple):
 
 
 def save_encoded_rows(folder, prepared):
-    """Writes the model, its weights and, last, the encoded rows.
+    """Writes the model, its weights and the encoded rows.
 
     Args:
-        folder: str or Path; created if missing.
+        folder: str or Path; takes the place of a former one.
         prepared: Prepared, see `workflow.prepare`.
+
+    Raises:
+        UserError: if the folder holds anything else.
     """
-    folder, model = Path(folder), prepared.classifier.model
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ROWS).unlink(missing_ok=True)
+    model = prepared.classifier.model
     described = {"kind": prepared.task.kind, "model": model.settings}
-    (folder / MODEL).write_text(json.dumps(described), encoding="utf-8")
-    model.save_weights(folder / WEIGHTS)
     arrays = {name: np.concatenate([getattr(row, name) for row in prepared.rows]) for name in IdRow._fields}
     arrays |= {"ends": np.cumsum([len(row.token_ids) for row in prepared.rows]), "targets": prepared.targets}
-    with whole_file(folder / ROWS, "wb") as file:
-        np.savez_compressed(file, **arrays)
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    with whole_folder(folder, partial(check_holds_only, names=(ROWS, MODEL, WEIGHTS))) as new:
+        (new / MODEL).write_text(json.dumps(described), encoding="utf-8")
+        model.save_weights(new / WEIGHTS)
+        np.savez_compressed(new / ROWS, **arrays)
 
 
 def load_encoded_rows(folder, settings):
@@ -164,6 +167,6 @@ def load_encoded_rows(folder, settings):
         with np.load(folder / ROWS, allow_pickle=False) as file:
             sides = [np.split(file[name], file["ends"][:-1]) for name in IdRow._fields]
             targets = file["targets"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{folder}: no encoded rows ({error}). Expected: a folder written with --encode-to.") from error
     return model, [IdRow(*row) for row in zip(*sides, strict=True)], targets, described["kind"]

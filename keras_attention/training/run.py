@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_attention.cores import available_cores
-from keras_attention.errors import UserError
+from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
+from keras_attention.whole_file import whole_file
 
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
@@ -101,7 +104,7 @@ class TrainResult(NamedTuple):
 
 
 def save_trained(path, model, result, facts):
-    """Writes PATH.weights.h5 and, last, PATH.json.
+    """Writes PATH.npz: the weights, and what is told of them.
 
     Args:
         path: str or Path, without an ending.
@@ -109,12 +112,11 @@ def save_trained(path, model, result, facts):
         result: TrainResult.
         facts: dict of JSON types, see `run_facts`.
     """
-    path = Path(path)
+    path = Path(f"{path}.npz")
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = path.with_name(path.name + ".json")
-    told.unlink(missing_ok=True)
-    model.save_weights(path.with_name(path.name + ".weights.h5"))
-    told.write_text(json.dumps({"result": result._asdict(), "facts": facts}), encoding="utf-8")
+    weights = {f"weights.{number}": array for number, array in enumerate(model.get_weights())}
+    with whole_file(path, "wb") as file:
+        np.savez(file, told=json.dumps({"result": result._asdict(), "facts": facts}), **weights)
 
 
 def load_trained(path, model):
@@ -130,10 +132,10 @@ def load_trained(path, model):
     Raises:
         UserError: if a file is missing or does not fit the model.
     """
-    path = Path(path)
     try:
-        told = json.loads(path.with_name(path.name + ".json").read_text(encoding="utf-8"))
-        model.load_weights(path.with_name(path.name + ".weights.h5"))
+        with np.load(f"{path}.npz", allow_pickle=False) as file:
+            told = json.loads(file["told"].item())
+            model.set_weights([file[f"weights.{number}"] for number in range(len(file.files) - 1)])
         return TrainResult(**told["result"]), told["facts"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: no weights for this model ({str(error).splitlines()[0]}).") from error
+    except UNREADABLE as error:
+        raise UserError(f"{path}.npz: no weights for this model ({str(error).splitlines()[0]}).") from error

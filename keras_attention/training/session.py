@@ -254,8 +254,8 @@ class Session:
     def finish(self, weights_only=False):
         """Ends the strategy and returns the `TrainResult`, or None if this process has no more work.
 
-        Workers other than the chief get None. With `weights_only`, writes `out`.weights.h5 and `out`.json, for
-        `--weights` on another machine, and returns None. Otherwise sets `outcome`, the keywords of the functions
+        Workers other than the chief get None. With `weights_only`, writes `out`.npz, for `--weights` on another
+        machine, and returns None. Otherwise sets `outcome`, the keywords of the functions
         that write an entry: settings, result, facts, overwrite.
         """
         result = self.result

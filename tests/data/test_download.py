@@ -1,6 +1,7 @@
 """Downloads from a server in this process, which may answer wrongly, break off or be silent."""
 
 import threading
+import time
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,6 +10,7 @@ import pytest
 from keras_attention.data import files as download
 from keras_attention.data.files import RemoteFile, named_dataset
 from keras_attention.errors import UserError
+from keras_attention.locks import locked
 
 CONTENT = bytes(range(251)) * 2_003
 NAME = "pairs.gz"
@@ -194,3 +196,42 @@ def test_the_registry_is_complete():
     for file in download.DATASETS["multi30k"]:
         assert file.url.startswith("https://")
         assert len(bytes.fromhex(file.sha256)) == 32
+
+
+def test_the_second_process_waits_and_finds_the_files(server, tmp_path, capsys):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    began, found = threading.Event(), []
+
+    def hold():
+        with locked(folder):
+            began.set()
+            while not told:
+                time.sleep(0.01)
+            (folder / NAME).write_bytes(CONTENT)
+
+    told = []
+    holder = threading.Thread(target=hold)
+    holder.start()
+    began.wait()
+    waiting = threading.Thread(target=lambda: found.append(named_dataset("tiny", tmp_path)))
+    waiting.start()
+    while "is in use" not in capsys.readouterr().err:
+        time.sleep(0.01)
+    told.append(True)
+    holder.join()
+    waiting.join()
+    assert found == [folder]
+    assert server.paths == []
+
+
+def test_what_a_killed_download_left_is_removed(server, tmp_path):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / f".{NAME}-{'a' * 32}").write_bytes(CONTENT[:7])
+    (tmp_path / ".tiny.lock").write_text("")
+    named_dataset("tiny", tmp_path)
+    assert files_in(tmp_path) == [f"tiny/{NAME}"]
+    (tmp_path / ".tiny.lock").write_text("")  # killed when all was there
+    named_dataset("tiny", tmp_path)
+    assert files_in(tmp_path) == [f"tiny/{NAME}"]

@@ -25,6 +25,18 @@ def test_weights_and_story_come_back(tmp_path):
         np.testing.assert_array_equal(before, after)
 
 
-def test_missing_weights_are_one_line(tmp_path):
-    with pytest.raises(UserError, match=r"trained: no weights for this model \(.*\)\.$"):
+@pytest.mark.parametrize("content", [None, b"", b"no archive"])
+def test_missing_weights_are_one_line(tmp_path, content):
+    if content is not None:
+        (tmp_path / "trained.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"trained.npz: no weights for this model \(.*\)\.$"):
         load_trained(tmp_path / "trained", built())
+
+
+def test_a_failure_leaves_the_old_weights(tmp_path):
+    save_trained(tmp_path / "trained", built(), RESULT, {})
+    old = (tmp_path / "trained.npz").read_bytes()
+    with pytest.raises(TypeError):
+        save_trained(tmp_path / "trained", built(), RESULT, {"not JSON": {1}})
+    assert (tmp_path / "trained.npz").read_bytes() == old
+    assert [path.name for path in tmp_path.iterdir()] == ["trained.npz"]

@@ -1,6 +1,7 @@
 """Texts for a masked language model: settings, and encoded sequences with their vocabulary, stored once."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +10,10 @@ import numpy as np
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.prose.masked_lm import MaskedLMBatches
 from keras_attention.data.prose.prose_rows import PackedRows, prose_rows
-from keras_attention.errors import UserError
+from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import check_holds_only, whole_folder
 
 ROWS = "rows.npz"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts
@@ -98,15 +99,16 @@ def load_prose(config, tokenizer=None):
 
 
 def save_encoded_prose(folder, tokenizer, rows, validation_rows):
-    """Writes the vocabulary and, last, both sets of rows, in about two bytes a token before compression.
+    """Writes the vocabulary and both sets of rows, in about two bytes a token before compression.
 
     Args:
-        folder: str or Path; made if missing.
+        folder: str or Path; takes the place of a former one.
         tokenizer: WordPieceTokenizer.
         rows, validation_rows: PackedRows.
+
+    Raises:
+        UserError: if the folder holds anything else.
     """
-    folder = Path(folder)
-    tokenizer.save(folder)
     small = tokenizer.vocabulary_size <= np.iinfo("uint16").max
     arrays = {}
     for name, packed in (("train", rows), ("validation", validation_rows)):
@@ -114,8 +116,10 @@ def save_encoded_prose(folder, tokenizer, rows, validation_rows):
         arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
         pairs = {part: getattr(packed, part) for part in PAIRS}
         arrays |= {f"{name}.{part}": values.astype("uint8") for part, values in pairs.items() if values is not None}
-    with whole_file(folder / ROWS, "wb") as file:
-        np.savez_compressed(file, **arrays)
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    with whole_folder(folder, partial(check_holds_only, names=(ROWS, *tokenizer.files))) as new:
+        tokenizer.save(new)
+        np.savez_compressed(new / ROWS, **arrays)
 
 
 def load_encoded_prose(folder):
@@ -138,7 +142,7 @@ def load_encoded_prose(folder):
                 }
                 for name in ("train", "validation")
             ]
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error
     tokenizer = WordPieceTokenizer.load(folder)
     return tokenizer, *(PackedRows(**given, position_ids=_positions(given["block_ids"])) for given in parts)

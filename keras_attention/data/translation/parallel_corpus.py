@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 from keras_attention.whole_file import whole_file
 
@@ -166,7 +166,7 @@ def load_encoded(path):
         source_size, target_size = map(int, arrays["vocabulary_sizes"])
         if not corpora:
             raise KeyError("0.counts")
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{path}: no encoded pairs ({error}). Expected: a file written with --encode-to.") from error
     return corpora, (source_size, target_size)
 

@@ -46,3 +46,16 @@ def test_another_folder_is_refused(tmp_path):
     np.savez(tmp_path / "rows.npz", numbers=np.arange(3))
     with pytest.raises(UserError, match="no encoded prose"):
         load_encoded_prose(tmp_path)
+
+
+def test_another_encoding_is_replaced_and_nothing_else(tmp_path):
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    save_encoded_prose(tmp_path / "rows", tokenizer, rows(3, 7), rows(5, 7))
+    save_encoded_prose(tmp_path / "rows", tokenizer, rows(7, 7), rows(5, 7))
+    _, found, _ = load_encoded_prose(tmp_path / "rows")
+    np.testing.assert_array_equal(found.token_ids, rows(7, 7).token_ids)
+    (tmp_path / "rows" / "thesis").write_text("precious")
+    with pytest.raises(UserError, match=r"rows holds 'thesis', so it is not replaced"):
+        save_encoded_prose(tmp_path / "rows", tokenizer, rows(3, 7), rows(5, 7))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows"]
+    assert len(list((tmp_path / "rows").iterdir())) == 4
