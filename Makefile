@@ -21,7 +21,7 @@ test: $(VENV)/installed-test browser
 test-thorough: $(VENV)/installed-test browser
 	$(PYTEST) -m "thorough and not exhaustive" $(ARGS)
 
-# Every point at which a command can be killed, and 500 sequences of commands: hours. Not part of .ci/run.
+# Every point at which a command can be killed or meet an error: an hour. Not part of .ci/run.
 test-exhaustive: $(VENV)/installed-test
 	$(PYTEST) -m exhaustive $(ARGS)
 

@@ -26,6 +26,16 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: -long[item.path])
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests have counted with `record_property`, such as the points at which commands were killed, in sum."""
+    counted = Counter()
+    for report in terminalreporter.getreports("passed"):
+        for name, number in report.user_properties if report.when == "call" else ():
+            counted[name] += number
+    for name, number in sorted(counted.items()):
+        terminalreporter.write_line(f"{name}: {number:,} tried, all held")
+
+
 def pytest_runtest_setup():
     run_graphs_as_traced()
 

@@ -124,7 +124,7 @@ def test_a_failure_leaves_nothing_and_a_second_try_succeeds(server, tmp_path, be
     with pytest.raises(UserError, match=BEHAVIOURS[behaviour]) as error:
         named_dataset("tiny", tmp_path)
     assert NAME in str(error.value)
-    assert "--data_dir" in str(error.value)
+    assert "--data-dir" in str(error.value)
     assert "\n" not in str(error.value)
     assert files_in(tmp_path) == []
     server.behaviour = "good"

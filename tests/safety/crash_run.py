@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -33,10 +34,23 @@ class Trial:
         self.scenario.prepare(self.template)
         self.reset()
         self.before = self.seen()
-        code = self.run()
+        operations = []
+        code = faults.watch(self.folder, self._in_child, operations.append)
         assert code == 0, (name, self.error())
         self.points, self.after, self.left = faults.count, self.seen(), self.names()
         assert self.before != self.after or "evaluate" in name
+        assert self._unseen(operations) == [], operations
+
+    def _unseen(self, operations):
+        """The new files that no operation tells of: each is opened and flushed, or a flushed one takes its name."""
+        seen = {how: set() for how in ("open", "fopen", "fsync", "rename")}
+        for operation in operations:
+            how, _, path = operation.partition(" ")
+            seen.setdefault(how, set()).add(Path(path).name)
+        opened = seen["open"] | seen["fopen"]
+        flushed = opened if "> file" in self.name else seen["fsync"]
+        new = {Path(path).name for path, digest in self.after.items() if self.before.get(path) != digest}
+        return sorted(new - (opened & flushed) - seen["rename"])
 
     def reset(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -47,23 +61,24 @@ class Trial:
         self.faults.arm(self.folder, mode, at)
         child = os.fork()
         if not child:
-            signal.alarm(SECONDS)
-            for number, name in ((1, "out"), (2, "err")):
-                os.dup2(os.open(self.streams / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-            sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-            try:
-                code = self.scenario.run(self.folder, *flags)
-                sys.stdout.flush()
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                code = 1
-            sys.stderr.flush()
-            os._exit(code)
+            self._in_child(flags)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.faults.disarm()
         return code
+
+    def _in_child(self, flags=()):
+        signal.alarm(SECONDS)
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(self.streams / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+        try:
+            code = self.scenario.run(self.folder, *flags)
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stderr.flush()
+        os._exit(code)
 
     def error(self):
         return (self.streams / "err").read_text(errors="replace")

@@ -13,11 +13,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { COUNT, KILL, TORN, ERROR, FULL };
+enum { COUNT, KILL, TORN, ERROR, FULL, ASK };
 enum { PASS, FAIL, HALF };
 
 static struct shared { long count; char last[600]; } *shared;
@@ -34,6 +35,23 @@ void fault_arm(const char *path, int how, long when, int error) {
     mode = how, at = when, number = error;
     shared->count = 0, shared->last[0] = 0;
     armed = 1;
+}
+/* With ASK the parent is told of each operation before it is done, and looks at the disk as a kill would leave it. */
+static int question, answer;
+void fault_pipes(int out, int in) { question = out, answer = in; }
+static void ask(const char *name, const char *full) {
+    char line[700];
+    static int turn;
+    while (__sync_lock_test_and_set(&turn, 1)) usleep(50); /* one thread at a time */
+    int size = snprintf(line, sizeof line, "%s %.600s\n", name, full);
+    syscall(SYS_write, question, line, size);
+    while (syscall(SYS_read, answer, line, 1) < 0 && errno == EINTR) {}
+    __sync_lock_release(&turn);
+}
+/* Half of a write is on the disk. */
+static void after_half(const char *full) {
+    if (mode != ASK) kill(getpid(), SIGKILL);
+    ask("half", full);
 }
 void fault_disarm(void) { armed = 0; }
 long fault_count(void) { return shared->count; }
@@ -65,6 +83,10 @@ static int file_below(int file, char *full) {
 /* What becomes of an operation: `grows` if it needs room on the disk, `writes` if half of it could be done. */
 static int fate(const char *name, const char *full, int grows, int writes) {
     long now = __sync_add_and_fetch(&shared->count, 1);
+    if (mode == ASK) {
+        ask(name, full);
+        return writes ? HALF : PASS;
+    }
     if (mode == FULL && now >= at && grows) {
         if (now == at || !shared->last[0]) snprintf(shared->last, sizeof shared->last, "%s %.500s", name, full);
         errno = number;
@@ -91,7 +113,6 @@ __attribute__((destructor)) static void end(void) {
     close(file);
 }
 #define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
-#define DIE kill(getpid(), SIGKILL)
 
 #define OPEN(name)                                                                                   \
     int name(const char *path, int flags, ...) {                                                     \
@@ -137,7 +158,13 @@ ssize_t write(int file, const void *content, size_t size) {
     char full[4096];
     switch (file_below(file, full) ? fate("write", full, 1, 1) : PASS) {
     case FAIL: return -1;
-    case HALF: real(file, content, size / 2); DIE;
+    case HALF:
+        if (size < 2) break;
+        ssize_t half = real(file, content, size / 2), rest;
+        if (half < 0) return half;
+        after_half(full);
+        rest = real(file, (const char *)content + half, size - half);
+        return half + (rest < 0 ? 0 : rest);
     }
     return real(file, content, size);
 }
@@ -147,7 +174,7 @@ ssize_t write(int file, const void *content, size_t size) {
         char full[4096];                                                                             \
         switch (file_below(file, full) ? fate("write", full, 1, 1) : PASS) {                         \
         case FAIL: return -1;                                                                        \
-        case HALF: real(file, content, size / 2, place); DIE;                                        \
+        case HALF: real(file, content, size / 2, place); after_half(full);                           \
         }                                                                                            \
         return real(file, content, size, place);                                                     \
     }
@@ -158,7 +185,13 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
     char full[4096];
     switch (file_below(file, full) ? fate("write", full, 1, 1) : PASS) {
     case FAIL: return -1;
-    case HALF: real(file, parts, (count + 1) / 2); DIE;
+    case HALF:
+        if (count < 2) break;
+        ssize_t half = real(file, parts, count / 2), rest;
+        if (half < 0) return half;
+        after_half(full);
+        rest = real(file, parts + count / 2, count - count / 2);
+        return half + (rest < 0 ? 0 : rest);
     }
     return real(file, parts, count);
 }
@@ -167,7 +200,13 @@ size_t fwrite(const void *content, size_t size, size_t count, FILE *stream) {
     char full[4096];
     switch (file_below(fileno(stream), full) ? fate("fwrite", full, 1, 1) : PASS) {
     case FAIL: return 0;
-    case HALF: real(content, size, count / 2, stream); fflush(stream); DIE;
+    case HALF:
+        if (size * count < 2) break;
+        size_t bytes = size * count / 2, half = real(content, 1, bytes, stream);
+        if (half < bytes) return half / size;
+        fflush(stream);
+        after_half(full);
+        return (half + real((const char *)content + half, 1, size * count - half, stream)) / size;
     }
     return real(content, size, count, stream);
 }
@@ -220,7 +259,13 @@ ON_PATH(renameat2, (int one, const char *path, int two, const char *other, unsig
         char full[4096];                                                                             \
         switch (file_below(file, full) ? fate("write", full, 1, 1) : PASS) {                         \
         case FAIL: return -1;                                                                        \
-        case HALF: real(file, from, place, 7); DIE;                                                  \
+        case HALF:                                                                                   \
+            if (size < 8) break;                                                                     \
+            ssize_t half = real(file, from, place, 7), rest;                                         \
+            if (half < 0) return half;                                                               \
+            after_half(full);                                                                        \
+            rest = real(file, from, place, size - half);                                             \
+            return half + (rest < 0 ? 0 : rest);                                                     \
         }                                                                                            \
         return real(file, from, place, size);                                                        \
     }

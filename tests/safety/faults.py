@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-COUNT, KILL, TORN, ERROR, FULL = range(5)
+COUNT, KILL, TORN, ERROR, FULL, ASK = range(6)
 # What may happen at an operation: (what `faults.c` does, the error).
 MODES = {
     "kill": (KILL, 0),
@@ -31,10 +31,13 @@ def library():
     return path
 
 
-def run_with_faults(script, *arguments, **environment):
+def run_with_faults(script, *arguments, **given):
     """Runs a Python script in a process whose operations can be counted; returns what it prints."""
     paths = [str(SOURCE.parents[2]), str(SOURCE.parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LD_PRELOAD": str(library()), **environment}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LD_PRELOAD": str(library())}
+    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "OPENBLAS_NUM_THREADS": "1", **given}
+    if os.access("/dev/shm", os.W_OK):  # in memory, where fsync is no wait: one run of a command takes 50 ms, not 500
+        environment["TMPDIR"] = "/dev/shm"
     command = [sys.executable, str(script), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -53,6 +56,35 @@ class Faults:
         """From now on operations below `folder` count, and at number `at` happens what MODES[mode] says."""
         what, error = MODES[mode] if mode else (COUNT, 0)
         self._library.fault_arm(os.fsencode(folder), what, at, error)
+
+    def watch(self, folder, start, look):
+        """Forks a process that runs until its end, and looks at the disk before each of its operations.
+
+        Args:
+            folder: path, below which operations count.
+            start: callable, what the child does; its result is the exit code.
+            look: callable(operation), such as "rename /here/file"; "half /here/file" comes in the midst of a write.
+
+        Returns:
+            The exit code.
+        """
+        told, go = os.pipe(), os.pipe()
+        self._library.fault_pipes(told[1], go[0])
+        self._library.fault_arm(os.fsencode(folder), ASK, 0, 0)
+        child = os.fork()
+        if not child:
+            os.close(told[0]), os.close(go[1])
+            start()
+        self.disarm()
+        os.close(told[1]), os.close(go[0])
+        try:
+            with open(told[0], encoding="utf-8", errors="replace") as operations:
+                for operation in operations:
+                    look(operation.rstrip())
+                    os.write(go[1], b"x")
+        finally:
+            os.close(go[1])
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def disarm(self):
         self._library.fault_disarm()
