@@ -114,7 +114,7 @@ def class_weights(targets, kind, num_labels):
     return (len(targets) / (len(counts) * np.maximum(counts, 1))).tolist()
 
 
-ROWS, MODEL, WEIGHTS = "rows.npz", "model.json", "start.weights.h5"
+ROWS, MODEL, WEIGHTS = "rows.npz", "model.json", "weights.npz"
 
 
 class IdRow(NamedTuple):
@@ -141,7 +141,7 @@ def save_encoded_rows(folder, prepared):
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, partial(check_holds_only, names=(ROWS, MODEL, WEIGHTS))) as new:
         (new / MODEL).write_text(json.dumps(described), encoding="utf-8")
-        model.save_weights(new / WEIGHTS)
+        np.savez(new / WEIGHTS, *model.get_weights())
         np.savez_compressed(new / ROWS, **arrays)
 
 
@@ -163,7 +163,8 @@ def load_encoded_rows(folder, settings):
         described = json.loads((folder / MODEL).read_text(encoding="utf-8"))
         model = BertClassifier(**described["model"], dtype=dtype_policy(settings))
         model.build()
-        model.load_weights(folder / WEIGHTS)
+        with np.load(folder / WEIGHTS, allow_pickle=False) as file:
+            model.set_weights([file[f"arr_{number}"] for number in range(len(file.files))])
         with np.load(folder / ROWS, allow_pickle=False) as file:
             sides = [np.split(file[name], file["ends"][:-1]) for name in IdRow._fields]
             targets = file["targets"]

@@ -1,5 +1,7 @@
 """Weights and bags of words as plain HDF5 arrays, without code, links or compression."""
 
+from contextlib import contextmanager
+
 import h5py
 import numpy as np
 
@@ -47,8 +49,7 @@ def save_weights(model, path, dtype="float32"):
     Raises:
         EntryError: if a weight is not finite, before or after rounding to `dtype`.
     """
-    # In memory first: if the disk is full, HDF5 cannot close the file, and the process crashes.
-    with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
+    with _written_whole(path) as file:
         for name, weight in sorted(weight_names(model).items()):
             values = np.asarray(weight)
             stored = _in_8_bits(name, values) if _has_scales(values.shape, dtype) else {name: values}
@@ -58,6 +59,16 @@ def save_weights(model, path, dtype="float32"):
                 if not np.isfinite(values).all() or not np.isfinite(numbers).all():
                     raise EntryError(f"Weight {name!r} holds a value that is not a finite {numbers.dtype}.")
                 file.create_dataset(dataset, data=numbers)
+
+
+@contextmanager
+def _written_whole(path):
+    """An HDF5 file in memory, which is written to `path` at the end.
+
+    If the disk is full, HDF5 cannot close a file there, and the process crashes.
+    """
+    with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
+        yield file
         file.flush()
         content = file.id.get_file_image()
     path.write_bytes(content)
@@ -182,7 +193,7 @@ def save_words(folder, terms, arrays):
         arrays: dict of arrays "idf" (V,), "kernel" (V, K) and "bias" (K,).
     """
     (folder / TERMS).write_text("\n".join(terms), encoding="utf-8")
-    with h5py.File(folder / ARRAYS, "w") as file:
+    with _written_whole(folder / ARRAYS) as file:
         for name, values in arrays.items():
             file.create_dataset(name, data=np.asarray(values).astype(DTYPES[name]))
 
