@@ -85,7 +85,7 @@ def test_commands_know_it(run, tmp_path):
     code, _, err = run("attention", "--model", "words_tiny", "a", "--out", tmp_path / "page.html")
     assert (code, "no attention" in err) == (2, True)
     code, _, err = run("export", "words_tiny", tmp_path / "exported")
-    assert (code, "no export as saved_model" in err) == (2, True)
+    assert (code, "cannot be exported as saved_model" in err) == (2, True)
 
 
 def test_its_card_shows_how_to_use_it(zoo):
