@@ -77,7 +77,7 @@ def test_an_interrupted_run_goes_on(run, complains, judges, table, monkeypatch):
     out = table.with_name("out.csv")
     words = ("classify", "--model", folder, "--table", table, "--text", "review", "--output", out)
     code, _, err = run(*words)
-    assert (code, "10 answers are kept" in err) == (130, True)
+    assert (code, "10 answers are stored" in err) == (130, True)
     assert names(table.parent) == ["new.csv", "out.csv.partial", "out.csv.partial.json"]
     assert "a different text" in complains(*words[:5], "--text", "note", "--output", out, "--resume")
     assert run(*words, "--resume") == (0, "", "")
