@@ -113,7 +113,6 @@ def test_classifies_with_bars_and_a_table_comes_back(page, models, downloads, tm
         csv.writer(file).writerows([["number", "review"], *enumerate(texts)])
     element(page, "file").send_keys(str(tmp_path / "some.csv"))
     until(page, lambda: element(page, "classify").is_enabled(), "the file is read")
-    element(page, "column").send_keys("review")
     element(page, "classify").click()
     until(page, lambda: element(page, "download").is_displayed(), "the table is classified")
     element(page, "download").click()
@@ -124,6 +123,32 @@ def test_classifies_with_bars_and_a_table_comes_back(page, models, downloads, tm
     assert header == ["number", "review", "label", "probability"]
     assert [row[1] for row in rows] == texts
     assert [row[2] for row in rows] == classifier.classify(texts)
+
+
+def test_words_that_decide_are_coloured(page, models):
+    choose(page, "pairs")
+    write(page, TEXTS[0])
+    write(page, TEXTS[2], "text-b")
+    expected = models["pairs"].explain(TEXTS[0], TEXTS[2])
+    until(page, lambda: answers(page)[:1] == [expected.label], "the label")
+    until(page, lambda: element(page, "explain").is_displayed(), "the button")
+    element(page, "explain").click()
+    until(page, lambda: element(page, "explained").is_displayed(), "the words")
+    script = "return [...document.querySelectorAll('.words')].map(e => e.textContent)"
+    assert page.execute_script(script) == [TEXTS[0], TEXTS[2]]
+    script = "return [...document.querySelectorAll('.words span')].map(e => [e.textContent, e.className])"
+    shown = [[word.text, "for" if word.effect > 0 else "against"] for word in expected.words]
+    assert page.execute_script(script) == shown
+    write(page, TEXTS[1])
+    until(page, lambda: not element(page, "explained").is_displayed(), "the words of the old text are gone")
+
+
+def test_the_column_with_the_longest_texts_is_chosen(page, tmp_path):
+    choose(page, "moods")
+    (tmp_path / "some.csv").write_text("id,review,label\n1,a longer text,good\n2,another text,bad\n")
+    element(page, "file").send_keys(str(tmp_path / "some.csv"))
+    until(page, lambda: element(page, "classify").is_enabled(), "the file is read")
+    assert page.execute_script("return document.getElementById('column').selectedOptions[0].text") == "review"
 
 
 def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
