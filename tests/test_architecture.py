@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "zoo": {"models", "training", "data", "tokenizers", "decoding", "layers"},
     "pipelines": {"zoo", "models", "tokenizers", "decoding", "data", "evaluation", "visualize"},
     "finetuning": {"pipelines", "zoo", "evaluation", "models", "training", "data", "tokenizers", "visualize"},
-    "export": {"pipelines", "zoo", "decoding", "tokenizers"},
+    "export": {"pipelines", "zoo", "evaluation", "decoding", "tokenizers"},
     "server": {"pipelines", "zoo", "decoding", "tokenizers"},
     "cli": {
         "server",

@@ -31,6 +31,8 @@ def export(arguments):
             f"--beam and --length-penalty need --format saved_model: {arguments.format} contains no search."
         )
     entry = open_entry(arguments.name)
+    if search and entry.architecture.use.task != "translate":
+        raise UserError(f"--beam and --length-penalty are for translators: {arguments.name} does not search.")
     check_free(arguments.folder)
     with whole_folder(arguments.folder, check_free) as folder:
         pipeline = load(entry)

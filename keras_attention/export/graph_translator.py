@@ -31,7 +31,8 @@ def map_chunks(function, tensors, outputs):
         index = tf.reduce_sum(tf.cast(waiting > BATCH_SIZES[:-1], tf.int32))  # of the smallest size that holds them
         branches = [lambda size=size: function(*(rows_from(x, start, size) for x in tensors)) for size in BATCH_SIZES]
         results = tf.switch_case(index, branches)
-        return start + tf.gather(BATCH_SIZES, index), *map(append, kept, results)
+        grown = [tf.ensure_shape(append(*pair), spec.shape) for *pair, spec in zip(kept, results, outputs, strict=True)]
+        return start + tf.gather(BATCH_SIZES, index), *grown
 
     nothing = [tf.zeros([size or 0 for size in spec.shape], spec.dtype) for spec in outputs]
     _, *results = tf.while_loop(

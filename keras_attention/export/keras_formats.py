@@ -1,30 +1,40 @@
 """Keras's own export formats: the network without tokenizers and search."""
 
+from importlib.util import find_spec
+
 import tensorflow as tf
 
 from keras_attention.errors import UserError
-from keras_attention.export.signatures import token_signature
+from keras_attention.export.signatures import row_signature, token_signature
+
+FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras asks for
 
 
 def export_litert(folder, translator, name):
     """Writes a LiteRT file, see `Translator.exports`."""
-    return write_keras_format(folder, translator, "litert")
+    return export_translator(folder, translator, "litert")
 
 
 def export_onnx(folder, translator, name):
     """Writes an ONNX file, see `Translator.exports`."""
-    return write_keras_format(folder, translator, "onnx")
+    return export_translator(folder, translator, "onnx")
 
 
-FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+def export_bert_litert(folder, pipeline, name):
+    """Writes a LiteRT file, see `TextEncoder.exports`."""
+    return export_bert(folder, pipeline, "litert")
 
 
-def write_keras_format(folder, translator, file_format):
-    """Exports the network in one of Keras's formats, with its tokenizers in files beside it.
+def export_bert_onnx(folder, pipeline, name):
+    """Writes an ONNX file, see `TextEncoder.exports`."""
+    return export_bert(folder, pipeline, "onnx")
 
-    The exported file takes token ids and returns logits, see `signatures.token_signature`. For LiteRT the sizes are
-    fixed, one sentence padded to the maximum length, and only LiteRT's own operations are used, because its runtimes
-    lack those of TensorFlow.
+
+def export_translator(folder, translator, file_format):
+    """Writes the network of a Translator, which takes token ids and returns logits, and its tokenizers beside it.
+
+    For LiteRT the sizes are fixed: one sentence padded to the maximum length.
 
     Args:
         folder: Path of a folder that exists.
@@ -32,30 +42,63 @@ def write_keras_format(folder, translator, file_format):
         file_format: "litert" or "onnx".
 
     Returns:
-        Dict, the signature.
+        Dict, the signature, see `signatures.token_signature`.
 
     Raises:
         UserError: if Keras cannot export this model, with the reason.
     """
-    sizes, options = (None, None, None), {}
+    sizes = (None, None, None)
     if file_format == "litert":
         sizes = (1, translator.decoding["max_source_length"], translator.decoding["max_length"])
-        options = {"target_spec": {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}}
-    batch, *lengths = sizes
-    names = ("source_ids", "target_ids")
-    specs = {name: tf.TensorSpec((batch, size), tf.int32, name=name) for name, size in zip(names, lengths, strict=True)}
-    path = str(folder / FILES[file_format])
-    try:
-        translator.model.export(path, format=file_format, input_signature=[specs], verbose=False, **options)
-    except Exception as error:  # the converters raise what they please
-        architecture = type(translator.model).__name__
-        raise UserError(
-            f"Keras's {file_format} export does not support this {architecture}: {first_line(error)} "
-            "Use --format saved_model, which supports every translation model."
-        ) from error
+    batch, sources, targets = sizes
+    write_network(
+        folder, translator.model, file_format, {"source_ids": (batch, sources), "target_ids": (batch, targets)}
+    )
     translator.source_tokenizer.save(folder / "source_tokenizer")
     translator.target_tokenizer.save(folder / "target_tokenizer")
     return token_signature(*sizes) if batch else token_signature()
+
+
+def export_bert(folder, pipeline, file_format):
+    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.row_signature`."""
+    segments = pipeline.encoder.num_segments > 1
+    shape = (1, pipeline.max_tokens) if file_format == "litert" else (None, None)
+    names = ("token_ids", "segment_ids") if segments else ("token_ids",)
+    write_network(folder, pipeline.model, file_format, dict.fromkeys(names, shape))
+    pipeline.tokenizer.save(folder / "tokenizer")
+    sizes = dict(zip(("batch", "tokens"), shape, strict=True)) if shape[0] else {}
+    return row_signature(**sizes, segments=segments, output=pipeline.network_output)
+
+
+def write_network(folder, model, file_format, shapes):
+    """Exports a network in one of Keras's formats; for LiteRT with its own operations only.
+
+    Runtimes of LiteRT lack the operations of TensorFlow.
+
+    Args:
+        folder: Path.
+        model: keras.Model, built.
+        file_format: "litert" or "onnx".
+        shapes: dict from the name of an input of int32 to its shape.
+
+    Raises:
+        UserError: if a package is missing, or Keras cannot export this model, with the reason.
+    """
+    missing = [name for name in NEEDED[file_format] if find_spec(name) is None]
+    if missing:
+        raise UserError(f"--format {file_format} needs other packages: pip install {' '.join(missing)}")
+    options = {}
+    if file_format == "litert":
+        options = {"target_spec": {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}}
+    specs = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
+    path = str(folder / FILES[file_format])
+    try:
+        model.export(path, format=file_format, input_signature=[specs], verbose=False, **options)
+    except Exception as error:  # the converters raise what they please
+        raise UserError(
+            f"Keras's {file_format} export does not support this {type(model).__name__}: {first_line(error)} "
+            "Use --format saved_model, which supports every model."
+        ) from error
 
 
 def first_line(error):

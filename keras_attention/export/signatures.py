@@ -1,6 +1,7 @@
 """Signatures of exported models: (dtype and shape, meaning) by name. Does not import TensorFlow.
 
-B sentences, T tokens of the longest answer, S tokens of the longest sentence, V entries of the vocabulary.
+B sentences, T tokens of the longest answer, S tokens of the longest sentence, V entries of the vocabulary; K labels, D
+numbers of a vector, G gaps of the text with the most.
 """
 
 TEXT = {
@@ -15,6 +16,44 @@ TEXT = {
         "attention": ("float32 (B, T, S)", "how much each token looked at each source token; 0 at padding"),
     },
 }
+
+_TEXTS = {"texts": ("string (B)", "texts in UTF-8, any number of any length")}
+_TRUNCATED = {"truncated": ("bool (B)", "whether the text was longer than the model reads, and was cut")}
+VECTORS = {"inputs": _TEXTS, "outputs": {"vectors": ("float32 (B, D)", "the vector of each text"), **_TRUNCATED}}
+FILLINGS = {
+    "inputs": {"texts": ("string (B)", 'texts in UTF-8 with "[MASK]" in place of each missing word')},
+    "outputs": {
+        "fillings": ("string (B, 5)", "the filled text, best first; empty if it has no gap, too many, or one too late"),
+        "words": ("string (B, 5, G)", "the words for its gaps"),
+        "scores": ("float32 (B, 5)", "how probable the words are together"),
+        **_TRUNCATED,
+    },
+}
+
+
+def classes(task):
+    """The signature of a classifier, see `schema.TASK`."""
+    second = {"texts_b": ("string (B)", "the second texts, as many")} if task["pair"] else {}
+    if task["kind"] == "regression":
+        return {"inputs": {**_TEXTS, **second}, "outputs": {"value": ("float32 (B)", "the number"), **_TRUNCATED}}
+    several = f"the labels that reach their thresholds, with {task['separator']!r} between them"
+    label = several if task["kind"] == "multilabel" else "the label; empty if none is probable enough"
+    outputs = {
+        "label": ("string (B)", label),
+        "labels": ("string (B, K)", "all labels, the most probable first"),
+        "probabilities": ("float32 (B, K)", "those of `labels`"),
+        **_TRUNCATED,
+    }
+    return {"inputs": {**_TEXTS, **second}, "outputs": outputs}
+
+
+def row_signature(batch="B", tokens="T", segments=True, output=("K", "logits")):
+    """The signature of a BERT with token ids as input; the arguments are its sizes, numbers if they are fixed."""
+    shape, meaning = output
+    inputs = {"token_ids": (f"int32 ({batch}, {tokens})", "a text: [CLS], its pieces, [SEP], then padding (0)")}
+    if segments:
+        inputs["segment_ids"] = (f"int32 ({batch}, {tokens})", "1 at the second text of a pair and its [SEP], else 0")
+    return {"inputs": inputs, "outputs": {"output": (f"float32 ({batch}, {shape})".replace("T", str(tokens)), meaning)}}
 
 
 def token_signature(batch="B", sources="S", targets="T"):

@@ -75,6 +75,13 @@ class Classifier(TextEncoder):
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
     }
 
+    exports = {
+        "saved_model": "keras_attention.export.saved_model:export_classifier",
+        "litert": "keras_attention.export.keras_formats:export_bert_litert",
+        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+    }
+    network_output = ("K", "of each label, before the softmax; without the bag of words, if the model has one")
+
     def __init__(self, model, tokenizer, max_tokens, task, blend=None):
         super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task

@@ -113,6 +113,12 @@ class MaskFiller(TextEncoder):
         "truncated": Field(bool, "True if the text was too long and its end was ignored."),
     }
     view_options = ()
+    exports = {
+        "saved_model": "keras_attention.export.saved_model:export_filler",
+        "litert": "keras_attention.export.keras_formats:export_bert_litert",
+        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+    }
+    network_output = ("T, V", "of the piece at each place, before the softmax")
     row_inputs = {"masked_positions": 1}
 
     def __init__(self, model, tokenizer, max_tokens, pooling="mean", normalize=False):

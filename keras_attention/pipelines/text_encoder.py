@@ -74,6 +74,12 @@ class TextEncoder(Pipeline):
     has_attention = True
     view_options = ("text_b",)
     batching = "rows"
+    network_output = ("T, D", "a vector for each token")  # shape without the batch, and meaning, in exported networks
+    exports = {
+        "saved_model": "keras_attention.export.saved_model:export_encoder",
+        "litert": "keras_attention.export.keras_formats:export_bert_litert",
+        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+    }
     row_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 
     def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False, encoder=None):

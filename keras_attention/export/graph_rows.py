@@ -1,0 +1,177 @@
+"""Texts as rows of ids and as bags of words, inside a TensorFlow graph."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_attention.evaluation.bag_of_words import BETWEEN
+from keras_attention.export.graph_tokenizers import BLANKS, strip
+from keras_attention.pipelines.mask_filler import MASK
+from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
+
+
+class Rows(NamedTuple):
+    """R rows of ids for B texts.
+
+    Attributes:
+        token_ids, segment_ids: int32 tensors (R, T), padded with 0.
+        lengths: int32 tensor (R,).
+        owners: int32 tensor (R,), the number of the text that a row is of.
+    """
+
+    token_ids: tf.Tensor
+    segment_ids: tf.Tensor
+    lengths: tf.Tensor
+    owners: tf.Tensor
+
+
+def as_utf8(texts):
+    """Texts (B,) in which bytes that are no UTF-8 are U+FFFD."""
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+
+
+class RowsInGraph(tf.Module):
+    """`texts.text_rows` and `texts.whole_text_rows` in a graph.
+
+    Args:
+        tokenizer: WordPieceTokenizer.
+        max_tokens: int, of a row.
+        long_texts: str, what is read of a longer text.
+    """
+
+    def __init__(self, tokenizer, max_tokens, long_texts):
+        super().__init__()
+        self._tokenizer, self._max_tokens, self._long_texts = tokenizer, max_tokens, long_texts
+
+    def rows(self, texts, texts_b=None, masks=False):
+        """The Rows of texts (B,), or pairs of them, and a bool tensor (B,): whether something was cut."""
+        if self._long_texts == WHOLE and texts_b is None:
+            return self._whole_rows(texts)
+        sides = [self._encoded(side, masks) for side in ((texts,) if texts_b is None else (texts, texts_b))]
+        lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids, _ in sides]
+        kept = self._kept(*lengths)
+        parts = [cut(ids, length, self._long_texts) for (ids, _), length in zip(sides, kept, strict=True)]
+        truncated = tf.reduce_any([was_cut for _, was_cut in sides], axis=0)
+        for length, found in zip(kept, lengths, strict=True):
+            truncated |= length < found
+        return self._framed(parts, tf.range(tf.shape(texts)[0])), truncated
+
+    def _encoded(self, texts, masks):
+        """Ids, a ragged tensor (B, None), of the characters that are looked at; and whether others were left out."""
+        texts, longest = strip(texts), self._max_tokens * CHARACTERS_PER_TOKEN
+        count = tf.strings.length(texts, "UTF8_CHAR")
+        first = longest if self._long_texts == START else longest - longest // 2
+        shorter = tf.strings.substr(texts, 0, first, "UTF8_CHAR")
+        if first < longest:
+            last = longest // 2
+            shorter += tf.strings.substr(
+                texts, tf.maximum(0, count - last), tf.fill(tf.shape(texts), last), "UTF8_CHAR"
+            )
+        texts = tf.where(count > longest, shorter, texts)
+        return self._ids_with_masks(texts) if masks else self._tokenizer.tokenize_in_graph(texts), count > longest
+
+    def _ids_with_masks(self, texts):
+        """Ids of texts in which "[MASK]" is the mask: that of each part, and a mask behind each but the last."""
+        parts = tf.strings.split(texts, MASK)  # (B, gaps + 1)
+        ids = self._tokenizer.tokenize_in_graph(parts.flat_values)
+        mask = tf.fill([tf.shape(parts.flat_values)[0], 1], self._tokenizer.mask_id)
+        return parts.with_flat_values(tf.concat([ids, mask], axis=1)).merge_dims(1, 2)[:, :-1]
+
+    def _kept(self, first, second=None):
+        """How many ids stay of each text; of a pair the longer one loses what is too much, until both are equal."""
+        if second is None:
+            return [tf.minimum(first, self._max_tokens - 2)]
+        room = self._max_tokens - 3
+        half = room // 2
+        first, second = tf.minimum(first, room), tf.minimum(second, room)
+        both_long, second_shorter = tf.minimum(first, second) > half, second < first
+        new_first = tf.where(both_long, room - half, tf.where(second_shorter, room - second, first))
+        new_second = tf.where(both_long, half, tf.where(second_shorter, second, room - first))
+        fits = first + second <= room
+        return [tf.where(fits, first, new_first), tf.where(fits, second, new_second)]
+
+    def _whole_rows(self, texts):
+        ids = self._tokenizer.tokenize_in_graph(strip(texts))
+        room, count = self._max_tokens - 2, tf.cast(ids.row_lengths(), tf.int32)
+        rows = tf.maximum(1, -(-count // room))  # of each text
+        owners = tf.repeat(tf.range(tf.shape(texts)[0]), rows)
+        number = tf.ragged.range(rows).flat_values  # of each row within its text
+        last = tf.gather(tf.maximum(0, count - room), owners)
+        steps = tf.gather(rows, owners) - 1
+        step = tf.cast(last, tf.float64) / tf.cast(tf.maximum(steps, 1), tf.float64)
+        start = tf.where(tf.equal(number, steps), last, tf.cast(tf.cast(number, tf.float64) * step, tf.int32))
+        size = tf.minimum(tf.gather(count, owners) - start, room)
+        places = tf.ragged.range(start, start + size) + tf.gather(tf.cast(ids.row_starts(), tf.int32), owners)[:, None]
+        parts = places.with_flat_values(tf.gather(ids.flat_values, places.flat_values))
+        return self._framed([parts], owners), tf.zeros_like(texts, tf.bool)
+
+    def _framed(self, parts, owners):
+        """Rows of ids with [CLS] and [SEP]."""
+        column = tf.ones_like(owners)[:, None]
+        ids, segments = [column * self._tokenizer.start_id], [column * 0]
+        for number, part in enumerate(parts):
+            ids += [part, column * self._tokenizer.end_id]
+            segments += [part.with_flat_values(tf.fill(tf.shape(part.flat_values), number)), column * number]
+        ids, segments = tf.concat(ids, axis=1), tf.concat(segments, axis=1)
+        shape = (None, self._max_tokens)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        return Rows(ids.to_tensor(shape=shape), segments.to_tensor(shape=shape), lengths, owners)
+
+
+def cut(ids, lengths, long_texts):
+    """The first ids of each row (B, None), as many as `lengths` (B,) says, or the first ones and the last ones."""
+    if long_texts == START:
+        first, last = lengths, tf.zeros_like(lengths)
+    else:
+        first, last = lengths - lengths // 2, lengths // 2
+    found = tf.cast(ids.row_lengths(), tf.int32)
+    places = tf.ragged.range(found)
+    owners = places.value_rowids()
+    place = places.flat_values
+    kept = (place < tf.gather(first, owners)) | (place >= tf.gather(found - last, owners))
+    return tf.ragged.boolean_mask(ids, places.with_flat_values(kept))
+
+
+class WordsInGraph(tf.Module):
+    """A BagOfWords in a graph. Some capitals newer than Unicode 12 are not lower-cased by TensorFlow.
+
+    Args:
+        words: BagOfWords.
+    """
+
+    def __init__(self, words):
+        super().__init__()
+        self._size = len(words.terms)
+        numbers = tf.range(self._size, dtype=tf.int64)
+        self._places = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.constant(words.terms, tf.string), numbers), -1
+        )
+        self._idf, self._kernel, self._bias = (tf.constant(part, tf.float32) for part in words[1:])
+
+    def logits(self, texts, texts_b=None):
+        """Float32 tensor (B, K) for texts (B,), or pairs, as `BagOfWords.logits`."""
+        if texts_b is not None:
+            texts = tf.strings.join([texts, texts_b], BETWEEN)
+        terms = self._terms(texts)
+        place, owner = self._places.lookup(terms.flat_values), terms.value_rowids()
+        known = place >= 0
+        both = tf.boolean_mask(owner * self._size + place, known)
+        both, _, counts = tf.unique_with_counts(tf.sort(both))
+        owner, place = both // self._size, both % self._size
+        values = (1 + tf.math.log(tf.cast(counts, tf.float32))) * tf.gather(self._idf, place)
+        rows = tf.shape(texts, tf.int64)[0]
+        norm = tf.sqrt(tf.math.unsorted_segment_sum(values * values, owner, rows))
+        shape = tf.stack([rows, tf.constant(self._size, tf.int64)])
+        matrix = tf.SparseTensor(tf.stack([owner, place], axis=1), values / tf.gather(norm, owner), shape)
+        return tf.sparse.sparse_dense_matmul(matrix, self._kernel) + self._bias
+
+    def _terms(self, texts):
+        """The words of texts and their pairs of neighbours, a ragged tensor (B, None); as `bag_of_words.terms_of`."""
+        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # at a NUL, `lower` would end; no term has either
+        lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
+        parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
+        words = tf.strings.split(parted, " ")
+        words = tf.ragged.boolean_mask(words, tf.not_equal(words, ""))
+        first, second = words[:, :-1], words[:, 1:]
+        pairs = first.with_flat_values(tf.strings.join([first.flat_values, second.flat_values], " "))
+        return tf.concat([words, pairs], axis=1)
