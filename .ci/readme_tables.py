@@ -51,11 +51,18 @@ def zoo_table(entries):
     rows = []
     for entry in entries:
         metrics = entry.metrics
-        example = metrics["examples"][len(metrics["examples"]) // 2]
-        asked = " / ".join(example[side] for side in ("source", "source_b") if side in example)
         size = f"{metrics['parameters']:,}", f"{entry.bytes / 1e6:.1f} MB"
-        rows.append([_link(entry), *size, f"{asked} → {example['output']}"])
+        rows.append([_link(entry), *size, _example(metrics["examples"])])
     return table_text(["model", "parameters", "size", "example"], rows)
+
+
+def _example(examples):
+    """The one in the middle as text; a model that answers with vectors has none."""
+    if not examples:
+        return "text → vector"
+    example = examples[len(examples) // 2]
+    asked = " / ".join(example[side] for side in ("source", "source_b") if side in example)
+    return f"{asked} → {example['output']}"
 
 
 def score_table(entries):

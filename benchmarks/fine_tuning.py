@@ -1,6 +1,6 @@
 """What `finetune` reaches with its default settings, beside a bag of words and a linear model on frozen vectors.
 
-    python benchmarks/fine_tuning.py TABLES --from bert_mini_en --seeds 5 --rows 2000
+    python benchmarks/fine_tuning.py TABLES --from minilm_small_en --seeds 5 --rows 2000
 
 TABLES is a folder with NAME.train.tsv and NAME.test.tsv for each data set: a header with text, label and, of pairs,
 text_b. For each data set and seed, `--rows` rows are drawn for training; a tenth of them validates. The table shows

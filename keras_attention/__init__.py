@@ -62,7 +62,7 @@ def finetune(
     text=None,
     label=None,
     text_b=None,
-    start="bert_mini_en",
+    start="minilm_small_en",
     validation=None,
     task=None,
     out=None,

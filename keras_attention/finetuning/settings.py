@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from keras_attention.flags import setting
 from keras_attention.training.run import AccelerationSettings
 
-DEFAULT_START = "bert_mini_en"
+DEFAULT_START = "minilm_small_en"
 
 
 @dataclass(frozen=True)

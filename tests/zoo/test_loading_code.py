@@ -35,9 +35,10 @@ STARTS = [
     "keras_attention.cli.classify",
     "keras_attention.cli.fill_mask",
 ]
-# importlib.resources for the template of the page, importlib.util to find a package of fonts.
+# importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {
     ("keras_attention.visualize.attention_page", "importlib"),
+    ("keras_attention.visualize.explanation_page", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
     ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
     ("keras_attention.locks", "socket"),  # the name of this machine
