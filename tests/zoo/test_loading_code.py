@@ -37,6 +37,9 @@ STARTS = [
 ]
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {
+    ("keras_attention.compile_cache", "importlib"),  # metadata: the versions of packages
+    ("keras_attention.convert.hub", "urllib"),  # parse: what of an address is quoted; huggingface_hub downloads
+    ("keras_attention.convert.published", "subprocess"),  # converts in a process of its own, by this package's code
     ("keras_attention.visualize.attention_page", "importlib"),
     ("keras_attention.visualize.explanation_page", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
