@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from keras_attention.data import files as download
+from keras_attention.data import download
 from keras_attention.data.download import RemoteFile, named_dataset
 from keras_attention.errors import UserError
 from keras_attention.locks import locked

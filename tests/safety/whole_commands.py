@@ -35,7 +35,7 @@ from zoo.tiny_entry import ENGLISH, write_tiny_entry
 import keras_attention
 from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as run_command
-from keras_attention.data import files
+from keras_attention.data import download
 from keras_attention.errors import EntryError
 from keras_attention.training import checkpoints
 from keras_attention.zoo.manifest import verify_files
@@ -69,8 +69,8 @@ class Command(NamedTuple):
 def download():
     content = (ROOT / "LICENSE").read_bytes()
     address = (ROOT / "LICENSE").as_uri()
-    files.DATASETS["tiny"] = (files.RemoteFile(address, len(content), hashlib.sha256(content).hexdigest()),)
-    return guarded(lambda: files.named_dataset("tiny", os.getcwd()) and 0, "download")
+    download.DATASETS["tiny"] = (download.RemoteFile(address, len(content), hashlib.sha256(content).hexdigest()),)
+    return guarded(lambda: download.named_dataset("tiny", os.getcwd()) and 0, "download")
 
 
 def recipe(name, *flags):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.batches import random_order
-from keras_attention.data.files import named_dataset
+from keras_attention.data.download import named_dataset
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
