@@ -35,7 +35,7 @@ from zoo.tiny_entry import ENGLISH, write_tiny_entry
 import keras_attention
 from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as run_command
-from keras_attention.data import download
+from keras_attention.data import download as data_download
 from keras_attention.errors import EntryError
 from keras_attention.training import checkpoints
 from keras_attention.zoo.manifest import verify_files
@@ -69,8 +69,10 @@ class Command(NamedTuple):
 def download():
     content = (ROOT / "LICENSE").read_bytes()
     address = (ROOT / "LICENSE").as_uri()
-    download.DATASETS["tiny"] = (download.RemoteFile(address, len(content), hashlib.sha256(content).hexdigest()),)
-    return guarded(lambda: download.named_dataset("tiny", os.getcwd()) and 0, "download")
+    data_download.DATASETS["tiny"] = (
+        data_download.RemoteFile(address, len(content), hashlib.sha256(content).hexdigest()),
+    )
+    return guarded(lambda: data_download.named_dataset("tiny", os.getcwd()) and 0, "download")
 
 
 def recipe(name, *flags):

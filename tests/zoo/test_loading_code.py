@@ -45,6 +45,7 @@ ALLOWED = {
     ("keras_attention.visualize.figures", "importlib"),
     ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
     ("keras_attention.locks", "socket"),  # the name of this machine
+    ("keras_attention.errors", "zipfile"),  # the name of an error
     ("keras_attention.flags", "yaml"),  # safe_load, of the settings of a recipe
     ("keras_attention.training.devices", "from_config"),  # of a model in memory
     ("keras_attention.zoo.schema", "importlib"),  # of what is registered; a file names the architecture alone
