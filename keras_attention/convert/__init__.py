@@ -29,7 +29,7 @@ def load_checkpoint(path: str | Path) -> Converted:
     """
     from keras_attention.convert.published import fetched, is_published_name
 
-    folder = fetched(path).folder if is_published_name(path) else Path(path)
+    folder = (fetched(path).folder if is_published_name(path) else None) or Path(path)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Expected the folder of a published BERT checkpoint.")
     if (folder / "bert_config.json").is_file():

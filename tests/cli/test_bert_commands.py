@@ -78,7 +78,7 @@ def test_attention_of_a_bert(run, complains, filler, tmp_path):
     assert (code, out) == (0, f"{page}: {page.stat().st_size / 1e3:.0f} kB\n")
     assert "[MASK]" in page.read_text(encoding="utf-8")
     given = ("attention", "--model", filler, "a", "--target", "b", "--out", page)
-    assert "--target works only" in complains(*given)
+    assert "--target does not work" in complains(*given)
     assert "end with .html" in complains("attention", "--model", filler, "a", "--out", tmp_path / "view.png")
 
 

@@ -70,7 +70,7 @@ def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
     breaking = breaks_off(error)
     code, out, err = run(*command(source))
     assert (code, out) == (130 if isinstance(error, KeyboardInterrupt) else 2, "")
-    assert "10 answers are kept" in err
+    assert "10 answers are stored" in err
     assert "Traceback" not in err
     assert names(source.parent) == ["some.de.partial", "some.de.partial.json", "some.en"]
     with source.with_name("some.de.partial").open("a") as file:
