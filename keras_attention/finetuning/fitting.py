@@ -19,7 +19,7 @@ from keras_attention.finetuning.settings import (
 )
 from keras_attention.training.devices import from_chief
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
-from keras_attention.training.run import RunSettings
+from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.session import Session
 
 BUCKETS = 4  # shapes that XLA compiles, one program each
@@ -52,7 +52,7 @@ def fit_classifier(
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
         validate: callable(model) -> dict with `val_score`, where higher is better; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
-        resume, restart, log_dir: see `training.run.RunSettings`.
+        resume, restart, log_dir: see `training.run_settings.RunSettings`.
 
     Returns:
         TrainResult; its best epoch is 0 if the initial model was best.

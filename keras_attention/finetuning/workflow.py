@@ -23,7 +23,7 @@ from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, in_float32, workers
-from keras_attention.training.run import TrainResult
+from keras_attention.training.result import TrainResult
 from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.registry import entry_reserved
 

@@ -12,8 +12,9 @@ from keras_attention.training import checkpoints, devices, optim
 from keras_attention.training.backends import compile_update
 from keras_attention.training.interrupts import Interrupts, deferred_interrupts
 from keras_attention.training.progress import EarlyStopping, Epoch, EpochLog, Progress
-from keras_attention.training.run import RunSettings, TrainResult, load_trained, save_trained
+from keras_attention.training.result import TrainResult, load_trained, save_trained
 from keras_attention.training.run_facts import run_facts
+from keras_attention.training.run_settings import RunSettings
 
 FIRST_CHECKPOINT_MINUTES = 1.0
 
