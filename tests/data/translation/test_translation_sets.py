@@ -101,7 +101,7 @@ def test_dates_are_made(tmp_path):
     [
         ({"data": "wmt99"}, "'wmt99'"),
         ({"data": "multi30k", "source": "ja"}, "'ja'"),
-        ({"data": "tatoeba"}, "needs --data_dir"),
+        ({"data": "tatoeba"}, "needs --data-dir"),
         ({"data": "no/such.tsv"}, "no/such.tsv"),
         ({"data": "files", "source": "no.en", "target": "no.de"}, "no.en"),
     ],
