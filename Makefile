@@ -13,13 +13,21 @@ run: $(VENV)/installed
 
 # Two processes; the tests of a file stay in one, which keeps what they have compiled.
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# A process may map 65,530 pieces of memory, and compiled programs take many: so the tests run in two halves.
+FIRST_HALF = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/test_recipes.py
+NONE_CHOSEN = 5
+define halves
+	$(PYTEST) -m $(1) $(FIRST_HALF) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(addprefix --ignore=,$(FIRST_HALF)) $(ARGS) || test $$? = $(NONE_CHOSEN)
+endef
 
+# ARGS takes options of pytest, such as ARGS="-k masks"; for some files alone, call pytest itself.
 test: $(VENV)/installed-test browser
-	$(PYTEST) -m "not thorough" $(ARGS)
+	$(call halves,"not thorough")
 
 # The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
 test-thorough: $(VENV)/installed-test browser
-	$(PYTEST) -m "thorough and not exhaustive" $(ARGS)
+	$(call halves,"thorough and not exhaustive")
 
 # Every point at which a command can be killed or meet an error: an hour. Not part of .ci/run.
 test-exhaustive: $(VENV)/installed-test

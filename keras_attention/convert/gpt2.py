@@ -52,10 +52,6 @@ def load_gpt2(path: str | Path) -> GPT:
 
     Raises:
         UserError: names the file, field or tensor that is missing, damaged or not supported.
-
-    Example:
-        model = load_gpt2("gpt2")  # a folder
-        logits = model({"token_ids": token_ids})
     """
     folder = Path(path)
     settings = _settings(Fields(folder / "config.json"))

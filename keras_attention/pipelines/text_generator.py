@@ -62,10 +62,6 @@ class TextGenerator(Pipeline):
         line_break: str of one character that stands for a line break in the vocabulary; None: a line break itself.
         begins_with: "end" if texts of the training began behind an END, "line_break" behind the break of a line.
         language: str, for the card.
-
-    Example:
-        generator = keras_attention.load("runs/language_model")
-        generator.generate("Return the", max_tokens=20)
     """
 
     request_fields = {

@@ -50,7 +50,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize(
+    "kind", ["greedy", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in list(SETTINGS)[1:])]
+)
 def test_it_writes_as_if_it_read_all_again(kind):
     given = {"temperature": 0.0, **SETTINGS[kind]}
     found = generator().generations(PROMPTS, max_tokens=11, **given)
@@ -63,6 +65,7 @@ def test_it_writes_as_if_it_read_all_again(kind):
     assert len({tuple(one.token_ids) for (one,) in found}) > 1
 
 
+@pytest.mark.thorough
 def test_a_long_text_slides():
     """The prompt is longer than the window of 29 tokens, and the answer, too."""
     prompt = " ".join(TEXTS)
@@ -74,6 +77,7 @@ def test_a_long_text_slides():
     assert generator().generations([prompt, "A"], max_tokens=37, temperature=0.0)[0] == [one]  # whatever the company
 
 
+@pytest.mark.thorough
 def test_answers_differ_and_depend_on_the_seed_alone():
     draw = functools.partial(generator().generate, max_tokens=9, temperature=1.5)
     several = draw(PROMPTS[0], n=3)
@@ -83,6 +87,7 @@ def test_answers_differ_and_depend_on_the_seed_alone():
     assert draw(PROMPTS[0], seed=1) != several[0]
 
 
+@pytest.mark.thorough
 def test_pieces_together_are_the_text():
     for settings in ({"temperature": 0.0}, {"temperature": 1.5, "seed": 4}, {"stop": ["n", "s s"]}):
         for prompt in PROMPTS:
@@ -92,6 +97,7 @@ def test_pieces_together_are_the_text():
     assert len(list(generator().stream(PROMPTS[0], max_tokens=13))) > 3
 
 
+@pytest.mark.thorough
 def test_it_ends_at_a_stop_text_and_does_not_show_it():
     (whole,) = generator().generations(PROMPTS[0], max_tokens=13)
     stop = whole.text[4:7]
@@ -102,7 +108,7 @@ def test_it_ends_at_a_stop_text_and_does_not_show_it():
     assert list(generator().stream(PROMPTS[0], max_tokens=13, stop=whole.text[:3])) == []
 
 
-@pytest.mark.parametrize("level", ["bpe", "char"])
+@pytest.mark.parametrize("level", [pytest.param("bpe", marks=pytest.mark.thorough), "char"])
 def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
     one = generator(level)
     ids = one._beginnings(["</s><s> <pad>"])[0]
@@ -148,6 +154,7 @@ def test_a_long_text_is_scored_in_parts():
         assert t - start >= min(t, half)
 
 
+@pytest.mark.thorough
 def test_score_and_generation_agree():
     (one,) = generator().generations("", max_tokens=13, temperature=1.0)
     ids = [token for token in one.token_ids if token != END_ID]

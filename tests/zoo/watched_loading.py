@@ -95,6 +95,7 @@ def refuse(folder):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     import keras_attention
+    import keras_attention.convert.published
     from keras_attention.convert import load_checkpoint
 
     sound, hostile = map(Path, sys.argv[1:])
