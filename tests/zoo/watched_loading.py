@@ -8,6 +8,7 @@ audit hook. Prints one JSON object a line: {"name", "kind": class of the error o
 that a load has no business with.
 """
 
+import importlib
 import json
 import os
 import pickle
@@ -95,8 +96,10 @@ def refuse(folder):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     import keras_attention
-    import keras_attention.convert.published
     from keras_attention.convert import load_checkpoint
+
+    for reader in ("google", "hugging_face", "keras_preset", "published"):  # before the watch begins
+        importlib.import_module(f"keras_attention.convert.{reader}")
 
     sound, hostile = map(Path, sys.argv[1:])
     for folder in sound.iterdir():  # once before the watch begins: what is imported and traced is not theirs
