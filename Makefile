@@ -13,21 +13,28 @@ run: $(VENV)/installed
 
 # Two processes; the tests of a file stay in one, which keeps what they have compiled.
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# A process may map 65,530 pieces of memory, and compiled programs take many: so the tests run in two halves.
-FIRST_HALF = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/test_recipes.py
+# A process may map 65,530 pieces of memory, and compiled programs take many: so the tests run in several parts.
+LAYERS = tests/layers
+MODELS = tests/models tests/decoding
+TRAINING = tests/training tests/finetuning tests/test_recipes.py
+PIPELINES = tests/pipelines tests/server tests/export tests/cli
+EARLIER = $(LAYERS) $(MODELS) $(TRAINING) $(PIPELINES)
 NONE_CHOSEN = 5
-define halves
-	$(PYTEST) -m $(1) $(FIRST_HALF) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(addprefix --ignore=,$(FIRST_HALF)) $(ARGS) || test $$? = $(NONE_CHOSEN)
+define parts
+	$(PYTEST) -m $(1) $(LAYERS) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(MODELS) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(TRAINING) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(PIPELINES) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(addprefix --ignore=,$(EARLIER)) $(ARGS) || test $$? = $(NONE_CHOSEN)
 endef
 
 # ARGS takes options of pytest, such as ARGS="-k masks"; for some files alone, call pytest itself.
 test: $(VENV)/installed-test browser
-	$(call halves,"not thorough")
+	$(call parts,"not thorough")
 
 # The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
 test-thorough: $(VENV)/installed-test browser
-	$(call halves,"thorough and not exhaustive")
+	$(call parts,"thorough and not exhaustive")
 
 # Every point at which a command can be killed or meet an error: an hour. Not part of .ci/run.
 test-exhaustive: $(VENV)/installed-test
