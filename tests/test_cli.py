@@ -12,6 +12,7 @@ from cli.running import translator
 from zoo.tiny_entry import ENGLISH
 
 from keras_attention.cli import main as cli
+from keras_attention.zoo.registry import open_entry
 
 COMMAND = [sys.executable, "-m", "keras_attention"]
 
@@ -89,3 +90,9 @@ def test_the_whole_process_with_nothing_but_the_answer_on_its_streams(zoo, tmp_p
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == translator().translate(ENGLISH[0]) + "\n"
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", ["fill-mask", "encode"])
+def test_the_default_model_does_what_the_command_asks(command):
+    name = cli.make_parser().parse_args([command]).model
+    assert open_entry(name).architecture.use.task == command

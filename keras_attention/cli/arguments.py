@@ -6,6 +6,7 @@ from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
 
+DEFAULT_MASKED_LM = "bert_mini_en"
 MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published BERT"
 
 
@@ -250,8 +251,8 @@ def add_encoder(command):
 def add_fill_mask(commands):
     command = add_command(commands, "fill-mask", "fill_mask", "fill_mask", "Predict the masked words of a text.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help='texts with "[MASK]" in place of each missing word')
-    help_text = f"masked language model, by name or folder (default: {DEFAULT_START})"
-    command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
+    help_text = f"masked language model, by name or folder (default: {DEFAULT_MASKED_LM})"
+    command.add_argument("--model", default=DEFAULT_MASKED_LM, metavar="NAME_OR_PATH", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
     command.set_defaults(output=None, resume=False)
     command.add_argument("--top", type=int, default=5, metavar="K", help="answers per text (5)")

@@ -114,9 +114,8 @@ class TextEncoder(Pipeline):
         """The cosine of each pair of texts; nothing for single texts, whose vectors are no text."""
         if sources_b is None:
             return []
-        pooled = self.encode([*sources, *sources_b]).pooled.astype("float64")
-        pooled /= np.maximum(np.linalg.norm(pooled, axis=-1, keepdims=True), 1e-12)
-        return [f"{cosine:.2f}" for cosine in (pooled[: len(sources)] * pooled[len(sources) :]).sum(axis=-1)]
+        vectors = self.directions([*sources, *sources_b])
+        return [f"{cosine:.2f}" for cosine in (vectors[: len(sources)] * vectors[len(sources) :]).sum(axis=-1)]
 
     @property
     def samples(self):
