@@ -95,7 +95,7 @@ $(VENV)-lowest/installed-test: setup.py $(VENV)/installed-test
 	$(BIN)/python -m venv $(VENV)-lowest
 	ls -d $(abspath $(VENV))/lib/python*/site-packages > $(VENV)-lowest/newest.pth
 	mv $(VENV)-lowest/newest.pth $(VENV)-lowest/lib/python*/site-packages/
-	sed -n 's/.*"\([a-z][a-z0-9-]*\)>=\([0-9.]*\)[,"].*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
+	sed -n 's/.*"\([a-z][a-z0-9_-]*\)>=\([0-9.]*\)[,"].*/\1==\2/p' setup.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --constraint $(VENV)-lowest/constraints.txt --editable ".[test]"
 	touch $(VENV)-lowest/installed $@
 

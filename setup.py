@@ -104,7 +104,7 @@ setup(
             "ruff>=0.17.5",
             "selenium>=4.51",
             "setuptools>=77.0.3",
-            "tokenizers>=0.23.1",
+            "tokenizers>=0.23.3",
         ],
         "benchmarks": ["ctranslate2>=4.8", "torch>=2.14", "transformers>=5.23"],
     },
