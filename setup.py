@@ -88,6 +88,7 @@ setup(
         "sacremoses>=0.2",
         "scikit-learn>=1.9",
         "sentencepiece>=0.2.3",
+        "tokenizers>=0.23.3",  # keras-nlp brings it, too
     ],
     extras_require={
         "serve": SERVE,
@@ -104,7 +105,6 @@ setup(
             "ruff>=0.17.5",
             "selenium>=4.51",
             "setuptools>=77.0.3",
-            "tokenizers>=0.23.3",
         ],
         "benchmarks": ["ctranslate2>=4.8", "torch>=2.14", "transformers>=5.23"],
     },

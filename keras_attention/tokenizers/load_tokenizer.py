@@ -1,24 +1,27 @@
 """Loads saved tokenizers; tokenizer.json names their kind."""
 
 from pathlib import Path
+from typing import get_args
 
 from keras_attention.errors import UserError
 from keras_attention.strict_json import parse_json
+from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
-KINDS = {tokenizer.kind: tokenizer for tokenizer in (CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer)}
+AnyTokenizer = ByteLevelTokenizer | CharacterTokenizer | SentencePieceTokenizer | WordPieceTokenizer
+KINDS = {tokenizer.kind: tokenizer for tokenizer in get_args(AnyTokenizer)}
 
 
-def load_tokenizer(folder: str | Path) -> CharacterTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
+def load_tokenizer(folder: str | Path) -> AnyTokenizer:
     """Reads a tokenizer from the folder that its `save` wrote.
 
     Args:
         folder: str or Path with tokenizer.json and the files of that kind.
 
     Returns:
-        CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
+        ByteLevelTokenizer, CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
 
     Raises:
         UserError: if a file is missing or damaged, its kind is unknown, or it has settings that this kind has not.
