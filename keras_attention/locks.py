@@ -18,6 +18,7 @@ from keras_attention.errors import UserError
 
 PATIENCE = 0.5  # seconds: longer than another process needs to remove its lock file
 MOST_BYTES = 1000  # read of a lock file
+LOCK = ".lock"  # the lock file inside a folder
 LONGEST_NAME = 150  # bytes: most systems allow 255, which leaves room for what is added
 _held = {}  # path of the lock file -> _Held
 _guard = threading.RLock()
@@ -84,7 +85,7 @@ def release_claims():
 def lock_file(path, inside=False):
     """Where the lock file of `path` stands: Path. Links are followed: all names of a file have one lock."""
     path = Path(os.path.realpath(path))
-    return path / ".lock" if inside else path.with_name(f".{short_name(path)}.lock")
+    return path / LOCK if inside else path.with_name(f".{short_name(path)}.lock")
 
 
 def short_name(path):

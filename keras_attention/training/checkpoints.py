@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.errors import TrainingDivergedError, UserError
-from keras_attention.locks import locked
+from keras_attention.locks import LOCK, locked
 from keras_attention.whole_file import remove_leftovers, temporary_name
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
@@ -61,11 +61,20 @@ def open_folder(folder, resume, restart):
 
 
 def discard_folder(folder):
-    """Removes a folder of checkpoints atomically; ignores errors."""
-    aside = temporary_name(Path(os.path.realpath(folder)))
-    with contextlib.suppress(OSError):
-        os.rename(folder, aside)
-        shutil.rmtree(aside)
+    """Removes a folder of checkpoints atomically; of a folder with other files, only the checkpoints.
+
+    Ignores errors, and leaves a folder in which another process has begun to train.
+    """
+    folder = Path(os.path.realpath(folder))
+    if not folder.is_dir():
+        return
+    with contextlib.suppress(OSError, UserError), locked(folder, inside=True):
+        if all(_NAME.fullmatch(name) or name.startswith((_UNFINISHED, LOCK)) for name in os.listdir(folder)):
+            aside = temporary_name(folder)
+            os.rename(folder, aside)
+            shutil.rmtree(aside)
+        else:
+            remove(folder)
 
 
 def remove(folder):

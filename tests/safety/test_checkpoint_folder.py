@@ -56,3 +56,23 @@ def test_a_folder_that_could_not_be_discarded_whole_goes_with_the_next_training(
     monkeypatch.undo()
     train(tmp_path / "steps", steps=(1,))
     assert names(tmp_path) == ["steps"]
+
+
+def test_a_file_of_ones_own_among_checkpoints_stays(tmp_path):
+    """After the training, the folder is removed only if nothing but checkpoints is in it."""
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps" / "notes").write_text("precious")
+    train(tmp_path / "steps")
+    checkpoints.discard_folder(tmp_path / "steps")
+    assert names(tmp_path / "steps") == ["notes"]
+    assert (tmp_path / "steps" / "notes").read_text() == "precious"
+
+
+def test_the_checkpoints_of_the_next_training_are_not_discarded(tmp_path):
+    train(tmp_path / "steps")
+    with checkpoints.open_folder(tmp_path / "steps", resume=True, restart=False), ThreadPoolExecutor(1) as other:
+        other.submit(checkpoints.discard_folder, tmp_path / "steps").result()
+        checkpoints.write(tmp_path / "steps", 4, {}, {"step": 4})
+    assert names(tmp_path / "steps") == ["step-000000003", "step-000000004"]
+    checkpoints.discard_folder(tmp_path / "steps")
+    assert names(tmp_path) == []
