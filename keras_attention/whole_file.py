@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.locks import is_held_here, lock_file, locked, short_name
+from keras_attention.locks import is_held_here, lock_file, locked, short_name, until_the_command_ends
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
@@ -42,6 +42,19 @@ def check_place(path):
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UserError(f"{given} cannot be written: its folder {str(path.parent)!r} is not writable.")
     return path
+
+
+def claim_place(path):
+    """`check_place` for a file that is written at the end: holds its lock until the command ends.
+
+    Raises:
+        UserError: see `check_place` and `locks.locked`.
+    """
+    place = check_place(path)
+    if place.is_file() or not place.exists():  # no lock beside a device or pipe
+        with explained(path):
+            until_the_command_ends(locked(place))
+    return place
 
 
 @contextmanager
@@ -80,6 +93,40 @@ def whole_file(path, mode="w", lock=True):
                 temporary.unlink(missing_ok=True)
             raise
         flush(path.parent)
+
+
+@contextmanager
+def whole_files(path):
+    """Several files beside `path`, none of which appears before all are written.
+
+    They appear one after the other within an instant: only a kill between two of them leaves some old and some new.
+
+    Args:
+        path: str or Path in a folder that exists; its lock is held, and its name marks what a dead writer leaves.
+
+    Yields:
+        Path of an empty folder. What is written into it takes the place of the file of that name beside `path`.
+
+    Raises:
+        UserError: see `check_place` and `locks.locked`, raised at once; and if the disk is full. Nothing is left behind
+            then.
+    """
+    given, path = path, check_place(path)
+    with explained(given), locked(path):
+        remove_leftovers(path)
+        temporary = temporary_name(path)
+        try:
+            temporary.mkdir()
+            yield temporary
+            flush(temporary)
+            names = sorted(file.name for file in temporary.iterdir() if file.suffix != ".lock")
+            for name in names:
+                check_place(path.with_name(name))
+            for name in names:
+                os.replace(temporary / name, path.with_name(name))
+            flush(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

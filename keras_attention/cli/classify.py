@@ -11,6 +11,7 @@ from keras_attention.data.tables.table import format_of
 from keras_attention.errors import UserError, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.visualize.attention_page import check_page_path
+from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
 
 MOST_EXPLAINED = 100  # texts on one page
@@ -72,7 +73,7 @@ def _check_options(arguments):
         names = ", ".join(models_with_task("classify")) or "none in the zoo"
         raise UserError(f"--model is missing. Choices: {names}; the folder of your own; or --labels A,B with none.")
     if arguments.explain:
-        check_page_path(arguments.explain)
+        claim_place(check_page_path(arguments.explain))
         if arguments.resume:
             raise UserError("--explain needs all texts at once: leave out --resume.")
     if not arguments.table:

@@ -29,6 +29,7 @@ def main(argv=None):
         stderr; 75 if another worker of the training has stopped, which ends the process immediately; 130 after Ctrl-C;
         141 if the reader of standard output has closed the pipe.
     """
+    open_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
     words = sys.argv[1:] if argv is None else argv
@@ -42,6 +43,20 @@ def main(argv=None):
         command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)
         outcome.code = command(given) or 0
     return outcome.code
+
+
+def open_closed_streams():
+    """Opens /dev/null for each standard stream that is closed (`>&-`).
+
+    Otherwise the next file that is opened would get its number, and all that is printed.
+    """
+    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (until the end)
 
 
 class Outcome:
@@ -98,6 +113,7 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
 
 def run_recipe(main, path):
     """Runs the `main` of the recipe at `path` and exits; reports errors that the user can fix in one line."""
+    open_closed_streams()
     sys.exit(guarded(main, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
 
 

@@ -4,6 +4,7 @@ from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.translate import search_options
 from keras_attention.errors import UserError
 from keras_attention.visualize.attention_page import check_page_path
+from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import open_entry
 
 FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
@@ -13,6 +14,7 @@ def attention(arguments):
     """Checks the output path, loads the model, and writes the attention page."""
     entry = open_entry(arguments.model)
     path = check_page_path(arguments.out)
+    claim_place(path)
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
 

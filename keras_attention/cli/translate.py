@@ -9,6 +9,7 @@ from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lin
 from keras_attention.compile_cache import has_compiled
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
+from keras_attention.whole_file import claim_place, whole_files
 from keras_attention.zoo.registry import open_entry
 
 
@@ -52,7 +53,7 @@ def _check_options(arguments):
     if arguments.attention:
         from keras_attention.visualize.figures import check_figure_path
 
-        check_figure_path(arguments.attention)
+        claim_place(check_figure_path(arguments.attention))
 
 
 def _stream(arguments, entry):
@@ -119,16 +120,26 @@ def _notes(window, answers):
 
 
 def _draw(arguments, answers, window):
-    """Draws the heat map of each best translation, or of its layers and heads; several files are numbered."""
+    """Draws the heat map of each best translation, or of its layers and heads.
+
+    Several pictures are numbered, and those of a window appear together.
+    """
+    path = Path(arguments.attention)
+    if window.total == 1:
+        _draw_one(arguments, answers[0][0], path)
+        return
+    with whole_files(path) as folder:
+        for number, (best, *_) in enumerate(answers, start=window.first):
+            _draw_one(arguments, best, folder / f"{path.stem}-{number}{path.suffix}")
+
+
+def _draw_one(arguments, best, path):
     from keras_attention.visualize.heatmaps import attention_heatmap, heads_heatmap
 
-    path = Path(arguments.attention)
-    for number, (best, *_) in enumerate(answers, start=window.first):
-        if not best.tokens:
-            continue
-        file = path if window.total == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        if arguments.layers is None and arguments.heads is None:
-            attention_heatmap(best.attention, best.source_tokens, best.tokens, file)
-        else:
-            chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
-            heads_heatmap(best.heads, best.source_tokens, best.tokens, file, **chosen)
+    if not best.tokens:
+        return
+    if arguments.layers is None and arguments.heads is None:
+        attention_heatmap(best.attention, best.source_tokens, best.tokens, path)
+    else:
+        chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
+        heads_heatmap(best.heads, best.source_tokens, best.tokens, path, **chosen)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from keras_attention.compile_cache import cache_root
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
 from keras_attention.errors import UserError, one_line, quoted
+from keras_attention.locks import locked
 from keras_attention.strict_json import parse_json
 from keras_attention.whole_file import whole_file
 
@@ -86,7 +87,7 @@ def resolve(name):
     facts = _facts_of(name, info)
     for path in {record, _record_of(repository, facts["commit"])}:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path, lock=False) as file:
+        with locked(path, wait=lambda reason: None), whole_file(path) as file:
             json.dump(facts, file)
     return _from_record(record, repository)
 

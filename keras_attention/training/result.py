@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UNREADABLE, UserError
+from keras_attention.locks import locked, until_the_command_ends
 from keras_attention.whole_file import whole_file
 
 
@@ -21,6 +22,29 @@ class TrainResult(NamedTuple):
     stopped_because: str
 
 
+def weights_path(out):
+    """The file in which `save_trained` writes weights: Path."""
+    return Path(f"{out}.npz")
+
+
+def claim_files(config, out):
+    """Reserves the files that a recipe may write in the place of an entry, until the command ends.
+
+    Args:
+        config: RunSettings, perhaps with `encoded` (train elsewhere, write weights) and `encode_to` (write texts).
+        out: str or Path, without an ending.
+
+    Raises:
+        UserError: if another process writes there, or weights exist already and `config.overwrite` is False.
+    """
+    weights = weights_path(out) if getattr(config, "encoded", "") else None
+    if weights and weights.exists() and not config.overwrite:
+        raise UserError(f"{weights} already contains trained weights. Choose another --out, or pass --overwrite.")
+    for place in (weights, getattr(config, "encode_to", "")):
+        if place and Path(place).absolute().parent.is_dir():  # else it is made when there is something to write
+            until_the_command_ends(locked(place))
+
+
 def save_trained(path, model, result, facts):
     """Writes PATH.npz: the weights, and what is told of them.
 
@@ -30,7 +54,7 @@ def save_trained(path, model, result, facts):
         result: TrainResult.
         facts: dict of JSON types, see `run_facts`.
     """
-    path = Path(f"{path}.npz")
+    path = weights_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     weights = {f"weights.{number}": array for number, array in enumerate(model.get_weights())}
     with whole_file(path, "wb") as file:
@@ -51,7 +75,7 @@ def load_trained(path, model):
         UserError: if a file is missing or does not fit the model.
     """
     try:
-        with np.load(f"{path}.npz", allow_pickle=False) as file:
+        with np.load(weights_path(path), allow_pickle=False) as file:
             told = json.loads(file["told"].item())
             model.set_weights([file[f"weights.{number}"] for number in range(len(file.files) - 1)])
         return TrainResult(**told["result"]), told["facts"]

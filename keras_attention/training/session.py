@@ -12,7 +12,7 @@ from keras_attention.training import checkpoints, devices, optim
 from keras_attention.training.backends import compile_update
 from keras_attention.training.interrupts import Interrupts, deferred_interrupts
 from keras_attention.training.progress import EarlyStopping, Epoch, EpochLog, Progress
-from keras_attention.training.result import TrainResult, load_trained, save_trained
+from keras_attention.training.result import TrainResult, claim_files, load_trained, save_trained
 from keras_attention.training.run_facts import run_facts
 from keras_attention.training.run_settings import RunSettings
 
@@ -102,10 +102,15 @@ class Session:
             out: path of the result.
             large_products: bool, see `devices.choose_acceleration`.
             options: further arguments of the class.
+
+        Raises:
+            UserError: see `claim_files`.
         """
         facts, out = run_facts(), Path(out)
         config = devices.accelerate(config, large_products)
         devices.use_strategy(config.strategy)
+        if not devices.workers().index:  # the chief writes
+            claim_files(config, out)
         keras.utils.set_random_seed(config.seed)
         folder = out.with_name(out.name + "_checkpoints")
         return cls(config, out=out, checkpoint_dir=folder, facts=facts, **options)

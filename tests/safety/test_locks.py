@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from keras_attention.errors import UserError
 from keras_attention.locks import lock_file, locked, release_claims, until_the_command_ends
 from keras_attention.whole_file import whole_file
 
+ROOT = str(Path(__file__).parents[2])
+RECIPES = sorted((Path(ROOT) / "recipes").glob("*.py"))
 HOLD = """
 import sys, time
 from keras_attention.locks import locked
@@ -162,29 +166,99 @@ def test_two_processes_never_hold_one_lock(tmp_path):
     assert time.monotonic() - started < 60
 
 
+RESOLVE = """
+import sys
+from types import SimpleNamespace
+from keras_attention.convert import hub
+info = SimpleNamespace(sha="0" * 40, siblings=[], card_data=None)
+hub._api = lambda: SimpleNamespace(model_info=lambda *given, **options: info)
+for number in range(100):
+    assert hub.resolve("hf://small/model")[0].name == "hf://small/model@" + "0" * 40
+"""
+
+
+def test_processes_that_ask_the_hub_for_one_model_wait_for_each_other(tmp_path):
+    """Each removed the file that another one was writing: "No such file or directory"."""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "KERAS_ATTENTION_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", RESOLVE]
+    processes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) for _ in range(3)]
+    told = [process.communicate(timeout=120)[1].decode()[-500:] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], told
+    (folder,) = (tmp_path / "published" / "hub").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["0" * 40 + ".json", "main.json"]
+
+
+COMMANDS = {
+    "translate": ["--model", "tiny", "--input", "texts", "--output", "file"],
+    "classify": ["--model", "moods", "--input", "texts", "--output", "file"],
+    "classify --table": ["--model", "moods", "--table", "table.csv", "--output", "file"],
+    "classify --explain": ["--model", "moods", "--input", "texts", "--explain", "file.html"],
+    "translate --attention": ["--model", "tiny", "A dog runs.", "--attention", "file.png"],
+    "attention": ["A dog runs.", "--model", "tiny", "--out", "file.html"],
+    "evaluate": ["--model", "tiny", "--source", "texts", "--target", "texts", "--output", "file"],
+    "encode": ["--model", "moods", "--input", "texts", "--output", "file.npy"],
+    "export": ["tiny", "file"],
+    "convert": ["published", "--out", "file"],
+    "finetune": ["table.csv", "--text=text", "--label=label", "--from=none", "--out=file", "--json"],
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """All that `COMMANDS` read."""
+    from convert.tiny_checkpoints import TINY_BERT  # here, for they load TensorFlow
+    from zoo.tiny_bert import task, tiny_classifier, write_tiny
+    from zoo.tiny_entry import write_tiny_entry
+
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_entry(folder / "tiny")
+    write_tiny(folder / "moods", tiny_classifier().model, task=task())
+    shutil.copytree(TINY_BERT, folder / "published")
+    (folder / "texts").write_text("A dog runs.\n")
+    (folder / "table.csv").write_text("text,label\n" + "a,good\nb,bad\n" * 20)
+    return folder
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["translate", "finetune"])
-def test_a_command_says_who_writes_there_before_it_computes(holder, zoo, tmp_path, capsys, name):
-    (tmp_path / "texts").write_text("A dog runs.\n")
-    (tmp_path / "table.csv").write_text("text,label\n" + "a,good\nb,bad\n" * 20)
-    place = str(tmp_path / "file")
-    commands = {
-        "translate": ["--model", zoo / "tiny", "--input", tmp_path / "texts", "--output", place],
-        "finetune": [
-            tmp_path / "table.csv",
-            "--text",
-            "text",
-            "--label",
-            "label",
-            "--from",
-            "none",
-            "--out",
-            place,
-            "--json",
-        ],
-    }
-    assert main([name, *map(str, commands[name])]) == 2
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_who_writes_there_before_it_computes(models, tmp_path, monkeypatch, capsys, name):
+    there = {word: str(models / word) for word in os.listdir(models)}
+    words = [there.get(word, word) for word in COMMANDS[name]]
+    (file,) = (word.removeprefix("--out=") for word in words if word.removeprefix("--out=").startswith("file"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("keras_attention.pipelines.base.load_pipeline", lambda *_: pytest.fail("it loads the model"))
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": ROOT}
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        assert main([name.split()[0], *words]) == 2
+    finally:
+        holder.kill()
+        holder.communicate()
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"in use: process {holder.pid}, since" in line
-    assert not (tmp_path / "file").exists()
-    assert not (tmp_path / "file_checkpoints").exists()
+    assert f"{file} is in use: process {holder.pid}, since" in line
+    assert os.listdir(tmp_path) == [f".{file}.lock"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "flag", "file"), [
+    *((path.stem, "--out", "file_smoke") for path in RECIPES),
+    *((name, "--encode_to", "file") for name in ("rnn_attention", "bert_pretrain", "bert_finetune", "language_model")),
+])  # fmt: skip
+def test_a_recipe_says_who_writes_there_before_it_trains(tmp_path, name, flag, file):
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    if "smoke" in file and name in ("rnn_attention", "transformer"):  # whose --out is taken as it is
+        file = "file"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        command = [sys.executable, f"{ROOT}/recipes/{name}.py", "--smoke", f"{flag}=file"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        holder.kill()
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert f"file{'_smoke' * ('smoke' in file)} is in use: process {holder.pid}, since" in done.stderr
+    assert "updates" not in done.stdout
+    assert os.listdir(tmp_path) == [f".{file}.lock"]

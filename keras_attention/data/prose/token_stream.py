@@ -1,6 +1,7 @@
 """Texts for causal language models: one stream of tokens, cut into windows; their order depends on (seed, epoch)."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,11 +11,11 @@ from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.translation.parallel_text import read_lines
-from keras_attention.errors import UserError
+from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
 from keras_attention.tokenizers.special_tokens import PAD_ID
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import check_holds_only, whole_folder
 
 STREAMS = "streams.npz"
 LINE_BREAK = "␤"  # in vocabularies, which have no control characters
@@ -68,11 +69,13 @@ class TokenStream(NamedTuple):
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
 
     def save(self, folder):
-        """Writes the vocabulary and, last, both streams."""
-        self.tokenizer.save(folder)
-        with whole_file(Path(folder) / STREAMS, "wb") as file:
+        """Writes the vocabulary and both streams, which take the place of a former folder of such files."""
+        known = (STREAMS, *CharacterTokenizer.files, *SentencePieceTokenizer.files)
+        Path(folder).parent.mkdir(parents=True, exist_ok=True)
+        with whole_folder(folder, partial(check_holds_only, names=known)) as new:
+            self.tokenizer.save(new)
             facts = {"words": self.words, "lines": self.lines}
-            np.savez_compressed(file, train=self.train, validation=self.validation, **facts)
+            np.savez_compressed(new / STREAMS, train=self.train, validation=self.validation, **facts)
 
 
 def load_stream(config, tokenizer=None):
@@ -131,7 +134,7 @@ def _read_stream(folder):
         with np.load(folder / STREAMS, allow_pickle=False) as file:
             streams = [file[name].astype("int32") for name in ("train", "validation")]
             words, lines = int(file["words"]), bool(file["lines"])
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{folder / STREAMS}: no encoded text ({error}). Expected: a folder by --encode-to.") from error
     return TokenStream(load_tokenizer(folder), *streams, words, lines)
 
