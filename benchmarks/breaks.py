@@ -61,7 +61,7 @@ DECODING = _breaks(
     ),
     (
         "states do not follow their beams",
-        "return beams, take_rows(state, ops.reshape(first_rows + parents, (-1,)))",
+        "return beams, take_sequences(state, ops.reshape(first_places + parents, (-1,)))",
         "return beams, state",
         "tests/decoding/test_beam_search.py",
     ),
@@ -121,8 +121,8 @@ DECODING = _breaks(
     ),
     (
         "every step draws the same random number",
-        "ops.broadcast_to(_word(index), row_keys.shape)",
-        "ops.broadcast_to(_word(0), row_keys.shape)",
+        "ops.broadcast_to(_word(index), sentence_keys.shape)",
+        "ops.broadcast_to(_word(0), sentence_keys.shape)",
         "tests/decoding/test_sampling.py",
     ),
     (
@@ -132,7 +132,7 @@ DECODING = _breaks(
         "tests/decoding/test_sampling.py",
     ),
     (
-        "long rows are padded with zeros before their maximum",
+        "long lists are padded with zeros before their maximum",
         '(0, BLOCKS * size - columns)), constant_values=-float("inf"))',
         "(0, BLOCKS * size - columns)))",
         "tests/decoding/test_top_tokens.py",
@@ -410,7 +410,7 @@ DATA = _breaks(
         "class ClassificationBatches",
     ),
     (
-        "rows that do not fill a batch are lost",
+        "sequences that do not fill a batch are lost",
         "if len(waiting):",
         "if len(waiting) > self.rows_per_batch:",
         "tests/data/tables/test_classification_batches.py",
@@ -447,8 +447,8 @@ DATA = _breaks(
     ),
     (
         "the first [SEP] belongs to the second text",
-        "segment_ids[row, len(first) + 2 : len(text)] = 1",
-        "segment_ids[row, len(first) + 1 : len(text)] = 1",
+        "segment_ids[number, len(first) + 2 : len(text)] = 1",
+        "segment_ids[number, len(first) + 1 : len(text)] = 1",
         "tests/data/prose/test_sentence_pairs.py",
     ),
     (
@@ -509,7 +509,7 @@ FINETUNING = _breaks(
         "if len(v.shape) < 2]",
         "if len(v.shape) < 1]",
         "tests/finetuning/test_fitting.py",
-        '"""The training of a classifier on rows of ids: needs neither texts nor TensorFlow."""',
+        '"""Trains a classifier on token ids; needs neither texts nor TensorFlow."""',
     ),
     (
         "embeddings learn as fast as the top layer",
@@ -522,14 +522,14 @@ FINETUNING = _breaks(
         '"patience": settings.patience, "restore_best": True}',
         '"patience": settings.patience, "restore_best": False}',
         "tests/finetuning/test_fitting.py",
-        '"""The training of a classifier on rows of ids: needs neither texts nor TensorFlow."""',
+        '"""Trains a classifier on token ids; needs neither texts nor TensorFlow."""',
     ),
     (
         "the pre-trained encoder is not used",
-        "if encoder is not None:\n        model",
-        "if encoder is None:\n        model",
+        "    if encoder is not None:\n        model",
+        "    if encoder is None:\n        model",
         "tests/finetuning/test_workflow.py -k starts_from_the_encoder",
-        '"""The classifier that a fine-tuning begins with',
+        '"""The classifier before fine-tuning',
     ),
     (
         "thresholds of a multilabel task are not fitted",
@@ -545,10 +545,9 @@ FINETUNING = _breaks(
     ),
     (
         "no dropout while fine-tuning",
-        "logits = model(inputs, training=True)  # (B, K)",
-        "logits = model(inputs, training=False)  # (B, K)",
+        "loss_of_logits(labels, model(inputs, training=True)",
+        "loss_of_logits(labels, model(inputs, training=False)",
         "tests/finetuning/test_fitting.py -k dropout",
-        '"""The training of a classifier on rows of ids',
     ),
     (
         "the confusion matrix is transposed",
@@ -571,7 +570,7 @@ PIPELINES = _breaks(
         "lambda inputs: model(inputs, training=False), max_tokens",
         "lambda inputs: model(inputs, training=True), max_tokens",
         "tests/pipelines/test_classifier.py",
-        "class Classifier:",
+        "class Classifier(",
     ),
     (
         "a threshold that is given is ignored",
@@ -583,24 +582,24 @@ PIPELINES = _breaks(
         "only the first part of a long text is judged",
         "np.mean(found[first : first + len(some)], axis=0)",
         "found[first]",
-        "tests/pipelines/test_classifier.py tests/pipelines/test_text_rows.py",
+        "tests/pipelines/test_classifier.py tests/pipelines/test_text_sequences.py",
     ),
     (
-        "rows are one token too long",
+        "sequences are one token too long",
         "room = max_tokens - 1 - len(parts)",
         "room = max_tokens - len(parts)",
-        "tests/pipelines/test_text_rows.py",
+        "tests/pipelines/test_text_sequences.py",
     ),
     (
         "[SEP] behind the second text has segment 0",
         "segments += [segment] * (length + 1)",
         "segments += [segment] * length + [0]",
-        "tests/pipelines/test_text_rows.py",
+        "tests/pipelines/test_text_sequences.py",
     ),
     (
         "the mean vector of a text includes its padding",
-        "output[: len(row.token_ids)] for row",
-        "output for row",
+        "output[: len(sequence.token_ids)] for sequence",
+        "output for sequence",
         "tests/pipelines/test_mask_filler.py",
     ),
     (
@@ -656,7 +655,7 @@ MODELS = _breaks(
         "tests/models/test_bert_properties.py tests/models/test_bert_equations.py",
     ),
     (
-        "texts of one row attend to each other",
+        "texts of one sequence attend to each other",
         'return {"padding_mask": is_token, "attention_mask": same_block}',
         'return {"padding_mask": is_token}',
         "tests/models/test_bert_properties.py",
@@ -755,8 +754,8 @@ LAYERS = _breaks(
     ),
     (
         "cross-attention ignores the mask of the source",
-        "self.cross_attention(x, source, attention_mask=mask, **options)",
-        "self.cross_attention(x, source, **options)",
+        "attend_to_source(self.cross_attention, x, encoder_sequence, mask, cross",
+        "attend_to_source(self.cross_attention, x, encoder_sequence, None, cross",
         "tests/layers/test_transformer_layers.py",
     ),
     (

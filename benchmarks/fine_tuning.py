@@ -44,7 +44,7 @@ def measure(train, test, start, settings):
 def score(prepared, test):
     """The main score of the network as it is."""
     classifier, task = prepared.classifier, prepared.task
-    logits = classifier.logits(classifier.rows(test.texts, test.texts_b)) * prepared.spread + prepared.center
+    logits = classifier.logits(classifier.sequences(test.texts, test.texts_b)) * prepared.spread + prepared.center
     return next(iter(measures.scores(test.targets(task), measures.predictions(logits, task), task).values()))
 
 

@@ -18,7 +18,7 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.tables.classification_batches import ClassificationBatches
-from keras_attention.finetuning.examples import class_weights, load_encoded_rows, save_encoded_rows
+from keras_attention.finetuning.examples import class_weights, load_encoded_examples, save_encoded_examples
 from keras_attention.finetuning.fitting import BUCKETS, filled_in, layers_of
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import accelerated, starting_encoder
@@ -84,7 +84,7 @@ def main(arguments=None):
     settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
 
     if config.encoded:  # on another machine
-        model, rows, targets, kind = load_encoded_rows(config.encoded, settings)
+        model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
     else:
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.workflow import finish, prepare, validator
@@ -94,14 +94,14 @@ def main(arguments=None):
         held_out = {"test": test, "validation_share": config.validation_share, "separator": config.separator}
         prepared = prepare(train, validation, config.start, settings, **held_out, make_model=make_model)
         if config.encode_to:
-            return save_encoded_rows(config.encode_to, prepared)
-        model, rows, targets, kind = prepared.classifier.model, prepared.rows, prepared.targets, prepared.task.kind
+            return save_encoded_examples(config.encode_to, prepared)
+        model, ids, targets, kind = prepared.classifier.model, prepared.sequences, prepared.targets, prepared.task.kind
         score = validator(prepared)
 
     print(session.description)
-    settings = filled_in(settings, model, len(rows))
+    settings = filled_in(settings, model, len(ids))
     shapes = settings.rows_per_batch, BUCKETS, settings.seed, model.encoder.num_segments > 1
-    batches = ClassificationBatches(rows, targets, *shapes)
+    batches = ClassificationBatches(ids, targets, *shapes)
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     objective = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)

@@ -4,7 +4,7 @@
     python recipes/bert_pretrain.py --text FILES ...   # one document a line, or documents between blank lines
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
-Pre-norm, no dropout, packed rows and a vocabulary of its own help a cheap BERT (Geiping & Goldstein 2022); so do heads
+Pre-norm, no dropout, packed texts and a vocabulary of its own help a cheap BERT (Geiping & Goldstein 2022); so do heads
 that begin with a look at the neighbours, and counted vectors. `--next-sentence` adds the published second objective.
 """
 
@@ -69,7 +69,7 @@ def loss(model, inputs, labels):
         return token_cross_entropy(labels, logits)
     masked = token_cross_entropy(labels[:, :-1], logits[0])
     following = class_cross_entropy(labels[:, -1], logits[1])
-    # The mean is by masked token, of which a row has up to P; the last column of the labels is whether a text follows.
+    # The mean is by masked token, of which a text has up to P; the last column of the labels is whether a text follows.
     return masked._replace(total=masked.total + (labels.shape[1] - 1) * following.total)
 
 
@@ -88,7 +88,7 @@ def main(arguments=None):
     if not start:
         model.build()
         starts = {"neighbour_heads": config.neighbour_heads, "counts": config.counts and session.starts_alone}
-        start_with_structure(model, prose.rows, prose.tokenizer.special_ids, **starts, seed=config.seed)
+        start_with_structure(model, prose.sequences, prose.tokenizer.special_ids, **starts, seed=config.seed)
     if config.next_sentence:
         model = BertPretrainer(model)
         model.build()

@@ -17,7 +17,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.prose.distillation import DistillationBatches, TextSettings, distillation_rows
+from keras_attention.data.prose.distillation import DistillationBatches, TextSettings, aligned_sequences
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertEncoder
@@ -68,7 +68,7 @@ def tiny_teacher(texts):
 
 def loss(model, inputs, labels, weights, training=True):
     """For every text 1 - cosine of both vectors, and for every token the distance of both states."""
-    student, teacher = model(inputs, training=training)  # labels: where the student's tokens stand in the teacher's row
+    student, teacher = model(inputs, training=training)  # labels: places of its tokens in the teacher's sequence
     of_vectors = vector_loss(student["vector"], teacher["vector"])  # (B,)
     of_tokens = weights["hidden"] * hidden_loss(student["hidden"], teacher["hidden"], labels)
     if weights["attention"]:
@@ -89,15 +89,16 @@ def main(arguments=None):
     texts, held_out = hold_out(texts, config.validation_share)
     few_pieces, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
     pieces = tokenizer, few_pieces, kept, config.max_tokens
-    rows, held_out = (distillation_rows(some, *pieces) for some in (texts, held_out))
-    batches = DistillationBatches(rows, config.tokens_per_batch, config.seed)
+    sequences, held_out = (aligned_sequences(some, *pieces) for some in (texts, held_out))
+    batches = DistillationBatches(sequences, config.tokens_per_batch, config.seed)
     held_out = DistillationBatches(held_out, config.tokens_per_batch).epoch(0)
     student = with_policy(student_of(teacher, config.layers, kept))
     model = Distiller(student, with_policy(teacher), with_attention=bool(config.attention_weight))
     model.build()
 
     total_steps = min(config.epochs * len(batches.epoch(0)), config.max_steps or 10**9)
-    print(f"{len(rows):,} texts, {student.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
+    sizes = f"{len(sequences):,} texts, {student.count_params():,} parameters, {total_steps:,} updates"
+    print(f"{sizes}\n{session.description}")
     rate = LinearDecay(config.learning_rate, min(config.warmup_steps, total_steps - 1), total_steps)
     optimizer = keras.optimizers.AdamW(rate, config.weight_decay, beta_2=0.98, epsilon=1e-6)
     optimizer.exclude_from_weight_decay(var_list=[v for v in student.trainable_variables if len(v.shape) < 2])

@@ -63,16 +63,16 @@ def _running_maximum(group, lengths, num_groups):
     return np.maximum.accumulate(greatest)
 
 
-FILLER = -1  # the number of no pair: a row of padding
+FILLER = -1  # in place of a pair's number: padding
 
 
 class BucketedBatches:
     """Groups sentence pairs of similar length into batches with about `tokens_per_batch` tokens on the longer side.
 
     Each bucket has one shape, so a compiled step is traced once per bucket. Pairs that do not fill a batch move into
-    the next longer bucket where this costs less than filling up with rows of padding.
+    the next longer bucket where this costs less than filling up with padding.
 
-    Shapes: B rows, S source tokens, T target tokens.
+    Shapes: B pairs, S source tokens, T target tokens.
 
     Args:
         corpus: ParallelCorpus, or a list of them that hold the same pairs cut into different tokens (BPE-dropout): the
@@ -122,23 +122,23 @@ class BucketedBatches:
         """Returns the share of an epoch's tokens that are no padding, a float in (0, 1]."""
         epoch = self.epoch(0)
         real = epoch.corpus.source.offsets[-1] + epoch.corpus.target.offsets[-1]
-        return float(real / sum(rows * (s + t) for rows, s, t in (self.shapes[bucket] for bucket, _ in epoch.batches)))
+        return float(real / sum(size * (s + t) for size, s, t in (self.shapes[bucket] for bucket, _ in epoch.batches)))
 
     def _fill_batches(self, by_bucket, counts):
         """Cuts the pairs, which come in the order of their buckets, into (bucket, pair numbers (B,))."""
         batches, waiting = [], by_bucket[:0]
         for bucket, own in enumerate(np.split(by_bucket, np.cumsum(counts)[:-1])):
-            rows, s, t = self.shapes[bucket]
+            size, s, t = self.shapes[bucket]
             pairs = np.concatenate([waiting, own])
-            left = len(pairs) % rows
+            left = len(pairs) % size
             waiting = by_bucket[:0]
             if left and bucket + 1 < len(self.shapes):
                 _, next_s, next_t = self.shapes[bucket + 1]
-                if left * (next_s + next_t) < rows * (s + t):
+                if left * (next_s + next_t) < size * (s + t):
                     pairs, waiting = pairs[:-left], pairs[-left:]
-            filled = np.full(-(-len(pairs) // rows) * rows, FILLER)
+            filled = np.full(-(-len(pairs) // size) * size, FILLER)
             filled[: len(pairs)] = pairs
-            batches += [(bucket, batch) for batch in filled.reshape(-1, rows)]
+            batches += [(bucket, batch) for batch in filled.reshape(-1, size)]
         return batches
 
 
@@ -146,12 +146,12 @@ class EpochBatches:
     """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
 
     `source_ids` (B, S) ends with END, `target_ids` (B, T) begins with START and is the decoder's input, `labels`
-    (B, T) is the same one place earlier and ends with END. The rest is PAD; whole rows of it complete a batch.
+    (B, T) is the same one place earlier and ends with END. The rest is PAD; pairs of padding complete a batch.
 
     Args:
         corpus: ParallelCorpus.
         shapes: list of (B, S, T).
-        batches: list of (number of a shape, pair numbers (B,), FILLER for a row of padding).
+        batches: list of (number of a shape, pair numbers (B,), FILLER for padding).
     """
 
     def __init__(self, corpus, shapes, batches):
@@ -165,19 +165,19 @@ class EpochBatches:
     def __getitem__(self, index):
         bucket, pairs = self.batches[index]
         _, source_length, target_length = self.shapes[bucket]
-        labels = _padded_rows(self.corpus.target, pairs, target_length)  # (B, T)
+        labels = _padded_sequences(self.corpus.target, pairs, target_length)  # (B, T)
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = np.where(pairs == FILLER, PAD_ID, START_ID)
         lengths = np.where(pairs == FILLER, 0, self.corpus.target.lengths[pairs])
         target_ids[np.arange(target_length) >= lengths[:, None]] = PAD_ID
         return {
-            "source_ids": _padded_rows(self.corpus.source, pairs, source_length),  # (B, S)
+            "source_ids": _padded_sequences(self.corpus.source, pairs, source_length),  # (B, S)
             "target_ids": target_ids,
             "labels": labels,
         }
 
 
-def _padded_rows(sequences, numbers, width):
+def _padded_sequences(sequences, numbers, width):
     """Returns int32 (B, width): the sequences of these numbers, filled up with PAD; FILLER gives PAD alone."""
     starts = sequences.offsets[numbers]
     lengths = np.where(numbers == FILLER, 0, sequences.offsets[numbers + 1] - starts)

@@ -9,8 +9,8 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 class KerasBatches(keras.utils.PyDataset):
     """Batches as `(inputs, labels, sample_weight)`; each epoch of `fit` reads another epoch of the batches.
 
-    Labels of padding (PAD, where each token has a label) and of rows that only fill a batch (-1 or NaN, where each text
-    has a label) weigh 0, all others 1.
+    Labels of padding (PAD, where each token has a label) and of sequences that only fill a batch (-1 or NaN, where each
+    text has a label) weigh 0, all others 1.
 
     Args:
         batches: object whose `epoch(e)`, e = 0, 1, ..., has `len()` and `[i]` -> dict of arrays with "labels", such as

@@ -4,7 +4,7 @@ A step function is `step(token_ids (N,), state) -> (logits (N, V), state)`; a st
 with leading axis N. A beam search may pass a third argument, `memory`, which the step reads but does not change. If the
 state is a dict, all beams of a sentence share `state["shared"]`: the search neither repeats nor reorders it.
 
-Shapes: B rows, K beams, N sequences (B * K in a beam search), L steps, S source positions, V vocabulary.
+Shapes: B sentences, K beams, N sequences (B * K in a beam search), L steps, S source positions, V vocabulary.
 """
 
 from keras_attention.decoding.beam_search import beam_search

@@ -12,15 +12,16 @@ from keras_attention.decoding.hypotheses import (
     pick,
     repeat_beams,
     split_attention,
-    take_rows,
+    take_sequences,
 )
-from keras_attention.decoding.next_tokens import forbid, forbidden_ids, row_limits, top_tokens
+from keras_attention.decoding.next_tokens import forbid, forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
 
 
 class Beams(NamedTuple):
-    """B rows, K live beams, N kept finished hypotheses, L steps, S source positions (0 without a coverage penalty).
+    """B sentences, K live beams, N kept finished hypotheses, L steps, S source positions (0 without a coverage
+    penalty).
 
     Attributes:
         index: int32 scalar, the number of tokens in each live beam.
@@ -46,7 +47,7 @@ class Beams(NamedTuple):
 
 
 def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties):
-    """Returns the beams before the first step: one live beam per row, which holds START."""
+    """Returns the beams before the first step: one live beam per sentence, which holds START."""
     batch_size = limits.shape[0]
     shape, kept = (batch_size, beam_size), (batch_size, n_best)
     log_probs = ops.broadcast_to(ops.where(ops.arange(beam_size) == 0, 0.0, NOTHING), shape)
@@ -75,11 +76,11 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         beams: `Beams`.
         logits: float tensor (B * K, V).
         attention: float tensor (B * K, S); used with a coverage penalty only.
-        limits: int32 tensor (B,), the maximum length of each row.
+        limits: int32 tensor (B,), the maximum length of each sentence.
         penalties: `Penalties`.
         never: list of int, the ids never to generate.
         end_id, min_length: as in `beam_search`.
-        enough: int or None, how many ended hypotheses make a row done.
+        enough: int or None, how many ended hypotheses make a sentence done.
 
     Returns:
         The new `Beams`, and the int32 (B, K) old beam that each new one continues.
@@ -124,7 +125,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
 
 
 def best_hypotheses(beams, limits, pad_id):
-    """Returns the N finished `Hypotheses` of each row; if there are fewer, the best truncated ones are added."""
+    """Returns the N finished `Hypotheses` of each sentence; if there are fewer, the best truncated ones are added."""
     n_best = beams.finished.scores.shape[1]
     scores, order = top_tokens(beams.scores, n_best)  # (B, N)
     exists = scores > NOTHING
@@ -174,14 +175,14 @@ def _keep_best(kept, new):
 
 
 def _is_done(log_probs, kept_scores, length, limits, penalties):
-    """Returns bool (B,): the row is at its limit, or no live beam can beat the worst finished hypothesis."""
+    """Returns bool (B,): the sentence is at its limit, or no live beam can beat the worst finished hypothesis."""
     attainable = penalties.bound(log_probs[:, 0], limits)
     done = ops.logical_or(length >= limits, attainable <= kept_scores[:, -1])
     return ops.logical_or(done, kept_scores[:, 0] > NOTHING) if log_probs.shape[1] == 1 else done
 
 
 def _freeze_done(old, new):
-    """Returns the new beams, with the results of rows that were already done unchanged."""
+    """Returns the new beams, with the results of sentences that were already done unchanged."""
 
     def keep(before, after):
         return ops.where(ops.reshape(old.done, (-1,) + (1,) * (len(after.shape) - 1)), before, after)
@@ -207,7 +208,7 @@ MANY = 32
 REPORTED = ("token_ids", "log_probs", "scores", "finished")  # of `Beams`: what `best_hypotheses` reads
 
 
-class Rows(NamedTuple):
+class SearchState(NamedTuple):
     """R sentences in tensors whose leading axis is R or a multiple of R; the parts of a sentence are adjacent.
 
     Attributes:
@@ -225,50 +226,50 @@ class Rows(NamedTuple):
     penalties: Penalties
 
     def take(self, places):
-        """Returns the rows at `places`, int32 (M,)."""
-        rows = self.limits.shape[0]
+        """Returns the sentences at `places`, int32 (M,)."""
+        sentences = self.limits.shape[0]
 
         def taken(tensor):
-            size = tensor.shape[0] // rows
+            size = tensor.shape[0] // sentences
             indices = places[:, None] * size + ops.arange(size, dtype="int32")
             return ops.take(tensor, ops.reshape(indices, (-1,)), axis=0)
 
-        beams = self.beams._replace(index=self.beams.done)  # a scalar, which has no rows
+        beams = self.beams._replace(index=self.beams.done)  # a scalar, which has no sentences
         beams, state, memory, limits = tree.map_structure(taken, (beams, self.state, self.memory, self.limits))
-        return Rows(beams._replace(index=self.beams.index), state, memory, limits, self.penalties.take(places))
+        return SearchState(beams._replace(index=self.beams.index), state, memory, limits, self.penalties.take(places))
 
 
-def search_rows(step, rows, max_steps, rules):
+def search_sentences(step, sentences, max_steps, rules):
     """Searches until every sentence is done.
 
     Sentences end at different steps, and the last ones end late. With at least `MANY` sentences, the last quarter
     continues in a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
 
     Args:
-        step: function (token_ids, state) -> (logits, state), with `rows.memory` (token_ids, state, memory).
-        rows: Rows.
+        step: function (token_ids, state) -> (logits, state), with `sentences.memory` (token_ids, state, memory).
+        sentences: SearchState.
         max_steps: int.
         rules: dict, the other arguments of `advance`.
 
     Returns:
-        The last `Beams` of all rows, in their order.
+        The last `Beams` of all sentences, in their order.
     """
-    count = rows.limits.shape[0]
-    fewer = count // 4 if rows.memory is not None and count >= MANY else 0
-    beams, state = _search_until(step, rows, fewer, max_steps, rules)
+    count = sentences.limits.shape[0]
+    fewer = count // 4 if sentences.memory is not None and count >= MANY else 0
+    beams, state = _search_until(step, sentences, fewer, max_steps, rules)
     if not fewer:
         return beams
     left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:fewer]  # those that are not done come first
-    rows = rows._replace(beams=beams, state=state).take(left)
-    return _put(beams, left, _search_until(step, rows, 0, max_steps, rules)[0])
+    sentences = sentences._replace(beams=beams, state=state).take(left)
+    return _put(beams, left, _search_until(step, sentences, 0, max_steps, rules)[0])
 
 
-def _search_until(step, rows, fewer, max_steps, rules):
+def _search_until(step, sentences, fewer, max_steps, rules):
     """Searches until at most `fewer` sentences are left; returns their `Beams` and their state."""
-    keep_attention = has_attention(rows.state)
-    count, beam_size = rows.beams.last_ids.shape
-    first_rows = ops.arange(count, dtype="int32")[:, None] * beam_size  # (R, 1)
-    memory = () if rows.memory is None else (rows.memory,)
+    keep_attention = has_attention(sentences.state)
+    count, beam_size = sentences.beams.last_ids.shape
+    first_places = ops.arange(count, dtype="int32")[:, None] * beam_size  # (R, 1)
+    memory = () if sentences.memory is None else (sentences.memory,)
 
     def unfinished(beams, _):
         left = ops.sum(ops.cast(ops.logical_not(beams.done), "int32"))
@@ -277,10 +278,10 @@ def _search_until(step, rows, fewer, max_steps, rules):
     def body(beams, state):
         logits, state = step(ops.reshape(beams.last_ids, (-1,)), state, *memory)
         state, attention = split_attention(state, keep_attention)
-        beams, parents = advance(beams, logits, attention, rows.limits, rows.penalties, **rules)
-        return beams, take_rows(state, ops.reshape(first_rows + parents, (-1,)))
+        beams, parents = advance(beams, logits, attention, sentences.limits, sentences.penalties, **rules)
+        return beams, take_sequences(state, ops.reshape(first_places + parents, (-1,)))
 
-    return ops.while_loop(unfinished, body, (rows.beams, rows.state))
+    return ops.while_loop(unfinished, body, (sentences.beams, sentences.state))
 
 
 def _put(beams, places, others):
@@ -288,7 +289,7 @@ def _put(beams, places, others):
 
     def put(name):
         return tree.map_structure(
-            lambda tensor, rows: ops.scatter_update(tensor, places[:, None], rows),
+            lambda tensor, other: ops.scatter_update(tensor, places[:, None], other),
             getattr(beams, name),
             getattr(others, name),
         )
@@ -316,17 +317,17 @@ def beam_search(
     n_best=1,
     patience=None,
 ):
-    """Searches with K beams per row and returns the `n_best` finished sequences of best score.
+    """Searches with K beams per sentence and returns the `n_best` finished sequences of best score.
 
     Args:
         step: function (token_ids int32 (B * K,), state) -> (logits (B * K, V), state). With a coverage penalty, the
             state it returns holds the step's weights, `state["attention"]` (B * K, S).
-        state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a row adjacent, but
-            for `state["shared"]`.
+        state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a sentence
+            adjacent, but for `state["shared"]`.
         batch_size: int > 0, B.
         memory: nested structure of tensors with leading axis B, or a multiple of B, that each step reads as its third
-            argument. With it the rows that are done leave, and `step` and the state have fewer: all that a step knows
-            of a row must be here or in its state. None: it reads nothing else, or something of its own.
+            argument. With it the sentences that are done leave, and `step` and the state have fewer: all that a step
+            knows of a sentence must be here or in its state. None: it reads nothing else, or something of its own.
         beam_size: int >= 1, K.
         start_id, end_id, pad_id, unknown_id: int. START, PAD and, unless None, UNKNOWN are never generated.
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
@@ -336,24 +337,24 @@ def beam_search(
         coverage_penalty: float >= 0, beta. Lowers the score of what leaves source positions unattended; needs
             `source_mask`, bool (B, S), True at real source positions.
         n_best: int in [1, beam_size].
-        patience: float > 0 or None. A row also stops as soon as `patience` * K hypotheses have ended, `n_best` at
+        patience: float > 0 or None. A sentence also stops as soon as `patience` * K hypotheses have ended, `n_best` at
             least. None searches on until the answer is certain.
 
     Returns:
-        `Hypotheses` with `n_best` per row. Ties go to the earlier beam, then to the lower token id.
+        `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id.
 
     Raises:
         ValueError: if an argument is out of range.
     """
     _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience)
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
-    max_steps, limits = row_limits(batch_size, max_length, min_length, max_steps)
+    max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
     penalties = Penalties(length_penalty, coverage_penalty, source_mask)
     enough = None if patience is None else max(n_best, math.ceil(patience * beam_size))
     beams = first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties)
-    rows = Rows(beams, repeat_beams(state, beam_size), memory, limits, penalties)
+    sentences = SearchState(beams, repeat_beams(state, beam_size), memory, limits, penalties)
     rules = {"never": never, "end_id": end_id, "min_length": min_length, "enough": enough}
-    beams = search_rows(step, rows, max_steps, rules)
+    beams = search_sentences(step, sentences, max_steps, rules)
     return best_hypotheses(beams, limits, pad_id)
 
 

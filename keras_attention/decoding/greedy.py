@@ -3,15 +3,15 @@
 from keras import ops
 
 from keras_attention.decoding.hypotheses import Hypotheses, has_attention, split_attention
-from keras_attention.decoding.next_tokens import forbid, forbidden_ids, row_limits, top_tokens
+from keras_attention.decoding.next_tokens import forbid, forbidden_ids, length_limits, top_tokens
 
 
 def grow_one_sequence(
     step, state, batch_size, choose, *, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length
 ):
-    """Adds the token that `choose(allowed logits (B, V), step index)` names to each row, until END or its limit."""
+    """Adds the token that `choose(allowed logits (B, V), step index)` names to each answer, until END or its limit."""
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
-    max_steps, limits = row_limits(batch_size, max_length, min_length, max_steps)
+    max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
     keep_attention = has_attention(state)
 
     def unfinished(index, done, *_):
@@ -70,8 +70,8 @@ def greedy_search(
         min_length: int >= 0. END is forbidden before it would be token number `min_length`.
 
     Returns:
-        `Hypotheses` with one hypothesis per row; its score is its log probability. Of equally probable tokens the one
-        with the lower id is taken.
+        `Hypotheses` with one hypothesis per sentence; its score is its log probability. Of equally probable tokens the
+        one with the lower id is taken.
 
     Raises:
         ValueError: if a length or a special id is out of range.
@@ -84,5 +84,5 @@ def greedy_search(
 
 
 def most_probable(logits, index):
-    """The token of the highest logit (B, V) of each row, int32 (B,)."""
+    """The token of the highest logit (B, V) of each sentence, int32 (B,)."""
     return top_tokens(logits, 1)[1][:, 0]

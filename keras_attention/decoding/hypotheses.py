@@ -6,10 +6,11 @@ from keras import ops, tree
 
 
 class Hypotheses(NamedTuple):
-    """The best sequences of each row, best first. B rows, N hypotheses per row, L = the largest allowed length.
+    """The best answers to each sentence, best first. B sentences, N hypotheses for each, L = the largest allowed
+    length.
 
-    Lengths count END. A hypothesis truncated at its maximum length has no END and comes after all that ended. If a row
-    has fewer than N hypotheses, the missing ones are padding, with length 0 and score -infinity.
+    Lengths count END. A hypothesis truncated at its maximum length has no END and comes after all that ended. If a
+    sentence has fewer than N hypotheses, the missing ones are padding, with length 0 and score -infinity.
 
     Attributes:
         token_ids: int32 (B, N, L), without START, with END, padded with PAD.
@@ -25,21 +26,21 @@ class Hypotheses(NamedTuple):
 
 
 def repeat_beams(state, beam_size):
-    """Repeats each row of each tensor but the shared ones: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
+    """Repeats each tensor but the shared ones for each beam: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
     return _map_own(lambda tensor: ops.repeat(tensor, beam_size, axis=0), state)
 
 
 def pick(tensor, indices):
-    """Picks the entries `indices` (B, M) of each row of a tensor (B, W, ...): (B, M, ...)."""
+    """Picks the entries `indices` (B, M) of each sentence in a tensor (B, W, ...): (B, M, ...)."""
     batch_size, width, *rest = tensor.shape
-    rows = ops.arange(batch_size, dtype="int32")[:, None] * width + indices
-    picked = ops.take(ops.reshape(tensor, (batch_size * width, *rest)), ops.reshape(rows, (-1,)), axis=0)
+    places = ops.arange(batch_size, dtype="int32")[:, None] * width + indices
+    picked = ops.take(ops.reshape(tensor, (batch_size * width, *rest)), ops.reshape(places, (-1,)), axis=0)
     return ops.reshape(picked, (batch_size, indices.shape[1], *rest))
 
 
-def take_rows(state, rows):
-    """Picks rows (R,) of each tensor but the shared ones: (N, ...) becomes (R, ...)."""
-    return _map_own(lambda tensor: ops.take(tensor, rows, axis=0), state)
+def take_sequences(state, places):
+    """Picks the sequences at `places` (R,) in each tensor but the shared ones: (N, ...) becomes (R, ...)."""
+    return _map_own(lambda tensor: ops.take(tensor, places, axis=0), state)
 
 
 def _map_own(function, state):
@@ -88,9 +89,9 @@ class Penalties:
         self.source_mask = ops.convert_to_tensor(source_mask, "bool") if beta else None
         self.source_length = self.source_mask.shape[-1] if beta else 0
 
-    def take(self, rows):
-        """Returns those of the rows (M,) of sources."""
-        return Penalties(self.alpha, self.beta, ops.take(self.source_mask, rows, axis=0) if self.beta else None)
+    def take(self, places):
+        """Returns the penalties of the sentences at `places` (M,)."""
+        return Penalties(self.alpha, self.beta, ops.take(self.source_mask, places, axis=0) if self.beta else None)
 
     def score(self, log_probs, length, coverage):
         """Returns the scores (B, K) of log probabilities (B, K), one length, and coverage (B, K, S)."""

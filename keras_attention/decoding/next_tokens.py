@@ -3,12 +3,12 @@
 from keras import ops
 
 
-def row_limits(batch_size, max_length, min_length, max_steps):
-    """Checks the lengths and returns (the static number of steps, the int32 limit of each row (B,)).
+def length_limits(batch_size, max_length, min_length, max_steps):
+    """Checks the lengths and returns (the static number of steps, the int32 limit of each sentence (B,)).
 
-    Lengths count END. `max_length` is an int >= 1, or an int tensor (B,) with one limit per row; then `max_steps` (int)
-    is the static upper bound of the limits. A limit of 0 leaves the row empty, for padding rows of a batch. If a row's
-    limit is below `min_length`, the limit wins.
+    Lengths count END. `max_length` is an int >= 1, or an int tensor (B,) with one limit per sentence; then `max_steps`
+    (int) is the static upper bound of the limits. A limit of 0 leaves the answer empty, for the padding of a batch. If
+    a limit is below `min_length`, the limit wins.
     """
     if isinstance(max_length, int):
         if max_length < 1:
@@ -16,7 +16,7 @@ def row_limits(batch_size, max_length, min_length, max_steps):
         max_steps = max_length if max_steps is None else min(max_length, max_steps)
     elif max_steps is None:
         raise ValueError(
-            f"`max_steps` (int) is needed with one `max_length` per row. Received: max_length={max_length}"
+            f"`max_steps` (int) is needed with one `max_length` per sentence. Received: max_length={max_length}"
         )
     if max_steps < 1:
         raise ValueError(f"`max_steps` must be at least 1 token. Received: max_steps={max_steps}")
@@ -58,15 +58,15 @@ TAKEN = 2**31 - 1
 def top_tokens(values, count):
     """Returns (the `count` largest entries, their int32 indices), both (R, count), largest first, ties by index.
 
-    On a CPU, XLA's own top-k and argmax walk through a row entry by entry, while a maximum uses vector instructions. A
-    long row is therefore cut into blocks: the `count` largest entries lie in the `count` blocks of largest maximum, and
-    only these are searched.
+    On a CPU, XLA's own top-k and argmax walk through the logits one by one, while a maximum uses vector instructions. A
+    long list is therefore cut into blocks: the `count` largest entries lie in the `count` blocks of largest maximum,
+    and only these are searched.
 
     Args:
         values: float32 tensor (R, C).
         count: int in [1, C].
     """
-    rows, columns = values.shape
+    lists, columns = values.shape
     if count > MANY:
         top, indices = ops.top_k(values, count)
         return top, ops.cast(indices, "int32")
@@ -74,13 +74,13 @@ def top_tokens(values, count):
         return _take_largest(values, ops.arange(columns, dtype="int32"), count, columns - 1)
     size = -(-columns // BLOCKS)
     padded = ops.pad(values, ((0, 0), (0, BLOCKS * size - columns)), constant_values=-float("inf"))
-    blocks = ops.reshape(padded, (rows, BLOCKS, size))
+    blocks = ops.reshape(padded, (lists, BLOCKS, size))
     numbers = ops.arange(BLOCKS, dtype="int32")
     _, chosen = _take_largest(ops.max(blocks, axis=-1), numbers, count, BLOCKS - 1)  # (R, count)
-    block_rows = ops.arange(rows, dtype="int32")[:, None] * BLOCKS + chosen
-    candidates = ops.take(ops.reshape(blocks, (rows * BLOCKS, size)), ops.reshape(block_rows, (-1,)), axis=0)
+    block_places = ops.arange(lists, dtype="int32")[:, None] * BLOCKS + chosen
+    candidates = ops.take(ops.reshape(blocks, (lists * BLOCKS, size)), ops.reshape(block_places, (-1,)), axis=0)
     indices = chosen[:, :, None] * size + ops.arange(size, dtype="int32")  # (R, count, size)
-    shape = (rows, count * size)
+    shape = (lists, count * size)
     return _take_largest(ops.reshape(candidates, shape), ops.reshape(indices, shape), count, columns - 1)
 
 

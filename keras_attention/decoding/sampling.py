@@ -11,7 +11,7 @@ PARITY = 0x1BD11BDA
 def threefry_2x32(key, counter):
     """Returns two random words for a key and a counter of two words each, by 20 rounds of Threefry.
 
-    `keras.random` draws one stream per tensor, so that a row's numbers would depend on the size of its batch.
+    `keras.random` draws one stream per tensor, so that a sentence's numbers would depend on the size of its batch.
 
     Args:
         key: pair of uint32 tensors.
@@ -34,10 +34,10 @@ def threefry_2x32(key, counter):
     return left, right
 
 
-def uniform(seed, row_keys, index):
-    """Returns one float32 in [0, 1) for each of `row_keys` (int tensor (B,)) at step `index`, a multiple of 2**-24."""
-    key = (ops.broadcast_to(_word(seed), row_keys.shape), ops.cast(row_keys, "uint32"))
-    counter = (ops.broadcast_to(_word(index), row_keys.shape), ops.zeros(row_keys.shape, "uint32"))
+def uniform(seed, sentence_keys, index):
+    """Returns one float32 in [0, 1) for each of `sentence_keys` (int (B,)) at step `index`, a multiple of 2**-24."""
+    key = (ops.broadcast_to(_word(seed), sentence_keys.shape), ops.cast(sentence_keys, "uint32"))
+    counter = (ops.broadcast_to(_word(index), sentence_keys.shape), ops.zeros(sentence_keys.shape, "uint32"))
     word, _ = threefry_2x32(key, counter)
     return ops.cast(ops.bitwise_right_shift(word, _word(8)), "float32") * 2.0**-24  # (B,)
 
@@ -64,7 +64,7 @@ def sample(
     batch_size,
     *,
     seed,
-    row_keys=None,
+    sentence_keys=None,
     temperature=1.0,
     top_k=0,
     top_p=1.0,
@@ -78,20 +78,20 @@ def sample(
 ):
     """Draws each token from softmax(logits / temperature) of the allowed tokens, cut by top-k and then by top-p.
 
-    The draws of a row depend only on (seed, row key, step), not on the batch or the backend.
+    The draws of a sentence depend only on (seed, sentence key, step), not on the batch or the backend.
 
     Args:
         step, state, batch_size, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length: as in
             `greedy_search`.
         seed: int or int scalar tensor. The same seed gives the same answer.
-        row_keys: int tensor (B,); None means 0, 1, 2, ... Rows of equal key and equal model draw the same.
+        sentence_keys: int tensor (B,); None means 0, 1, 2, ... Sentences of equal key and equal model draw the same.
         temperature: float > 0. Values below 1 sharpen the distribution.
         top_k: int >= 0. Keeps the k most probable tokens, of equal ones those with the lower id; 0 keeps all.
         top_p: float in (0, 1]. Keeps the most probable tokens, as few as reach this probability, and all that are
             as probable as the last one kept.
 
     Returns:
-        `Hypotheses` with one hypothesis per row; its score is its log probability under the model itself, before
+        `Hypotheses` with one hypothesis per sentence; its score is its log probability under the model itself, before
         temperature, top-k and top-p.
 
     Raises:
@@ -99,16 +99,20 @@ def sample(
 
     Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020), section 3.1.
     """
-    choose = sampler(seed, batch_size, row_keys, temperature, top_k, top_p)
+    choose = sampler(seed, batch_size, sentence_keys, temperature, top_k, top_p)
     special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
     lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
     return grow_one_sequence(step, state, batch_size, choose, **special, **lengths)
 
 
-def sampler(seed, batch_size, row_keys=None, temperature=1.0, top_k=0, top_p=1.0):
+def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_p=1.0):
     """The function of allowed logits (B, V) and a step's index that draws tokens, int32 (B,); see `sample`."""
     _check(temperature, top_k, top_p)
-    row_keys = ops.arange(batch_size, dtype="int32") if row_keys is None else ops.convert_to_tensor(row_keys, "int32")
+    sentence_keys = (
+        ops.arange(batch_size, dtype="int32")
+        if sentence_keys is None
+        else ops.convert_to_tensor(sentence_keys, "int32")
+    )
 
     def choose(logits, index):
         logits = logits / temperature  # (B, V)
@@ -117,7 +121,7 @@ def sampler(seed, batch_size, row_keys=None, temperature=1.0, top_k=0, top_p=1.0
             logits, ids = ops.top_k(logits, top_k)  # (B, top_k)
         if top_p < 1:
             logits = keep_nucleus(logits, top_p)
-        drawn = draw(logits, uniform(seed, row_keys, index))  # (B,)
+        drawn = draw(logits, uniform(seed, sentence_keys, index))  # (B,)
         if ids is not None:
             drawn = ops.take_along_axis(ids, drawn[:, None], axis=-1)[:, 0]
         return ops.cast(drawn, "int32")
@@ -140,7 +144,7 @@ def draw(logits, uniforms):
 def keep_nucleus(logits, top_p):
     """Returns the logits (B, C), -infinity outside the smallest set of most probable ones that reaches `top_p`.
 
-    The threshold is found by halving an interval, since XLA sorts 8,000 logits in a millisecond per row on a CPU.
+    The threshold is found by halving an interval, since XLA sorts 8,000 logits in a millisecond per sentence on a CPU.
     """
     logits = logits - ops.max(logits, axis=-1, keepdims=True)  # at most 0
     probabilities = ops.softmax(logits, axis=-1)  # (B, C)

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export.graph_rows import RowsInGraph, WordsInGraph, as_utf8
+from keras_attention.export.graph_sequences import SequencesInGraph, WordsInGraph, as_utf8
 from keras_attention.export.graph_translator import map_chunks
 from keras_attention.pipelines.mask_filler import MASK, MAX_MASKS
 
@@ -13,10 +13,10 @@ TOP = 5  # fillings of a text
 
 
 class GraphBert(tf.Module):
-    """What all three have: the network over rows, sorted by length, in chunks of at most 32.
+    """What all three have: the network over sequences, sorted by length, in chunks of at most 32.
 
     Padding and the other texts of a batch change an answer only by float32 rounding, and memory grows with the number
-    of texts only as their rows and answers do.
+    of texts only as their sequences and answers do.
 
     Args:
         pipeline: TextEncoder, or a pipeline that is one.
@@ -28,12 +28,14 @@ class GraphBert(tf.Module):
         self._find_encoder = lambda: pipeline.encoder
         self._weights = [variable.value for variable in pipeline.model.variables]
         self._segments = pipeline.encoder.num_segments > 1
-        self._reader = RowsInGraph(pipeline.tokenizer, pipeline.max_tokens, pipeline.long_texts)
+        self._reader = SequencesInGraph(pipeline.tokenizer, pipeline.max_tokens, pipeline.long_texts)
 
-    def over_rows(self, function, rows, outputs):
-        """A function of the network's inputs over Rows of any number; see `map_chunks` for `outputs`."""
-        order = tf.argsort(rows.lengths, stable=True)
-        tensors = [tf.gather(tensor, order) for tensor in (rows.token_ids, rows.segment_ids, rows.lengths)]
+    def over_sequences(self, function, sequences, outputs):
+        """A function of the network's inputs over Sequences of any number; see `map_chunks` for `outputs`."""
+        order = tf.argsort(sequences.lengths, stable=True)
+        tensors = [
+            tf.gather(tensor, order) for tensor in (sequences.token_ids, sequences.segment_ids, sequences.lengths)
+        ]
 
         def compute(token_ids, segment_ids, lengths):
             longest = tf.maximum(tf.reduce_max(lengths), 1)
@@ -70,14 +72,14 @@ class GraphClassifier(GraphBert):
 
     def _answer(self, texts, texts_b=None):
         texts, texts_b = as_utf8(texts), None if texts_b is None else as_utf8(texts_b)
-        rows, truncated = self._reader.rows(texts, texts_b)
+        sequences, truncated = self._reader.sequences(texts, texts_b)
         width = max(1, len(self._task["label_names"]))
 
         def logits_of(inputs, lengths):
             return (self._find_model()(inputs, training=False),)
 
-        (found,) = self.over_rows(logits_of, rows, [tf.TensorSpec((None, width), tf.float32)])
-        logits = tf.math.unsorted_segment_mean(found, rows.owners, tf.shape(texts)[0])  # (B, K)
+        (found,) = self.over_sequences(logits_of, sequences, [tf.TensorSpec((None, width), tf.float32)])
+        logits = tf.math.unsorted_segment_mean(found, sequences.owners, tf.shape(texts)[0])  # (B, K)
         if self._words is not None:
             logits = (1 - self._weight) * logits + self._weight * self._words.logits(texts, texts_b)
         return {**self._judged(tf.cast(logits, tf.float64)), "truncated": truncated}
@@ -111,8 +113,8 @@ class GraphEncoder(GraphBert):
         self.answer = tf.function(self._answer, input_signature=[TEXTS], autograph=False)
 
     def _answer(self, texts):
-        rows, truncated = self._reader.rows(as_utf8(texts))
-        (vectors,) = self.over_rows(self._pooled, rows, [tf.TensorSpec((None, self._width), tf.float32)])
+        sequences, truncated = self._reader.sequences(as_utf8(texts))
+        (vectors,) = self.over_sequences(self._pooled, sequences, [tf.TensorSpec((None, self._width), tf.float32)])
         if self._normalize:
             vectors /= tf.maximum(tf.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return {"vectors": vectors, "truncated": truncated}
@@ -143,13 +145,13 @@ class GraphFiller(GraphBert):
 
     def _answer(self, texts):
         texts = as_utf8(texts)
-        rows, truncated = self._reader.rows(texts, masks=True)
+        sequences, truncated = self._reader.sequences(texts, masks=True)
         parts = tf.strings.split(texts, MASK)  # (B, gaps + 1)
         gaps = tf.cast(parts.row_lengths(), tf.int32) - 1
-        read = tf.math.count_nonzero(tf.equal(rows.token_ids, self._mask_id), axis=1, dtype=tf.int32)
+        read = tf.math.count_nonzero(tf.equal(sequences.token_ids, self._mask_id), axis=1, dtype=tf.int32)
         good = (gaps >= 1) & (gaps <= MAX_MASKS) & tf.equal(gaps, read)
         each = tf.TensorSpec((None, TOP, MAX_MASKS), tf.float32)
-        pieces, log_probs = self.over_rows(self._search, rows, [tf.TensorSpec(each.shape, tf.int32), each])
+        pieces, log_probs = self.over_sequences(self._search, sequences, [tf.TensorSpec(each.shape, tf.int32), each])
         most = tf.reduce_max(tf.concat([[0], tf.where(good, gaps, 0)], axis=0))
         pieces, log_probs = pieces[:, :, :most], log_probs[:, :, :most]
         written = tf.sequence_mask(tf.where(good, gaps, 0), most)[:, None, :]  # (B, 1, gaps)

@@ -12,7 +12,7 @@ from keras_attention.zoo.architectures import DECODING
 
 
 def map_chunks(function, tensors, outputs):
-    """Applies a function to chunks of rows and concatenates the results, in a graph.
+    """Applies a function to chunks of tensors and concatenates the results, in a graph.
 
     Args:
         function: takes tensors whose leading size n is static, one of BATCH_SIZES, and returns a tuple of tensors with
@@ -29,7 +29,7 @@ def map_chunks(function, tensors, outputs):
     def body(start, *kept):
         waiting = count - start
         index = tf.reduce_sum(tf.cast(waiting > BATCH_SIZES[:-1], tf.int32))  # of the smallest size that holds them
-        branches = [lambda size=size: function(*(rows_from(x, start, size) for x in tensors)) for size in BATCH_SIZES]
+        branches = [lambda size=size: function(*(chunk_from(x, start, size) for x in tensors)) for size in BATCH_SIZES]
         results = tf.switch_case(index, branches)
         grown = [tf.ensure_shape(append(*pair), spec.shape) for *pair, spec in zip(kept, results, outputs, strict=True)]
         return start + tf.gather(BATCH_SIZES, index), *grown
@@ -44,10 +44,10 @@ def map_chunks(function, tensors, outputs):
     return [result[:count] for result in results]
 
 
-def rows_from(tensor, start, size):
-    """`size` (static) rows of a tensor from `start` on, padded with zeros."""
-    rows = tensor[start : start + size]
-    filled = tf.pad(rows, [[0, size - tf.shape(rows)[0]]] + [[0, 0]] * (len(tensor.shape) - 1))
+def chunk_from(tensor, start, size):
+    """`size` (static) entries of a tensor from `start` on, padded with zeros."""
+    chunk = tensor[start : start + size]
+    filled = tf.pad(chunk, [[0, size - tf.shape(chunk)[0]]] + [[0, 0]] * (len(tensor.shape) - 1))
     return tf.ensure_shape(filled, (size, *tensor.shape[1:]))
 
 
@@ -79,7 +79,7 @@ class GraphTranslator(tf.Module):
         texts: string tensor (B,), B >= 0, UTF-8. Invalid bytes become U+FFFD.
 
     Returns:
-        Dict of tensors, each with one row for each text:
+        Dict of tensors, each with one entry for each text:
         text: string (B,), the best answer; "" for an empty sentence.
         score: float32 (B,), log probability after penalties, which the search maximizes; 0 for an empty sentence.
         log_prob: float32 (B,), summed natural log probability of the tokens.

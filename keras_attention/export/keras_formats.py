@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import tensorflow as tf
 
 from keras_attention.errors import UserError
-from keras_attention.export.signatures import row_signature, token_signature
+from keras_attention.export.signatures import sequence_signature, token_signature
 
 FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras asks for
@@ -60,14 +60,14 @@ def export_translator(folder, translator, file_format):
 
 
 def export_bert(folder, pipeline, file_format):
-    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.row_signature`."""
+    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.sequence_signature`."""
     segments = pipeline.encoder.num_segments > 1
     shape = (1, pipeline.max_tokens) if file_format == "litert" else (None, None)
     names = ("token_ids", "segment_ids") if segments else ("token_ids",)
     write_network(folder, pipeline.model, file_format, dict.fromkeys(names, shape))
     pipeline.tokenizer.save(folder / "tokenizer")
     sizes = dict(zip(("batch", "tokens"), shape, strict=True)) if shape[0] else {}
-    return row_signature(**sizes, segments=segments, output=pipeline.network_output)
+    return sequence_signature(**sizes, segments=segments, output=pipeline.network_output)
 
 
 def write_network(folder, model, file_format, shapes):

@@ -47,7 +47,7 @@ def classes(task):
     return {"inputs": {**_TEXTS, **second}, "outputs": outputs}
 
 
-def row_signature(batch="B", tokens="T", segments=True, output=("K", "logits")):
+def sequence_signature(batch="B", tokens="T", segments=True, output=("K", "logits")):
     """The signature of a BERT with token ids as input; the arguments are its sizes, numbers if they are fixed."""
     shape, meaning = output
     inputs = {"token_ids": (f"int32 ({batch}, {tokens})", "a text: [CLS], its pieces, [SEP], then padding (0)")}

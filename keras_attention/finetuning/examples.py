@@ -117,15 +117,15 @@ def class_weights(targets, kind, num_labels):
 ROWS, MODEL, WEIGHTS = "rows.npz", "model.json", "weights.npz"
 
 
-class IdRow(NamedTuple):
+class IdSequence(NamedTuple):
     """`token_ids` and `segment_ids` are int arrays (T,)."""
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
 
 
-def save_encoded_rows(folder, prepared):
-    """Writes the model, its weights and the encoded rows.
+def save_encoded_examples(folder, prepared):
+    """Writes the model, its weights and the encoded examples.
 
     Args:
         folder: str or Path; takes the place of a former one.
@@ -136,8 +136,8 @@ def save_encoded_rows(folder, prepared):
     """
     model = prepared.classifier.model
     described = {"kind": prepared.task.kind, "model": model.settings}
-    arrays = {name: np.concatenate([getattr(row, name) for row in prepared.rows]) for name in IdRow._fields}
-    arrays |= {"ends": np.cumsum([len(row.token_ids) for row in prepared.rows]), "targets": prepared.targets}
+    arrays = {name: np.concatenate([getattr(one, name) for one in prepared.sequences]) for name in IdSequence._fields}
+    arrays |= {"ends": np.cumsum([len(one.token_ids) for one in prepared.sequences]), "targets": prepared.targets}
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, partial(check_holds_only, names=(ROWS, MODEL, WEIGHTS))) as new:
         (new / MODEL).write_text(json.dumps(described), encoding="utf-8")
@@ -145,15 +145,15 @@ def save_encoded_rows(folder, prepared):
         np.savez_compressed(new / ROWS, **arrays)
 
 
-def load_encoded_rows(folder, settings):
-    """Reads a folder written by `save_encoded_rows`; does not need TensorFlow.
+def load_encoded_examples(folder, settings):
+    """Reads a folder written by `save_encoded_examples`; does not need TensorFlow.
 
     Args:
         folder: str or Path.
         settings: FinetuneSettings; only the number format is used.
 
     Returns:
-        BertClassifier, built, with the initial weights; list of IdRow; targets; and the kind of the task.
+        BertClassifier, built, with the initial weights; list of IdSequence; targets; and the kind of the task.
 
     Raises:
         UserError: if a file is missing or invalid.
@@ -166,8 +166,10 @@ def load_encoded_rows(folder, settings):
         with np.load(folder / WEIGHTS, allow_pickle=False) as file:
             model.set_weights([file[f"arr_{number}"] for number in range(len(file.files))])
         with np.load(folder / ROWS, allow_pickle=False) as file:
-            sides = [np.split(file[name], file["ends"][:-1]) for name in IdRow._fields]
+            sides = [np.split(file[name], file["ends"][:-1]) for name in IdSequence._fields]
             targets = file["targets"]
     except UNREADABLE as error:
-        raise UserError(f"{folder}: no encoded rows ({error}). Expected: a folder written with --encode-to.") from error
-    return model, [IdRow(*row) for row in zip(*sides, strict=True)], targets, described["kind"]
+        raise UserError(
+            f"{folder}: no encoded examples ({error}). Expected: a folder written with --encode-to."
+        ) from error
+    return model, [IdSequence(*ids) for ids in zip(*sides, strict=True)], targets, described["kind"]

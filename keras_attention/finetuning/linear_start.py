@@ -130,17 +130,17 @@ class PooledVectors:
         self._compiled = CompiledBert(lambda inputs: model.pooled(inputs, training=False), max_tokens, segments)
         self._compiled.trace = TracedOnce()
 
-    def __call__(self, rows):
+    def __call__(self, sequences):
         """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
-        found = [vector for (vector,) in self._compiled.run([row for some in rows for row in some])]
-        ends = np.cumsum([len(some) for some in rows])
+        found = [vector for (vector,) in self._compiled.run([sequence for some in sequences for sequence in some])]
+        ends = np.cumsum([len(some) for some in sequences])
         return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])
 
 
 class TracedOnce:
-    """A `CompiledBert.trace` that makes one graph for rows of all lengths.
+    """A `CompiledBert.trace` that makes one graph for sequences of all lengths.
 
-    To trace a graph takes as long as to run it on some hundred rows. Those of a single length are a little faster.
+    To trace a graph takes as long as to run it on some hundred sequences. Those of a single length are a little faster.
     """
 
     def __init__(self):

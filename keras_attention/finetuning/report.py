@@ -101,7 +101,7 @@ def judge(classifier, examples):
     names, separator = tuple(settings["label_names"]), settings["separator"]
     task = Task(settings["kind"], names, separator, "as config.json says")
     targets = examples.targets(task)
-    logits = classifier.logits(classifier.rows(examples.texts, examples.texts_b))
+    logits = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
     logits = classifier.blended(logits, examples.texts, examples.texts_b)
     return Judged(task, targets, logits, measures.predictions(logits, task, settings["threshold"]))
 

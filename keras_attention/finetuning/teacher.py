@@ -26,7 +26,7 @@ class Teacher(NamedTuple):
     def logits(self, examples):
         """Its answers to Examples: float32 array (N, K), the labels in the order of the table."""
         classifier = self.classifier
-        found = classifier.logits(classifier.rows(examples.texts, examples.texts_b))
+        found = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
         return classifier.blended(found, examples.texts, examples.texts_b)[:, self.order].astype("float32")
 
 

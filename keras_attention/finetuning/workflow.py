@@ -1,4 +1,4 @@
-"""The steps of fine-tuning, from rows to a classifier."""
+"""The steps of fine-tuning, from a table to a classifier."""
 
 import time
 from contextlib import nullcontext
@@ -55,14 +55,14 @@ class Finetuned(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Everything prepared for training: model, rows and targets.
+    """Everything prepared for training: model, token sequences and targets.
 
     Attributes:
         classifier: Classifier, untrained.
         task: Task.
         train, validation: Examples, after the split.
-        rows: list of Row.
-        validation_rows: list of lists of Row, see `Classifier.rows`.
+        sequences: list of TokenSequence.
+        validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
         vectors: PooledVectors, or None for a model with a pooler.
@@ -74,8 +74,8 @@ class Prepared(NamedTuple):
     task: Task
     train: object
     validation: object
-    rows: list
-    validation_rows: list
+    sequences: list
+    validation_sequences: list
     targets: np.ndarray
     validation_targets: np.ndarray
     center: float
@@ -158,15 +158,24 @@ def prepare(
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
     classifier.compiled.trace = TracedOnce()
     check_saveable(classifier)
-    rows = _train_rows(classifier, examples, say)
-    validation_rows = classifier.rows(validation.texts, validation.texts_b)
+    sequences = _train_sequences(classifier, examples, say)
+    validation_sequences = classifier.sequences(validation.texts, validation.texts_b)
     center, spread = _standard(targets, task)
     targets = (targets - center) / spread if task.kind == "regression" else targets
     say(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
     prepared = Prepared(
-        classifier, task, examples, validation, rows, validation_rows, targets, validation_targets, center, spread
+        classifier,
+        task,
+        examples,
+        validation,
+        sequences,
+        validation_sequences,
+        targets,
+        validation_targets,
+        center,
+        spread,
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     return prepared if model.pooler_dense is not None else _with_linear_start(prepared, settings, say)
@@ -196,9 +205,9 @@ def _with_linear_start(prepared, settings, say):
     """Sets the head to a logistic regression on the vectors, and reports its score."""
     model, kind = prepared.classifier.model, prepared.task.kind
     vectors = PooledVectors(model, prepared.classifier.max_tokens)
-    held = vectors(prepared.validation_rows)  # first, for this compiles
+    held = vectors(prepared.validation_sequences)  # first, for this compiles
     began = time.perf_counter()
-    known = vectors([[row] for row in prepared.rows])
+    known = vectors([[sequence] for sequence in prepared.sequences])
     seconds = time.perf_counter() - began
     labels = model.settings["num_labels"]
     weights = class_weights(prepared.targets, kind, labels) if settings.class_weights else None
@@ -212,7 +221,7 @@ def _with_linear_start(prepared, settings, say):
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
-    filled = filled_in(settings, model, len(prepared.rows))
+    filled = filled_in(settings, model, len(prepared.sequences))
     minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
     say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score)
@@ -222,7 +231,7 @@ def fit(prepared, settings, **running):
     """Trains, and validates after each epoch; see `fitting.fit_classifier`."""
     model, task = prepared.classifier.model, prepared.task
     running |= {"soft_labels": prepared.soft_labels, "validate": validator(prepared)}
-    return fit_classifier(model, prepared.rows, prepared.targets, task.kind, settings, **running)
+    return fit_classifier(model, prepared.sequences, prepared.targets, task.kind, settings, **running)
 
 
 def finish(prepared, result, settings):
@@ -243,7 +252,7 @@ def finish(prepared, result, settings):
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
     train, held = prepared.train, prepared.validation
     words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
-    logits = classifier.logits(prepared.validation_rows)
+    logits = classifier.logits(prepared.validation_sequences)
     logits, cooled = _calibrated(logits, prepared)
     _rescale_output(classifier.model.output_dense, 1 / cooled)
     reason = None
@@ -257,7 +266,7 @@ def finish(prepared, result, settings):
     if task.kind == "multilabel":
         probabilities = measures.predictions(logits, task).values
         classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
-    filled = vars(filled_in(settings, classifier.model, len(prepared.rows)))
+    filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     return Finetuned(classifier, task, train, held, result, filled, words, reason)
 
 
@@ -303,14 +312,17 @@ def _task_settings(task, examples, settings):
     }
 
 
-def _train_rows(classifier, examples, say):
+def _train_sequences(classifier, examples, say):
     """One sequence for each example; reports how many are cut."""
-    rows = classifier.single_rows(examples.texts, examples.texts_b)
-    cut = sum(row.truncated for row in rows)
+    sequences = classifier.single_sequences(examples.texts, examples.texts_b)
+    cut = sum(sequence.truncated for sequence in sequences)
     if cut:
         lost = LOST[classifier.long_texts]
-        say(f"{cut:,} of {len(rows):,} train rows have more than {classifier.max_tokens} tokens and lose their {lost}")
-    return rows
+        say(
+            f"{cut:,} of {len(sequences):,} train rows have more than {classifier.max_tokens} tokens and lose "
+            f"their {lost}"
+        )
+    return sequences
 
 
 def _standard(targets, task):
@@ -354,9 +366,9 @@ def _score_of(logits, targets, task):
 def _held_logits(prepared):
     """Logits (N, K) of the validation rows, by the program that the vectors are computed with, if there is one."""
     if prepared.vectors is None:
-        return prepared.classifier.logits(prepared.validation_rows)
+        return prepared.classifier.logits(prepared.validation_sequences)
     kernel, bias = prepared.classifier.model.output_dense.get_weights()
-    return prepared.vectors(prepared.validation_rows) @ kernel + bias
+    return prepared.vectors(prepared.validation_sequences) @ kernel + bias
 
 
 def _rescale_output(dense, spread, center=0.0):

@@ -26,8 +26,8 @@ def fold(inputs, axes):
     sizes = ops.shape(inputs)
     others = other_axes(len(sizes), axes)
     inputs = ops.transpose(inputs, (0, *others, *axes, len(sizes) - 1))
-    rows, length = math.prod(sizes[axis] for axis in (0, *others)), math.prod(sizes[axis] for axis in axes)
-    return ops.reshape(inputs, (rows, length, sizes[-1]))
+    batch_size, length = math.prod(sizes[axis] for axis in (0, *others)), math.prod(sizes[axis] for axis in axes)
+    return ops.reshape(inputs, (batch_size, length, sizes[-1]))
 
 
 def fold_padding_mask(mask, axes):

@@ -9,24 +9,24 @@ MOST_PIECES = 16_000  # the counts are a matrix of this size squared
 MORE, ROUNDS = 40, 6  # oversampling and power iterations of the randomized eigendecomposition
 
 
-def start_with_structure(model, rows, special_ids, *, neighbour_heads=True, counts=True, seed=0):
+def start_with_structure(model, sequences, special_ids, *, neighbour_heads=True, counts=True, seed=0):
     """Initializes a new model with `start_with_neighbour_heads` and `start_with_counts`.
 
     The counts need memory for the square of the vocabulary size, so they are skipped for more than 16,000 pieces.
 
     Args:
         model: BertMaskedLM, built; changed in place.
-        rows, special_ids, seed: see `start_with_counts`.
+        sequences, special_ids, seed: see `start_with_counts`.
         neighbour_heads, counts: bool. Whether to use each of the two.
     """
     if neighbour_heads:
         start_with_neighbour_heads(model.encoder, seed)
     if counts and model.encoder.vocabulary_size <= MOST_PIECES:
         print("Counting which pieces occur together")
-        start_with_counts(model, rows, special_ids, seed)
+        start_with_counts(model, sequences, special_ids, seed)
 
 
-def start_with_counts(model, rows, special_ids, seed=0):
+def start_with_counts(model, sequences, special_ids, seed=0):
     """Initializes token embeddings and output bias of a new BertMaskedLM from counts in its training texts.
 
         m[i, j] = max(0, log(n_ij n' / (n_i n'_j))), n_i = sum_j n_ij, n'_j = n_j^0.75, n' = sum_j n'_j
@@ -41,7 +41,7 @@ def start_with_counts(model, rows, special_ids, seed=0):
 
     Args:
         model: BertMaskedLM, built, with at most 16,000 pieces; changed in place.
-        rows: PackedRows.
+        sequences: PackedSequences.
         special_ids: ids of special tokens, which are not counted.
         seed: int, seed of the rotation.
 
@@ -57,25 +57,25 @@ def start_with_counts(model, rows, special_ids, seed=0):
     if size > MOST_PIECES:
         raise ValueError(f"The vocabulary must have at most {MOST_PIECES:,} pieces. Received: {size:,}")
     random = np.random.default_rng(seed)
-    weights = information(count_pairs(rows, size, special_ids))
+    weights = information(count_pairs(sequences, size, special_ids))
     vectors = principal_vectors(weights, min(width, size), random)
     lengths = np.sqrt(np.mean(vectors**2, axis=1, keepdims=True))
     turn, _ = np.linalg.qr(random.normal(size=(width, width)))
     turned = TOKEN_RMS * (vectors / np.maximum(lengths, 1e-9)) @ turn[: vectors.shape[1]]
     turned *= np.sqrt(width / vectors.shape[1])
     embeddings.assign(np.where(lengths > 1e-6, turned, np.array(embeddings)))
-    counts = np.bincount(rows.token_ids[rows.block_ids > 0], minlength=size) + 1.0
+    counts = np.bincount(sequences.token_ids[sequences.block_ids > 0], minlength=size) + 1.0
     counts[list(special_ids)] = 1.0
     model.output_bias.assign(np.log(counts / counts.sum()))
 
 
-def count_pairs(rows, size, special_ids):
+def count_pairs(sequences, size, special_ids):
     """Counts how often two pieces occur in one text at a distance of at most WINDOW, weighted by 1 / distance.
 
     Returns:
         float32 array (size, size), symmetric.
     """
-    ids, blocks = rows.token_ids, rows.block_ids
+    ids, blocks = sequences.token_ids, sequences.block_ids
     counted = (blocks > 0) & ~np.isin(ids, list(special_ids))  # (N, T)
     pairs = np.zeros(size * size, "float32")
     for distance in range(1, min(WINDOW, ids.shape[1] - 1) + 1):

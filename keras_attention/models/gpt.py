@@ -234,20 +234,21 @@ class GPT(FromPreset, keras.Model):
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. All
-        rows stand at the same step. N is a multiple k of the rows B of `memory`: a text's hypotheses, side by side.
+        sequences stand at the same step. N is a multiple k of the B texts of `memory`: a text's hypotheses, side by
+        side.
         """
-        rows, length = ops.shape(memory["mask"])
-        beams = ops.shape(token_ids)[0] // rows
+        batch_size, length = ops.shape(memory["mask"])
+        beams = ops.shape(token_ids)[0] // batch_size
         step = state["position"][0]
-        token_ids = ops.reshape(token_ids, (rows, beams))
+        token_ids = ops.reshape(token_ids, (batch_size, beams))
         token_ids = ops.where(token_ids < 0, memory["last_ids"][:, None], token_ids)  # (B, k)
         position = ops.sum(ops.cast(memory["mask"], "int32"), axis=1, keepdims=True) - 1 + step  # (B, 1)
-        x, rotation = self._embedded(token_ids, ops.broadcast_to(position, (rows, beams)))  # (B, k, D)
-        places = ops.tile(ops.arange(beams, dtype="int32"), (rows,))[:, None]  # (N, 1)
+        x, rotation = self._embedded(token_ids, ops.broadcast_to(position, (batch_size, beams)))  # (B, k, D)
+        places = ops.tile(ops.arange(beams, dtype="int32"), (batch_size,))[:, None]  # (N, 1)
         ancestors = ops.slice_update(state["ancestors"], (0, step), places)  # (N, L)
         wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
-        before = ops.broadcast_to(memory["mask"][:, None, :-1], (rows, beams, length - 1))
-        lineage = ops.concatenate([before, ops.reshape(wrote, (rows, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
+        before = ops.broadcast_to(memory["mask"][:, None, :-1], (batch_size, beams, length - 1))
+        lineage = ops.concatenate([before, ops.reshape(wrote, (batch_size, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
         caches = []
         for layer, cache in zip(self.decoder_layers, state["shared"]["caches"], strict=True):
             x, cache = layer(

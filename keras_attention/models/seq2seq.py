@@ -249,9 +249,9 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         if self.feed_projection is not None:
             projected = projected + self.feed_projection(state["output"])
         hidden, cells = self._run_cells(projected, state["cells"], dropped)
-        rows, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source become k queries
-        position = ops.reshape(state["position"], (rows, -1)) if self.attention_mode == "local_m" else None
-        output, weights = self._attend(ops.reshape(hidden, (rows, -1, self.hidden_dim)), memory, position)
+        batch_size, length = ops.shape(memory["mask"])  # the k = N / B hypotheses of a source become k queries
+        position = ops.reshape(state["position"], (batch_size, -1)) if self.attention_mode == "local_m" else None
+        output, weights = self._attend(ops.reshape(hidden, (batch_size, -1, self.hidden_dim)), memory, position)
         new = {"cells": cells, "output": ops.reshape(output, (-1, self.embedding_dim))}  # (B, k, D) -> (N, D)
         if weights is not None:
             new["attention"] = ops.reshape(weights, (-1, length))

@@ -260,17 +260,17 @@ class Transformer(FromPreset, keras.Model):
         All hypotheses are at the same position. N = k B for k hypotheses of each source of `memory`, with k the
         `beam_size` of `initial_state`; the hypotheses of a source are adjacent.
         """
-        rows = ops.shape(memory["mask"])[0]
-        beams = ops.shape(token_ids)[0] // rows
+        batch_size = ops.shape(memory["mask"])[0]
+        beams = ops.shape(token_ids)[0] // batch_size
         position = state["position"][0]
         embedded = self.target_embedding(token_ids[:, None]) * self.hidden_dim**0.5  # (N, 1, D)
-        x = ops.reshape(self.target_position(embedded, start=position), (rows, beams, self.hidden_dim))
-        places = ops.tile(ops.arange(beams, dtype="int32"), (rows,))[:, None]  # (N, 1)
+        x = ops.reshape(self.target_position(embedded, start=position), (batch_size, beams, self.hidden_dim))
+        places = ops.tile(ops.arange(beams, dtype="int32"), (batch_size,))[:, None]  # (N, 1)
         ancestors = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
         lineage = None
         if beams > 1:
             wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
-            lineage = ops.reshape(wrote, (rows, beams, -1))
+            lineage = ops.reshape(wrote, (batch_size, beams, -1))
         shared, caches, looks = state["shared"], [], []
         for layer, cache, source in zip(self.decoder_layers, shared["caches"], memory["layers"], strict=True):
             x, *look, cache = layer(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import LOST, START, as_texts, text_rows
+from keras_attention.pipelines.texts import LOST, START, as_texts, text_sequences
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.attention_page import AttentionMap, attention_page
 
@@ -85,16 +85,18 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
     encoder, tokenizer = pipeline.encoder, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
     limits = {"max_tokens": pipeline.max_tokens, "long_texts": pipeline.long_texts}
-    (row,) = text_rows(tokenizer, *sides, **limits, masks=masks)
-    inputs = {"token_ids": row.token_ids[None]}
+    (sequence,) = text_sequences(tokenizer, *sides, **limits, masks=masks)
+    inputs = {"token_ids": sequence.token_ids[None]}
     if encoder.num_segments > 1:
-        inputs["segment_ids"] = row.segment_ids[None]
+        inputs["segment_ids"] = sequence.segment_ids[None]
     weights = encoder(inputs, training=False, return_attention_scores=True)[1]
-    tokens, segments = tokenizer.tokens(row.token_ids), row.segment_ids.tolist()
+    tokens, segments = tokenizer.tokens(sequence.token_ids), sequence.segment_ids.tolist()
     maps = [AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)]
     note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"
-    return attention_page([("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * row.truncated, decision)
+    return attention_page(
+        [("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * sequence.truncated, decision
+    )
 
 
 def _first(weights):

@@ -12,7 +12,7 @@ from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import explain
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_rows, whole_text_rows
+from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_sequences, whole_text_sequences
 from keras_attention.visualize.attention_page import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
 
@@ -173,40 +173,42 @@ class Classifier(TextEncoder):
             needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
             raise UserError(f"This model classifies {needed}.")
         texts, texts_b, alone = as_pair(texts, texts_b)
-        rows = self.rows(texts, texts_b, warn=True)
+        sequences = self.sequences(texts, texts_b, warn=True)
         answers = [
             self.answer(logits, threshold)._replace(truncated=some[0].truncated)
-            for some, logits in zip(rows, self.blended(self.logits(rows, progress), texts, texts_b), strict=True)
+            for some, logits in zip(
+                sequences, self.blended(self.logits(sequences, progress), texts, texts_b), strict=True
+            )
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
 
-    def rows(self, texts, texts_b=None, *, warn=False):
-        """The sequences of each text or pair: list of lists of Row; several only for long texts that are read whole."""
+    def sequences(self, texts, texts_b=None, *, warn=False):
+        """The sequences of each text or pair, lists of TokenSequence: more than one only for long texts read whole."""
         if self.long_texts == WHOLE and texts_b is None:
-            return whole_text_rows(self.tokenizer, texts, max_tokens=self.max_tokens)
-        return [[row] for row in self.single_rows(texts, texts_b, warn=warn)]
+            return whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
+        return [[sequence] for sequence in self.single_sequences(texts, texts_b, warn=warn)]
 
-    def single_rows(self, texts, texts_b=None, *, warn=False):
-        """One sequence for each text or pair, as in training: list of Row, see `text_rows`."""
+    def single_sequences(self, texts, texts_b=None, *, warn=False):
+        """One sequence for each text or pair, as in training: list of TokenSequence, see `text_sequences`."""
         limits = {"max_tokens": self.max_tokens, "long_texts": self.long_texts}
-        return text_rows(self.tokenizer, texts, texts_b, **limits, warn=warn)
+        return text_sequences(self.tokenizer, texts, texts_b, **limits, warn=warn)
 
-    def logits(self, rows, progress=None):
+    def logits(self, sequences, progress=None):
         """The logits of each text: the mean over its sequences.
 
         Args:
-            rows: list of N lists of Row, see `rows`.
+            sequences: list of N lists of TokenSequence, see `sequences`.
             progress: callable (texts done, number of texts) or None.
 
         Returns:
             Float array (N, K).
         """
-        flat = [row for some in rows for row in some]
-        told = progress and (lambda done, total: progress(done * len(rows) // total, len(rows)))
+        flat = [sequence for some in sequences for sequence in some]
+        told = progress and (lambda done, total: progress(done * len(sequences) // total, len(sequences)))
         found = [logits for (logits,) in self.compiled.run(flat, told)]
         means, first = [], 0
-        for some in rows:
+        for some in sequences:
             means.append(np.mean(found[first : first + len(some)], axis=0))
             first += len(some)
         return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")

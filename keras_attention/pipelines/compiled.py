@@ -96,33 +96,33 @@ class CompiledBert:
         self._function = function
         self._traced = {}
 
-    def run(self, rows, progress=None, **more) -> list[tuple[np.ndarray, ...]]:
+    def run(self, sequences, progress=None, **more) -> list[tuple[np.ndarray, ...]]:
         """Computes all sequences.
 
         Args:
-            rows: list of N Row.
+            sequences: list of N TokenSequence.
             progress: callable (sequences done, number of sequences) or None.
             more: further inputs by name, int32 arrays (N, ...).
 
         Returns:
             List of N tuples of NumPy arrays without the batch axis. Axes of T tokens are padded.
         """
-        results: list = [None] * len(rows)
+        results: list = [None] * len(sequences)
         done = 0
         groups = {}
-        for position, row in enumerate(rows):
-            groups.setdefault(source_bucket(len(row.token_ids), self.max_tokens), []).append(position)
+        for position, sequence in enumerate(sequences):
+            groups.setdefault(source_bucket(len(sequence.token_ids), self.max_tokens), []).append(position)
         for length, positions in sorted(groups.items()):
             size = max(1, TOKENS_PER_BATCH // length)
             for start in range(0, len(positions), size):
                 some = positions[start : start + size]
-                inputs = padded([rows[position] for position in some], length, self._names)
+                inputs = padded([sequences[position] for position in some], length, self._names)
                 outputs = self._call(inputs | {name: values[some] for name, values in more.items()})
                 for i, position in enumerate(some):
                     results[position] = tuple(output[i] for output in outputs)
                 done += len(some)
                 if progress:
-                    progress(done, len(rows))
+                    progress(done, len(sequences))
         return results
 
     def _call(self, inputs):
@@ -144,12 +144,12 @@ def traced(function, specs):
     return run
 
 
-def padded(rows, length, names):
-    """Pads the named arrays of several rows to `length`: dict from name to array (B, `length`)."""
-    inputs = {name: np.full((len(rows), length), PAD_ID, "int32") for name in names}
-    for i, row in enumerate(rows):
+def padded(sequences, length, names):
+    """Pads the named arrays of several sequences to `length`: dict from name to array (B, `length`)."""
+    inputs = {name: np.full((len(sequences), length), PAD_ID, "int32") for name in names}
+    for i, sequence in enumerate(sequences):
         for name, values in inputs.items():
-            values[i, : len(row.token_ids)] = getattr(row, name)
+            values[i, : len(sequence.token_ids)] = getattr(sequence, name)
     return inputs
 
 

@@ -58,7 +58,7 @@ def _check_number(name, value, low, high):
 class CompiledSteps:
     """Runs the step function of a causal language model as XLA programs of few shapes.
 
-    Shapes: N rows, P tokens of a beginning, V vocabulary.
+    Shapes: N sequences, P tokens of a beginning, V vocabulary.
 
     Args:
         model: GPT, built.
@@ -77,31 +77,31 @@ class CompiledSteps:
             beginnings: list of lists of int, at most 32; N is the next of `BATCH_SIZES`.
             steps: int > 0, tokens to write.
             first_step: int, the number of the first one; each draws a random number of its own.
-            seen: list of lists of int, the tokens of each row that the repetition penalty is for.
-            keys: list of int for each row, see `decoding.sample`.
+            seen: list of lists of int, the tokens of each sequence that the repetition penalty is for.
+            keys: list of int for each sequence, see `decoding.sample`.
             sampling: Sampling.
 
         Yields:
-            (list of int, list of float): a token for each row, and its log probability under the model.
+            (list of int, list of float): a token for each sequence, and its log probability under the model.
         """
-        rows, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
-        size = next(size for size in BATCH_SIZES if size >= rows)
+        count, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
+        size = next(size for size in BATCH_SIZES if size >= count)
         shape = size, source_bucket(max(map(len, beginnings)), longest)
         token_ids, mask = np.full(shape, PAD_ID, "int32"), np.zeros(shape, bool)
         was_there = np.zeros((size, self.model.vocabulary_size), bool)
-        for i in range(size):  # filled up on the left; rows that fill the batch are like the first one
-            row = beginnings[i if i < rows else 0]
-            token_ids[i, shape[1] - len(row) :], mask[i, shape[1] - len(row) :] = row, True
-            was_there[i, seen[i if i < rows else 0]] = True
+        for i in range(size):  # filled up on the left; those that fill the batch are like the first one
+            beginning = beginnings[i if i < count else 0]
+            token_ids[i, shape[1] - len(beginning) :], mask[i, shape[1] - len(beginning) :] = beginning, True
+            was_there[i, seen[i if i < count else 0]] = True
         rules = sampling.temperature > 0, sampling.top_k, sampling.top_p, sampling.repetition_penalty != 1
         begin, go_on = self._program(shape, source_bucket(steps, longest), rules)
         memory, state = begin(tf.constant(token_ids), tf.constant(mask))
         numbers = [tf.constant(x, tf.float32) for x in (sampling.temperature, sampling.repetition_penalty)]
-        numbers = [tf.constant(sampling.seed), tf.constant([*keys, *[0] * (size - rows)]), *numbers]
+        numbers = [tf.constant(sampling.seed), tf.constant([*keys, *[0] * (size - count)]), *numbers]
         tokens, was_there = tf.constant([START] * size), tf.constant(was_there)
         for index in range(first_step, first_step + steps):
             tokens, log_probs, state, was_there = go_on(tokens, state, memory, was_there, tf.constant(index), *numbers)
-            yield tokens.numpy()[:rows].tolist(), log_probs.numpy()[:rows].tolist()
+            yield tokens.numpy()[:count].tolist(), log_probs.numpy()[:count].tolist()
 
     def _program(self, shape, max_steps, rules):
         key = (shape, max_steps, rules)

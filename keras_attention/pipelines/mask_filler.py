@@ -9,7 +9,7 @@ from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.texts import Row, Texts, as_texts, text_rows, warn_of_cut
+from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
 from keras_attention.visualize.attention_page import AttentionView
 
 MASK = "[MASK]"
@@ -119,7 +119,7 @@ class MaskFiller(TextEncoder):
         "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
     }
     network_output = ("T, V", "of the piece at each place, before the softmax")
-    row_inputs = {"masked_positions": 1}
+    extra_inputs = {"masked_positions": 1}
 
     def __init__(self, model, tokenizer, max_tokens, pooling="mean", normalize=False):
         options = {"pooling": pooling, "normalize": normalize}
@@ -166,38 +166,40 @@ class MaskFiller(TextEncoder):
             if type(value) is not int or not 1 <= value <= most:
                 raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
         texts, alone = as_texts(texts)
-        rows = text_rows(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
-        for text, row in zip(texts, rows, strict=True):
-            self._check(text, row)
-        warn_of_cut(rows, self.max_tokens)
-        answers = [self._fill(text, row, top_k, max_pieces) for text, row in zip(texts, rows, strict=True)]
+        sequences = text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
+        for text, sequence in zip(texts, sequences, strict=True):
+            self._check(text, sequence)
+        warn_of_cut(sequences, self.max_tokens)
+        answers = [
+            self._fill(text, sequence, top_k, max_pieces) for text, sequence in zip(texts, sequences, strict=True)
+        ]
         return answers[0] if alone else answers
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights and the most probable words, as a page: see `attention_view.bert_view`."""
         self.check_view(text_b, options)
-        (row,) = text_rows(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
-        fillings = self.fill_mask(text) if self.tokenizer.mask_id in row.token_ids else ()
+        (sequence,) = text_sequences(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
+        fillings = self.fill_mask(text) if self.tokenizer.mask_id in sequence.token_ids else ()
         decision = [(", ".join(filling.words), filling.score) for filling in fillings]
         return bert_view(self, text, masks=True, decision=decision)
 
-    def _check(self, text, row):
+    def _check(self, text, sequence):
         gaps = text.count(MASK)
         if not 1 <= gaps <= MAX_MASKS:
             raise UserError(f"A text must have 1 to {MAX_MASKS} masks, written [MASK]. Found {gaps} in {text!r:.80}")
-        read = int((row.token_ids == self.tokenizer.mask_id).sum())
+        read = int((sequence.token_ids == self.tokenizer.mask_id).sum())
         if read < gaps:
             raise UserError(
                 f"Mask {read + 1} lies beyond the {self.max_tokens} tokens that this model reads: {text!r:.80}"
             )
 
-    def _fill(self, text, row, top_k, max_pieces):
+    def _fill(self, text, sequence, top_k, max_pieces):
         """The best fillings of one text."""
-        beams = [_Beam(0.0, (), row.token_ids)]
+        beams = [_Beam(0.0, (), sequence.token_ids)]
         for _ in range(text.count(MASK)):
             grown = [new for pieces in range(1, max_pieces + 1) for new in self._fill_first(beams, pieces, top_k)]
             beams = sorted(grown, key=lambda beam: -beam.score)[:top_k]
-        return [self._filling(text, beam.words, row.truncated) for beam in beams]
+        return [self._filling(text, beam.words, sequence.truncated) for beam in beams]
 
     def _fill_first(self, beams, pieces, width):
         """Fills the leftmost mask of each beam with a word of `pieces` pieces, one by one; keeps the best `width`."""
@@ -209,9 +211,9 @@ class MaskFiller(TextEncoder):
             words.append(_Word(beam, (), 0.0, np.concatenate(parts).astype("int32"), place))
         words = [word for word in words if len(word.token_ids) <= self.max_tokens]
         for piece in range(pieces):
-            rows = [Row(word.token_ids, np.zeros_like(word.token_ids), False) for word in words]
+            sequences = [TokenSequence(word.token_ids, np.zeros_like(word.token_ids), False) for word in words]
             places = np.array([[word.place + piece] for word in words], "int32")
-            outputs = self.compiled.run(rows, masked_positions=places) if rows else []
+            outputs = self.compiled.run(sequences, masked_positions=places) if sequences else []
             allowed = self._continues if piece else self.can_begin
             grown = []
             for word, (logits,) in zip(words, outputs, strict=True):

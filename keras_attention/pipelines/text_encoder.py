@@ -9,7 +9,7 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import CompiledBert
-from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_rows
+from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_sequences
 from keras_attention.visualize.attention_page import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
@@ -60,7 +60,7 @@ class TextEncoder(Pipeline):
         model: BertEncoder, built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, limit of a text including [CLS] and [SEP]. Longer texts are cut, with a warning.
-        long_texts: str, which part of a longer text is used, see `text_rows`.
+        long_texts: str, which part of a longer text is used, see `text_sequences`.
         pooling: "mean" over all tokens of a text, including [CLS] and [SEP], or "cls", the vector of [CLS].
         normalize: bool. Whether to scale the vector of a text to length 1.
         encoder: BertEncoder of a model with a head; None if the model is the encoder.
@@ -73,14 +73,14 @@ class TextEncoder(Pipeline):
     }
     has_attention = True
     view_options = ("text_b",)
-    batching = "rows"
+    batching = "sequences"
     network_output = ("T, D", "a vector for each token")  # shape without the batch, and meaning, in exported networks
     exports = {
         "saved_model": "keras_attention.export.saved_model:export_encoder",
         "litert": "keras_attention.export.keras_formats:export_bert_litert",
         "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
     }
-    row_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
+    extra_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 
     def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False, encoder=None):
         self.model = model
@@ -165,15 +165,17 @@ class TextEncoder(Pipeline):
         if pooling not in ("mean", "cls"):
             raise UserError(f"`pooling` must be mean or cls. Received: pooling={pooling!r}")
         texts, texts_b, _ = as_pair(texts, texts_b)
-        rows = text_rows(self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts)
-        outputs = self.encoding.run(rows, progress)
-        vectors = [output[: len(row.token_ids)] for row, (output,) in zip(rows, outputs, strict=True)]
+        sequences = text_sequences(
+            self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts
+        )
+        outputs = self.encoding.run(sequences, progress)
+        vectors = [output[: len(sequence.token_ids)] for sequence, (output,) in zip(sequences, outputs, strict=True)]
         of_texts = [vector[0] if pooling == "cls" else vector.mean(0) for vector in vectors]
         pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
         if self.normalize:
             pooled = unit(pooled)
-        tokens = [self.tokenizer.tokens(row.token_ids) for row in rows]
-        return Embeddings(pooled, tokens, vectors, [row.truncated for row in rows])
+        tokens = [self.tokenizer.tokens(sequence.token_ids) for sequence in sequences]
+        return Embeddings(pooled, tokens, vectors, [sequence.truncated for sequence in sequences])
 
     def directions(self, texts, progress=None):
         """The vectors of texts (list of str) scaled to length 1: float32 array (N, D)."""

@@ -10,7 +10,7 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import SOURCE_LENGTHS, CompiledBert
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
-from keras_attention.pipelines.texts import Row, as_texts
+from keras_attention.pipelines.texts import TokenSequence, as_texts
 
 MAX_SAMPLES = 64
 CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # how the examples of a card are written
@@ -186,17 +186,17 @@ class TextGenerator(Pipeline):
             TextScore for each text, in a list, or alone if `texts` is a str.
         """
         texts, alone = as_texts(texts)
-        rows, places = [], []
+        sequences, places = [], []
         half = max(1, self.window // 2)
         for number, ids in enumerate(self._beginnings(texts)):
             for start in range(0, max(1, len(ids) - self.window + half), half):
                 part = np.array(ids[start : start + self.window], "int32")
-                rows.append(Row(part, np.zeros_like(part), False))
+                sequences.append(TokenSequence(part, np.zeros_like(part), False))
                 places.append((number, start))
         found: list = [[] for _ in texts]
-        for (number, start), row, (log_probs,) in zip(places, rows, self.compiled.run(rows), strict=True):
+        for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
             known = len(found[number]) - start  # predicted by the part before
-            found[number] += log_probs[known : len(row.token_ids) - 1].tolist()
+            found[number] += log_probs[known : len(read.token_ids) - 1].tolist()
         scores = [
             TextScore(
                 sum(log_probs),

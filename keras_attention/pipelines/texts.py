@@ -135,7 +135,7 @@ LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a 
 CHARACTERS_PER_TOKEN = 64
 
 
-class Row(NamedTuple):
+class TokenSequence(NamedTuple):
     """One sequence: int32 arrays (T,) `token_ids` and `segment_ids`, and `truncated`, whether the text was cut."""
 
     token_ids: np.ndarray
@@ -143,7 +143,7 @@ class Row(NamedTuple):
     truncated: bool
 
 
-def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, masks=False, warn=True):
+def text_sequences(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, masks=False, warn=True):
     """Converts each text, or each pair of texts, into one sequence.
 
     Args:
@@ -156,7 +156,7 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
         warn: bool. Whether to warn if a text is cut.
 
     Returns:
-        List of Row.
+        List of TokenSequence.
 
     Raises:
         UserError: if a text is not a str, or the numbers of texts and second texts differ.
@@ -166,44 +166,47 @@ def text_rows(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, m
     longest = max_tokens * CHARACTERS_PER_TOKEN
     sides = [[text.strip() for text in side] for side in sides]
     encoded = [tokenizer.encode([_cut(text, longest, long_texts) for text in side], masks=masks) for side in sides]
-    rows = [_row(tokenizer, parts, max_tokens, long_texts) for parts in zip(*encoded, strict=True)]
+    sequences = [_framed(tokenizer, parts, max_tokens, long_texts) for parts in zip(*encoded, strict=True)]
     too_long = [max(map(len, texts)) > longest for texts in zip(*sides, strict=True)]
-    rows = [row._replace(truncated=row.truncated or cut) for row, cut in zip(rows, too_long, strict=True)]
+    sequences = [
+        sequence._replace(truncated=sequence.truncated or cut)
+        for sequence, cut in zip(sequences, too_long, strict=True)
+    ]
     if warn:
-        warn_of_cut(rows, max_tokens, long_texts)
-    return rows
+        warn_of_cut(sequences, max_tokens, long_texts)
+    return sequences
 
 
-def whole_text_rows(tokenizer, texts, *, max_tokens):
+def whole_text_sequences(tokenizer, texts, *, max_tokens):
     """Converts each text, however long, into as many sequences as needed.
 
     Args:
-        tokenizer, texts, max_tokens: see `text_rows`.
+        tokenizer, texts, max_tokens: see `text_sequences`.
 
     Returns:
-        List of lists of Row. A text within the limit has one sequence. A longer one has the smallest sufficient number
-        of full sequences; their starts are equally spaced, so neighbours may overlap.
+        List of lists of TokenSequence. A text within the limit has one sequence. A longer one has as few full
+        sequences as suffice; their starts are equally spaced, so neighbours may overlap.
 
     Raises:
         UserError: if a text is not a str.
     """
     texts, _ = as_texts(texts)
     room = max_tokens - 2
-    rows = []
+    sequences = []
     for ids in tokenizer.encode([text.strip() for text in texts]):
         count = max(1, -(-len(ids) // room))
         starts = np.linspace(0, max(0, len(ids) - room), count).astype(int)
-        rows.append([_row(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts])
-    return rows
+        sequences.append([_framed(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts])
+    return sequences
 
 
-def warn_of_cut(rows, max_tokens, long_texts=START):
-    """Warns of truncated rows, if there are any."""
-    cut = [number for number, row in enumerate(rows, start=1) if row.truncated]
+def warn_of_cut(sequences, max_tokens, long_texts=START):
+    """Warns of truncated sequences, if there are any."""
+    cut = [number for number, sequence in enumerate(sequences, start=1) if sequence.truncated]
     if cut:
         warnings.warn(
-            f"{len(cut)} of {len(rows)} texts (the first is number {cut[0]}) have more than the {max_tokens} tokens "
-            f"that this model reads: their {LOST[long_texts]} was left out.",
+            f"{len(cut)} of {len(sequences)} texts (the first is number {cut[0]}) have more than the "
+            f"{max_tokens} tokens that this model reads: their {LOST[long_texts]} was left out.",
             TruncatedText,
             stacklevel=5,
         )
@@ -216,7 +219,7 @@ def _cut(sequence, length, long_texts):
     return sequence[: length - length // 2] + sequence[len(sequence) - length // 2 :]
 
 
-def _row(tokenizer, parts, max_tokens, long_texts):
+def _framed(tokenizer, parts, max_tokens, long_texts):
     room = max_tokens - 1 - len(parts)
     kept = [min(len(part), room) for part in parts]
     if sum(kept) > room:  # a pair: shorten the longer text first, until both are equal
@@ -231,4 +234,4 @@ def _row(tokenizer, parts, max_tokens, long_texts):
         ids += [*_cut(list(part), length, long_texts), tokenizer.end_id]
         segments += [segment] * (length + 1)
     truncated = any(length < len(part) for part, length in zip(parts, kept, strict=True))
-    return Row(np.array(ids, "int32"), np.array(segments, "int32"), truncated)
+    return TokenSequence(np.array(ids, "int32"), np.array(segments, "int32"), truncated)

@@ -68,14 +68,14 @@ class Batch(NamedTuple):
 
     Attributes:
         positions: list of int, their positions among all texts.
-        rows: list of int32 arrays, their token ids including END.
+        sequences: list of int32 arrays, their token ids including END.
         texts: list of str.
         size: int, the static batch size, at least the number of sentences.
         padded: int, the padded length in tokens.
     """
 
     positions: list
-    rows: list
+    sequences: list
     texts: list
     size: int
     padded: int
@@ -104,14 +104,14 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
             f"Received: temperature={temperature}, top-k={top_k}, top-p={top_p}, seed={seed}"
         )
     settings = translator.settings(1, False, beam_size=1, max_length=max_length)
-    (row,), _ = translator.encode([text], settings["max_source_length"])
-    if len(row) == 1:
+    (ids,), _ = translator.encode([text], settings["max_source_length"])
+    if len(ids) == 1:
         return
-    padded = source_bucket(len(row), settings["max_source_length"])
+    padded = source_bucket(len(ids), settings["max_source_length"])
     source_ids = np.full((1, padded), PAD_ID, dtype="int32")
-    source_ids[0, : len(row)] = row
+    source_ids[0, : len(ids)] = ids
     sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
-    limits = answer_limit(len(row), settings), answer_limit(padded, settings)
+    limits = answer_limit(len(ids), settings), answer_limit(padded, settings)
     written, shown = [], ""
     for token in translator.compiled.stream(source_ids, *limits, sampling):
         written.append(token)
@@ -269,7 +269,7 @@ class Translator(Pipeline):
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
         ids, truncated = self.encode(texts, settings["max_source_length"])
-        read = [position for position, row in enumerate(ids) if len(row) > 1]
+        read = [position for position, one in enumerate(ids) if len(one) > 1]
         nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
         answers = [[empty] for _ in texts]
@@ -302,7 +302,7 @@ class Translator(Pipeline):
         cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
         ids = self.source_tokenizer.encode(cut)
         truncated = [
-            len(row) >= longest or len(short) < len(text) for row, short, text in zip(ids, cut, texts, strict=True)
+            len(one) >= longest or len(short) < len(text) for one, short, text in zip(ids, cut, texts, strict=True)
         ]
         if any(truncated):
             first = truncated.index(True) + 1
@@ -312,15 +312,15 @@ class Translator(Pipeline):
                 TruncatedText,
                 stacklevel=4,
             )
-        return [np.append(row[: longest - 1], END_ID).astype("int32") for row in ids], truncated
+        return [np.append(one[: longest - 1], END_ID).astype("int32") for one in ids], truncated
 
     def _search(self, settings, n_best, attention, replace_unknowns, batch):
         """Translates one batch: a list of Translations for each of its sentences."""
         source_ids = np.full((batch.size, batch.padded), PAD_ID, dtype="int32")
         limits = np.zeros(batch.size, dtype="int32")
-        for i, row in enumerate(batch.rows):
-            source_ids[i, : len(row)] = row
-            limits[i] = answer_limit(len(row), settings)
+        for i, ids in enumerate(batch.sequences):
+            source_ids[i, : len(ids)] = ids
+            limits[i] = answer_limit(len(ids), settings)
         found = self.compiled.search(
             source_ids,
             limits,
@@ -334,11 +334,11 @@ class Translator(Pipeline):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
-                self._answer(found, i, j, row, text, weights, attention)
+                self._answer(found, i, j, ids, text, weights, attention)
                 for j in range(n_best)
                 if found.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
             ]
-            for i, (row, text) in enumerate(zip(batch.rows, batch.texts, strict=True))
+            for i, (ids, text) in enumerate(zip(batch.sequences, batch.texts, strict=True))
         ]
 
     def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):

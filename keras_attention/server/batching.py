@@ -1,4 +1,4 @@
-"""Batches across requests, with TensorFlow's batching op. A row here is one token sequence."""
+"""Batches across requests, with TensorFlow's batching op."""
 
 import itertools
 from functools import partial
@@ -14,34 +14,34 @@ from keras_attention.pipelines.compiled import (
     search_function,
     source_bucket,
 )
-from keras_attention.pipelines.texts import Row
+from keras_attention.pipelines.texts import TokenSequence
 from keras_attention.tokenizers.special_tokens import END_ID
 
 # What one call may bring, and how much may wait at the op: that is decided before, see `workers`.
-MAX_ROWS = 4096
+MAX_SEQUENCES = 4096
 MAX_WAITING_BATCHES = 1_000_000
 _numbers = itertools.count(1)
 
 
 class Batcher:
-    """Computes the simultaneous rows of different threads as one batch.
+    """Computes the simultaneous requests of different threads as one batch.
 
-    A single row is computed immediately. Rows that arrive while a batch is computed wait and form the next batch.
+    A single sequence is computed immediately. Those that arrive while a batch is computed wait and form the next batch.
 
     Args:
-        function: callable(tensors (N, ...), the rows) -> sequence of tensors with an entry for each row.
-        specs: list of tf.TensorSpec of int32 tensors with any number of rows.
+        function: callable(tensors (N, ...)) -> list of tensors with an entry for each sequence.
+        specs: list of tf.TensorSpec of int32 tensors with any number of sequences.
         sizes: list of int, ascending. Batches are padded to one of these sizes; larger batches are split.
     """
 
     def __init__(self, function, specs, sizes):
-        def compute(*rows):
-            size = tf.shape(rows[0])[0]
-            return (*function(*rows), tf.fill([size], size))
+        def compute(*sequences):
+            size = tf.shape(sequences[0])[0]
+            return (*function(*sequences), tf.fill([size], size))
 
         batched = tf.nondifferentiable_batch_function(
             num_batch_threads=1,
-            max_batch_size=MAX_ROWS,
+            max_batch_size=MAX_SEQUENCES,
             batch_timeout_micros=0,
             allowed_batch_sizes=sizes,
             max_enqueued_batches=MAX_WAITING_BATCHES,
@@ -49,51 +49,51 @@ class Batcher:
         )(compute)
 
         @tf.function(input_signature=specs, autograph=False)
-        def program(*rows):
+        def program(*sequences):
             with tf.name_scope(f"batcher_{next(_numbers)}"):  # the op shares its queue with those of equal scope
-                return batched(*rows)
+                return batched(*sequences)
 
         self._program = program.get_concrete_function()
 
-    def __call__(self, *rows):
-        """Computes some rows, together with those of other threads.
+    def __call__(self, *sequences):
+        """Computes some sequences, together with those of other threads.
 
         Args:
-            rows: int32 arrays (N, ...), 0 < N <= MAX_ROWS, see `specs`.
+            sequences: int32 arrays (N, ...), 0 < N <= MAX_SEQUENCES, see `specs`.
 
         Returns:
-            (list of NumPy arrays, what `function` returns; int array (N,), how many rows were computed together with
-            each row, those that fill up a batch among them).
+            (list of NumPy arrays, what `function` returns; int array (N,), how many sequences were computed together
+            with each sequence, those that fill up a batch among them).
         """
-        *results, together = (result.numpy() for result in self._program(*map(tf.constant, rows)))
+        *results, together = (result.numpy() for result in self._program(*map(tf.constant, sequences)))
         return results, together
 
 
 def by_size(function, sizes):
     """A function with one branch per batch size in `sizes`, so that the shapes in each branch are static."""
 
-    def compute(*rows):
+    def compute(*sequences):
         def branch(size):
-            return lambda: function(*(tf.ensure_shape(row, (size, *row.shape[1:])) for row in rows))
+            return lambda: function(*(tf.ensure_shape(sequence, (size, *sequence.shape[1:])) for sequence in sequences))
 
-        index = tf.searchsorted(tf.constant(sizes), tf.shape(rows[0])[:1])[0]
+        index = tf.searchsorted(tf.constant(sizes), tf.shape(sequences[0])[:1])[0]
         return tf.switch_case(index, [branch(size) for size in sizes])
 
     return compute
 
 
 def share_batches(pipeline, settings, observe):
-    """Lets a pipeline compute the rows of several requests together, in the way that its `batching` names.
+    """Lets a pipeline compute the sequences of several requests together, in the way that its `batching` names.
 
     Args:
         pipeline: Pipeline, changed.
         settings: ServerSettings.
-        observe: callable (int), called for each row with the number of rows in its batch.
+        observe: callable (int), called for each sequence with the number of sequences in its batch.
 
     Returns:
         List of callables that together compute every shape once.
     """
-    ways = {"search": _batch_searches, "rows": _batch_rows}
+    ways = {"search": _batch_searches, "sequences": _batch_sequences}
     return ways[pipeline.batching](pipeline, settings, observe) if pipeline.batching else []
 
 
@@ -103,13 +103,13 @@ def _batch_searches(translator, settings, observe):
     return translator.compiled.steps()
 
 
-def _batch_rows(pipeline, settings, observe):
+def _batch_sequences(pipeline, settings, observe):
     """Adds one queue per padded length before the model.
 
     Args:
         pipeline: Classifier, MaskFiller or TextEncoder; its `compiled` is changed.
         settings: ServerSettings.
-        observe: callable (int), called for each row with the number of rows in its batch.
+        observe: callable (int), called for each sequence with the number of sequences in its batch.
 
     Returns:
         List of callables that together compute every shape once.
@@ -119,9 +119,9 @@ def _batch_rows(pipeline, settings, observe):
 
     def step(length):
         for size in sizes:
-            row = Row(np.ones(length, "int32"), np.zeros(length, "int32"), False)
+            sequence = TokenSequence(np.ones(length, "int32"), np.zeros(length, "int32"), False)
             compiled.run(
-                [row] * size, **{name: np.zeros((size, at), "int32") for name, at in pipeline.row_inputs.items()}
+                [sequence] * size, **{name: np.zeros((size, at), "int32") for name, at in pipeline.extra_inputs.items()}
             )
 
     longest = pipeline.max_tokens
@@ -133,8 +133,8 @@ def _trace(sizes, observe, function, specs):
     """The function behind a queue; see `CompiledBert.trace`."""
     names = list(specs)
 
-    def compute(*rows):
-        return tf.nest.flatten(function(dict(zip(names, rows, strict=True))))
+    def compute(*sequences):
+        return tf.nest.flatten(function(dict(zip(names, sequences, strict=True))))
 
     batcher = Batcher(compute, list(specs.values()), sizes)
 
@@ -154,8 +154,8 @@ class BatchedSearch:
 
     Args:
         translator: Translator. Its search settings apply to every search.
-        sizes: list of int, ascending: rows of a batch.
-        observe: callable (int), called for each row with the number of rows in its batch.
+        sizes: list of int, ascending: sequences of a batch.
+        observe: callable (int), called for each sequence with the number of sequences in its batch.
     """
 
     def __init__(self, translator, sizes, observe):
@@ -171,11 +171,11 @@ class BatchedSearch:
     def search(self, source_ids, limits, max_steps, *, n_best, **_):
         """See `CompiledSearch.search`; `max_steps` and the options are those of the settings."""
         batcher = self._batchers[source_ids.shape[1]]
-        rows = np.flatnonzero(limits)  # not those that fill up the caller's batch
-        found, together = batcher(source_ids[rows], limits[rows])
+        places = np.flatnonzero(limits)  # not those that fill up the caller's batch
+        found, together = batcher(source_ids[places], limits[places])
         for size in together:
             self._observe(int(size))
-        return Hypotheses(*(_spread(field[:, :n_best], rows, len(limits)) for field in found))
+        return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in found))
 
     def steps(self):
         """List of callables that run every program once, so that nothing is compiled later."""
@@ -198,8 +198,8 @@ class BatchedSearch:
         return Batcher(by_size(program, self._sizes), specs, self._sizes)
 
 
-def _spread(field, rows, size):
-    """An array of length `size` with the entries of `field` at the positions `rows`, and 0 elsewhere."""
+def _spread(field, places, size):
+    """An array of length `size` with the entries of `field` at `places`, and 0 elsewhere."""
     spread = np.zeros((size, *field.shape[1:]), field.dtype)
-    spread[rows] = field
+    spread[places] = field
     return spread

@@ -10,7 +10,7 @@ class ServerSettings(NamedTuple):
 
     Attributes:
         concurrency: int > 0, requests in progress; further requests get status 503.
-        max_batch: int, a power of two: maximum number of rows in a batch across requests.
+        max_batch: int, a power of two: maximum number of sequences in a batch across requests.
         items: int > 0, texts per request.
         characters: int > 0, characters per text.
         body_bytes: int > 0, maximum size of a request body.

@@ -45,7 +45,7 @@ def load_models(names, settings, observe):
     Args:
         names: list of str, by name or folder.
         settings: ServerSettings.
-        observe: callable (model name, int), called for each row with the number of rows in its batch.
+        observe: callable (model name, int), called for each sequence with the number of sequences in its batch.
 
     Returns:
         Dict from name to ServedModel, in the order of `names`.

@@ -5,11 +5,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-ROWS = (1, 2, 4, 8, 16, 32, 64)
+BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class ServerMetrics:
-    """Counts requests and rows.
+    """Counts requests and token sequences.
 
     Args:
         paths: collection of str, routes with their own label; all others count as "other".
@@ -25,7 +25,7 @@ class ServerMetrics:
         )
         self._open = Gauge("requests_in_progress", "Requests being answered", registry=self._registry)
         self._rows = Histogram(
-            "rows_together", "Batch size of each row", ["model"], buckets=ROWS, registry=self._registry
+            "rows_together", "Batch size of each sequence", ["model"], buckets=BATCH_SIZES, registry=self._registry
         )
 
     def accepted(self):
@@ -39,7 +39,7 @@ class ServerMetrics:
         self._seconds.labels(path).observe(seconds)
 
     def computed(self, model, rows_together):
-        """Counts a row of a model with the size of its batch."""
+        """Counts a sequence of a model with the size of its batch."""
         self._rows.labels(model).observe(rows_together)
 
     def answers_by_path(self):

@@ -160,7 +160,7 @@ def named_loss_of_a_worker():
         ) from error
 
 
-def split_rows(batch, count):
+def split_batch(batch, count):
     """Splits a batch into parts whose numbers of examples differ by at most one.
 
     Args:
@@ -173,13 +173,13 @@ def split_rows(batch, count):
     Raises:
         UserError: if there are fewer examples than parts.
     """
-    rows = len(next(iter(batch.values())))
-    if rows < count:
+    size = len(next(iter(batch.values())))
+    if size < count:
         raise UserError(
-            f"A batch of {rows} examples cannot be split into {count} parts (devices times --accumulate). "
+            f"A batch of {size} examples cannot be split into {count} parts (devices times --accumulate). "
             "Use larger batches, fewer devices or a smaller --accumulate."
         )
-    bounds = np.linspace(0, rows, count + 1).astype(int)
+    bounds = np.linspace(0, size, count + 1).astype(int)
     return [{name: value[a:b] for name, value in batch.items()} for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 

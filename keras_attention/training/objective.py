@@ -140,9 +140,9 @@ def multilabel_cross_entropy(labels, logits, weights=None):
     counts = 1.0 if weights is None else 1.0 + (ops.convert_to_tensor(weights, "float32") - 1.0) * yes
     losses = counts * (ops.softplus(logits) - yes * logits)  # (B, K), binary cross-entropy
     right = ops.logical_and(ops.equal(logits > 0, yes > 0.5), real)
-    rows = ops.any(real, axis=-1)  # (B,)
-    all_right = ops.logical_and(ops.all(right, axis=-1), rows)
-    return Loss(ops.sum(ops.where(real, losses, 0.0)), _count(rows), _count(all_right))
+    labelled = ops.any(real, axis=-1)  # (B,)
+    all_right = ops.logical_and(ops.all(right, axis=-1), labelled)
+    return Loss(ops.sum(ops.where(real, losses, 0.0)), _count(labelled), _count(all_right))
 
 
 def squared_error(labels, logits):

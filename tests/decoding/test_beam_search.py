@@ -6,7 +6,7 @@ from keras import ops
 from layer_checks import EXECUTIONS
 
 from keras_attention.decoding import Hypotheses, beam_search, greedy_search
-from keras_attention.decoding.hypotheses import take_rows
+from keras_attention.decoding.hypotheses import take_sequences
 
 ALPHAS = (0.0, 0.7, 2.0)
 
@@ -280,7 +280,7 @@ def test_rows_that_are_done_leave_and_change_nothing(execution):
 
 def test_states_may_be_nested():
     state = ({"a": ops.reshape(ops.arange(6), (3, 2))}, [ops.arange(3)])
-    taken = take_rows(state, ops.convert_to_tensor([2, 0]))
+    taken = take_sequences(state, ops.convert_to_tensor([2, 0]))
     assert taken[0]["a"].numpy().tolist() == [[4, 5], [0, 1]]
     assert taken[1][0].numpy().tolist() == [2, 0]
 

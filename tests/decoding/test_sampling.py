@@ -85,7 +85,7 @@ def test_a_row_depends_on_its_own_key_and_seed_only():
     model = RandomModel(5, 13, seed=8)
 
     def run(rows, keys, seed=11):
-        options = {"seed": seed, "row_keys": np.array(keys), "max_length": 11}
+        options = {"seed": seed, "sentence_keys": np.array(keys), "max_length": 11}
         return np.asarray(sample(model.step, model.state(rows), len(rows), **SPECIAL, **options).token_ids)[:, 0]
 
     together = run([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])

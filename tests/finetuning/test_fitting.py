@@ -55,7 +55,7 @@ def test_the_weights_of_the_best_epoch_are_kept(best):
         seen.append(model.output_dense.kernel.numpy())
         return {"val_score": next(scores)}
 
-    rows = classifier.single_rows(TEXTS)
+    rows = classifier.single_sequences(TEXTS)
     settings = FinetuneSettings(epochs=4, rows_per_batch=4, learning_rate=1e-2, jit_compile=False)
     targets = np.array([0, 1, 1, 0], "int32")
     result = fit_classifier(classifier.model, rows, targets, "binary", settings, validate=validate, verbose=0)
@@ -68,7 +68,7 @@ def test_the_weights_of_the_best_epoch_are_kept(best):
 def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     """The loss of the first epoch, of one batch, is that of the weights before it."""
     classifier = tiny_classifier("multiclass", dropout=0.0)
-    rows, targets = classifier.single_rows(TEXTS), np.array([0, 0, 0, 2], "int32")
+    rows, targets = classifier.single_sequences(TEXTS), np.array([0, 0, 0, 2], "int32")
     logits = classifier.logits([[row] for row in rows]).astype("float64")
     options = {"class_weights": True, "label_smoothing": label_smoothing, "rows_per_batch": 4}
     settings = FinetuneSettings(epochs=1, jit_compile=False, **options)
@@ -84,6 +84,6 @@ def test_dropout_changes_the_loss_of_the_first_update():
     for dropout in (0.0, 0.5):
         classifier = tiny_classifier(dropout=dropout)
         settings = FinetuneSettings(epochs=1, rows_per_batch=4, jit_compile=False)
-        rows, targets = classifier.single_rows(TEXTS), np.array([0, 1, 1, 0], "int32")
+        rows, targets = classifier.single_sequences(TEXTS), np.array([0, 1, 1, 0], "int32")
         losses.append(fit_classifier(classifier.model, rows, targets, "binary", settings, verbose=0).history[0]["loss"])
     assert abs(losses[0] - losses[1]) > 1e-3

@@ -104,12 +104,12 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
     prepared = prepare(examples(kind, 90), None, start, SETTINGS, separator=separator, say=lambda _: None)
     classifier = prepared.classifier
     assert (classifier.model.pooling, classifier.model.pooler_dense) == ("mean", None)
-    vectors = prepared.vectors(prepared.validation_rows)
+    vectors = prepared.vectors(prepared.validation_sequences)
     encoded = classifier.encode(prepared.validation.texts)
     for vector, tokens in zip(vectors, encoded.vectors, strict=True):
         np.testing.assert_allclose(vector, tokens.mean(axis=0), atol=1e-5)  # with [CLS] and [SEP]
     linear = fit_linear(
-        prepared.vectors([[row] for row in prepared.rows]),
+        prepared.vectors([[row] for row in prepared.sequences]),
         prepared.targets,
         kind,
         classifier.model.settings["num_labels"],
@@ -118,7 +118,7 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
         if kind == "regression"
         else prepared.validation_targets,
     )
-    np.testing.assert_allclose(classifier.logits(prepared.validation_rows), linear.logits(vectors), atol=1e-4)
+    np.testing.assert_allclose(classifier.logits(prepared.validation_sequences), linear.logits(vectors), atol=1e-4)
     assert prepared.linear_score is not None
 
 
@@ -141,7 +141,7 @@ def test_what_is_frozen_stays(start, freeze, moving):
     layers = [encoder.token_embedding, encoder.position_embedding, *encoder.encoder_layers]
     before = [layer.get_weights() for layer in layers]
     model = prepared.classifier.model
-    rows = prepared.rows, prepared.targets, "binary"
+    rows = prepared.sequences, prepared.targets, "binary"
     fitting.fit_classifier(model, *rows, settings, verbose=0)
     changed = [
         any((ours != theirs).any() for ours, theirs in zip(layer.get_weights(), weights, strict=True))

@@ -104,8 +104,8 @@ def test_numbers_are_learned_around_0_and_given_as_they_were():
     assert np.mean(prepared.targets) == pytest.approx(0.0, abs=1e-5)
     assert np.std(prepared.targets) == pytest.approx(1.0, abs=1e-5)
     numbers = [float(label) for label in prepared.train.labels]
-    before = prepared.classifier.logits(prepared.validation_rows)
-    after = finish(prepared, None, settings).classifier.logits(prepared.validation_rows)
+    before = prepared.classifier.logits(prepared.validation_sequences)
+    after = finish(prepared, None, settings).classifier.logits(prepared.validation_sequences)
     np.testing.assert_allclose(after, before * np.std(numbers) + np.mean(numbers), rtol=1e-4)
 
 
@@ -113,7 +113,7 @@ def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
     settings = FinetuneSettings(**QUICK | {"blend": "none"})
     prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", say=lambda _: None)
     classifier = finish(prepared, None, settings).classifier
-    probabilities = 1 / (1 + np.exp(-classifier.logits(prepared.validation_rows).astype("float64")))  # calibrated
+    probabilities = 1 / (1 + np.exp(-classifier.logits(prepared.validation_sequences).astype("float64")))  # calibrated
     best = best_thresholds(prepared.validation_targets, probabilities)
     assert classifier.task["threshold"] == pytest.approx(best, abs=1e-3)
 
@@ -124,9 +124,9 @@ def test_texts_read_whole_are_learned_by_their_ends():
     said = []
     settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
     prepared = prepare(rows, None, "none", settings, say=said.append)
-    assert len(prepared.rows) == len(prepared.train)
-    assert all(len(row.token_ids) == 17 for row in prepared.rows)
-    assert all(len(some) > 1 for some in prepared.validation_rows)
+    assert len(prepared.sequences) == len(prepared.train)
+    assert all(len(row.token_ids) == 17 for row in prepared.sequences)
+    assert all(len(some) > 1 for some in prepared.validation_sequences)
     assert any("lose their middle" in line for line in said)
     assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.prose_rows import PackedRows
+from keras_attention.data.prose.packed_text import PackedSequences
 from keras_attention.models import BertMaskedLM
 from keras_attention.models import bert_starts as start
 
@@ -16,7 +16,7 @@ V, SPECIAL = 40, (0, 1, 2, 3, 4)
 def make_rows(texts=60, seed=0):
     random = np.random.default_rng(seed)
     drawn = [random.integers(5, V - 2, random.integers(1, 20)) for _ in range(texts)]  # the last two never occur
-    return PackedRows.pack(drawn, 24, pad_id=0, start_id=2, end_id=3)
+    return PackedSequences.pack(drawn, 24, pad_id=0, start_id=2, end_id=3)
 
 
 def make_model(dim=16):
@@ -85,7 +85,7 @@ def test_pieces_of_like_company_have_like_vectors():
     texts = [[random.integers(5, 20), a, random.integers(5, 20)] for a in (30, 31) for _ in range(300)]
     texts += [[random.integers(20, 30), 32, random.integers(20, 30)] for _ in range(300)]
     model = make_model()
-    start.start_with_counts(model, PackedRows.pack([np.array(text) for text in texts], 24, 0, 2, 3), SPECIAL)
+    start.start_with_counts(model, PackedSequences.pack([np.array(text) for text in texts], 24, 0, 2, 3), SPECIAL)
     alike, other, apart = np.array(model.encoder.token_embedding.embeddings)[[30, 31, 32]]
     cosine = lambda x, y: x @ y / np.sqrt(x @ x * (y @ y))  # noqa: E731
     assert cosine(alike, other) > 0.7 > 0.3 > cosine(alike, apart)

@@ -45,7 +45,7 @@ def test_it_has_the_trained_weights(zoo, model_class, name, original):
 def test_it_computes_what_the_pipeline_computes(zoo, monkeypatch):
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(zoo))
     classifier = keras_attention.load("moods")
-    rows = classifier.rows(TEXTS[:1])
+    rows = classifier.sequences(TEXTS[:1])
     ids = {"token_ids": rows[0][0].token_ids[None], "segment_ids": rows[0][0].segment_ids[None]}
     logits = ops.convert_to_numpy(BertClassifier.from_preset("moods")(ids))
     np.testing.assert_allclose(logits, classifier.logits(rows), atol=1e-5)

@@ -8,7 +8,7 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array
 from models.gpt_equations import gpt
 
 from keras_attention.decoding import beam_search, greedy_search, sample
-from keras_attention.decoding.hypotheses import repeat_beams, take_rows
+from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models import GPT, GPT_PRESETS
 from keras_attention.models.gpt import scale_residual_projections
 
@@ -148,7 +148,7 @@ def test_hypotheses_of_a_text_share_its_beginning_and_a_cache(form):
         logits, state = model.step(tokens, state, memory)
         assert_all_close([logits], [last_logits(model, texts)], 1e-5)
         order = (np.arange(B)[:, None] * k + random.integers(0, k, (B, k))).ravel()
-        state, texts = take_rows(state, order), [[*texts[row]] for row in order]
+        state, texts = take_sequences(state, order), [[*texts[row]] for row in order]
         tokens = random.integers(4, V, B * k).astype("int32")
         for text, token in zip(texts, tokens, strict=True):
             text.append(int(token))

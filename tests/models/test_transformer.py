@@ -7,7 +7,7 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array
 from models.tiny_models import B, S, T, make_batch
 from models.transformer_equations import transformer
 
-from keras_attention.decoding.hypotheses import repeat_beams, take_rows
+from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models import PRESETS, Transformer
 
 TINY = {
@@ -128,7 +128,7 @@ def test_hypotheses_of_a_source_share_its_memory_and_a_cache(monkeypatch, few_ro
         whole = model({"source_ids": np.repeat(source_ids, k, axis=0), "target_ids": prefixes})
         assert_all_close([logits], [whole[:, t]], 1e-5)
         order = (np.arange(B)[:, None] * k + random.integers(0, k, (B, k))).ravel()
-        state, prefixes = take_rows(state, order), prefixes[order]
+        state, prefixes = take_sequences(state, order), prefixes[order]
 
 
 @EVERY_FORM

@@ -36,7 +36,7 @@ def write(folder, classifier, **changes):
 
 def test_both_judge(blended, tmp_path):
     alone = tiny_classifier("multiclass")
-    logits = np.array([alone.logits(alone.rows([text]))[0] for text in TEXTS])
+    logits = np.array([alone.logits(alone.sequences([text]))[0] for text in TEXTS])
     mean = (1 - WEIGHT) * logits + WEIGHT * blended.blend.words.logits(TEXTS)
     expected = np.exp(mean - np.logaddexp.reduce(mean, axis=1, keepdims=True))
     loaded = keras_attention.load(write(tmp_path / "both", blended).folder)

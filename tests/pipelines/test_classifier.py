@@ -9,11 +9,13 @@ import keras_attention
 from keras_attention.errors import EntryError, UserError
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classifier
-from keras_attention.pipelines.texts import text_rows
+from keras_attention.pipelines.texts import text_sequences
 
 
 def logits_by_hand(classifier, text, text_b=None):
-    (row,) = text_rows(classifier.tokenizer, [text], None if text_b is None else [text_b], max_tokens=23, warn=False)
+    (row,) = text_sequences(
+        classifier.tokenizer, [text], None if text_b is None else [text_b], max_tokens=23, warn=False
+    )
     inputs = {"token_ids": row.token_ids[None], "segment_ids": row.segment_ids[None]}
     return ops.convert_to_numpy(classifier.model(inputs))[0].astype("float64")
 

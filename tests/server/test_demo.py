@@ -155,7 +155,7 @@ def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
     choose(page, "moods")
     (tmp_path / "torn.csv").write_text("a,b\n1\n")
     element(page, "file").send_keys(str(tmp_path / "torn.csv"))
-    until(page, lambda: "Row 2 has 1 fields" in element(page, "table-status").text, "the fault")
+    until(page, lambda: "TokenSequence 2 has 1 fields" in element(page, "table-status").text, "the fault")
     assert not element(page, "classify").is_enabled()
 
 

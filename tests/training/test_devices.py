@@ -18,7 +18,7 @@ from keras_attention.training.run_settings import AccelerationSettings
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_rows_are_divided_evenly_and_in_order(count):
     batch = {"labels": np.arange(5), "source_ids": np.arange(10).reshape(5, 2)}
-    parts = devices.split_rows(batch, count)
+    parts = devices.split_batch(batch, count)
     assert max(len(part["labels"]) for part in parts) - min(len(part["labels"]) for part in parts) <= 1
     for name, array in batch.items():
         np.testing.assert_array_equal(np.concatenate([part[name] for part in parts]), array)
@@ -26,7 +26,7 @@ def test_rows_are_divided_evenly_and_in_order(count):
 
 def test_too_few_rows_are_named():
     with pytest.raises(UserError, match="A batch of 2 examples cannot be split into 3 parts"):
-        devices.split_rows({"labels": np.zeros(2)}, 3)
+        devices.split_batch({"labels": np.zeros(2)}, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Plain text for masked language models: documents, packed rows, masks."""
+"""Plain text for masked language models: documents, packed sequences, masks."""

@@ -32,14 +32,14 @@ class TextSettings:
         return {"text": [Path(path).name for path in self.text]}
 
 
-class DistillationRows(NamedTuple):
-    """Rows with [CLS] and [SEP], one behind the other.
+class AlignedSequences(NamedTuple):
+    """Sequences with [CLS] and [SEP], one behind the other.
 
     Attributes:
         token_ids: int32 (tokens,), of the student.
-        aligned: int16 (tokens,), the position in the teacher's row of the same token, or -1.
+        aligned: int16 (tokens,), the position in the teacher's sequence of the same token, or -1.
         teacher_ids: int32 (tokens of the teacher,).
-        starts, teacher_starts: int64 (rows + 1,), where each row begins.
+        starts, teacher_starts: int64 (sequences + 1,), where each sequence begins.
     """
 
     token_ids: np.ndarray
@@ -52,13 +52,13 @@ class DistillationRows(NamedTuple):
         return len(self.starts) - 1
 
 
-def distillation_rows(texts, tokenizer, pruned, kept, max_tokens):
+def aligned_sequences(texts, tokenizer, pruned, kept, max_tokens):
     """Encodes texts twice; those of more than `max_tokens` tokens are left out.
 
     Args:
         texts: list of str.
         tokenizer, pruned, kept: of the teacher and the student, see `pruning.prune`.
-        max_tokens: int > 2, of a row.
+        max_tokens: int > 2, of a sequence.
 
     Raises:
         UserError: if no text is left.
@@ -77,35 +77,36 @@ def distillation_rows(texts, tokenizer, pruned, kept, max_tokens):
     if not columns[0]:
         raise UserError(f"None of the {len(texts):,} texts has at most {max_tokens} tokens. Expected: sentences.")
     starts, teacher_starts = (np.cumsum([0, *map(len, columns[i])]) for i in (0, 2))
-    return DistillationRows(*map(np.concatenate, columns), starts, teacher_starts)
+    return AlignedSequences(*map(np.concatenate, columns), starts, teacher_starts)
 
 
 class DistillationBatches:
-    """Batches of rows of like length, each with about the same number of tokens; a pure function of (seed, epoch).
+    """Batches of sequences of similar length, each with about as many tokens; a pure function of (seed, epoch).
 
-    Shapes: B rows, T tokens.
+    Shapes: B sequences, T tokens.
 
     Args:
-        rows: DistillationRows.
+        sequences: AlignedSequences.
         tokens_per_batch: int, B T at most.
         seed: int >= 0.
     """
 
-    def __init__(self, rows, tokens_per_batch=2048, seed=0):
-        self.rows = rows
+    def __init__(self, sequences, tokens_per_batch=2048, seed=0):
+        self.sequences = sequences
         self.tokens_per_batch = tokens_per_batch
         self.seed = seed
-        longer = np.maximum(np.diff(rows.starts), np.diff(rows.teacher_starts))
+        longer = np.maximum(np.diff(sequences.starts), np.diff(sequences.teacher_starts))
         self._length = np.minimum(np.array(LENGTHS)[np.searchsorted(LENGTHS, longer)], longer.max())
 
     def epoch(self, epoch):
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T).
 
-        `token_ids`, `teacher_ids` and, as `labels`, the position in the teacher's row of each of the student's tokens,
-        or -1. A length's last rows, too few for a batch, go with the next longer ones; at most one batch is left out.
+        `token_ids`, `teacher_ids` and, as `labels`, the position of each of the student's tokens in the teacher's
+        sequence, or -1. If a length has too few sequences for a batch, they join the next longer ones; at most one
+        batch is left out.
         """
         generator = np.random.PCG64([self.seed, epoch])
-        order = random_order(generator, len(self.rows))
+        order = random_order(generator, len(self.sequences))
         batches, waiting = [], order[:0]
         for length in np.unique(self._length):
             numbers = np.concatenate([waiting, order[self._length[order] == length]])
@@ -114,14 +115,14 @@ class DistillationBatches:
             waiting = numbers[whole:]
             batches += [(int(length), batch) for batch in numbers[:whole].reshape(-1, size)]
         batches = batches or [(int(length), waiting)]
-        return EpochBatches(self.rows, [batches[i] for i in random_order(generator, len(batches))])
+        return EpochBatches(self.sequences, [batches[i] for i in random_order(generator, len(batches))])
 
 
 class EpochBatches:
-    """See `DistillationBatches.epoch`; `batches` is a list of (T, row numbers (B,))."""
+    """See `DistillationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,))."""
 
-    def __init__(self, rows, batches):
-        self.rows = rows
+    def __init__(self, sequences, batches):
+        self.sequences = sequences
         self.batches = batches
 
     def __len__(self):
@@ -129,17 +130,17 @@ class EpochBatches:
 
     def __getitem__(self, index):
         length, numbers = self.batches[index]
-        rows, shape = self.rows, (len(numbers), length)
+        sequences, shape = self.sequences, (len(numbers), length)
         return {
-            "token_ids": _padded(rows.token_ids, rows.starts, numbers, shape, PAD_ID),
-            "teacher_ids": _padded(rows.teacher_ids, rows.teacher_starts, numbers, shape, PAD_ID),
-            "labels": _padded(rows.aligned, rows.starts, numbers, shape, UNALIGNED),
+            "token_ids": _padded(sequences.token_ids, sequences.starts, numbers, shape, PAD_ID),
+            "teacher_ids": _padded(sequences.teacher_ids, sequences.teacher_starts, numbers, shape, PAD_ID),
+            "labels": _padded(sequences.aligned, sequences.starts, numbers, shape, UNALIGNED),
         }
 
 
 def _padded(values, starts, numbers, shape, filler):
     padded = np.full(shape, filler, "int32")
     for i, number in enumerate(numbers):
-        row = values[starts[number] : starts[number + 1]]
-        padded[i, : len(row)] = row
+        sequence = values[starts[number] : starts[number + 1]]
+        padded[i, : len(sequence)] = sequence
     return padded

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.prose.masked_lm import MaskedLMBatches
-from keras_attention.data.prose.prose_rows import PackedRows, prose_rows
+from keras_attention.data.prose.packed_text import PackedSequences, encode_documents
 from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -48,26 +48,26 @@ class ProseSettings:
 
 
 class Prose(NamedTuple):
-    """A WordPieceTokenizer, and PackedRows to train and to validate with."""
+    """A WordPieceTokenizer, and PackedSequences to train and to validate with."""
 
     tokenizer: WordPieceTokenizer
-    rows: PackedRows
-    validation_rows: PackedRows
+    sequences: PackedSequences
+    validation_sequences: PackedSequences
 
     def __str__(self):
-        return f"{len(self.rows):,} rows"
+        return f"{len(self.sequences):,} sequences"
 
     def batches(self, config):
         """The MaskedLMBatches to train on, by ProseSettings."""
-        return self._batches(self.rows, config, seed=config.seed, parts=config.parts)
+        return self._batches(self.sequences, config, seed=config.seed, parts=config.parts)
 
     def validation_batches(self, config):
         """The batches to validate with: the same masks each time."""
-        return self._batches(self.validation_rows, config, seed=0).epoch(0)
+        return self._batches(self.validation_sequences, config, seed=0).epoch(0)
 
-    def _batches(self, rows, config, **options):
+    def _batches(self, sequences, config, **options):
         masking = {name: getattr(config, name) for name in ("rows_per_batch", "mask_rate", "whole_words")}
-        return MaskedLMBatches(rows, self.tokenizer, **masking, **options)
+        return MaskedLMBatches(sequences, self.tokenizer, **masking, **options)
 
     def save(self, folder):
         """See `save_encoded_prose`."""
@@ -95,23 +95,23 @@ def load_prose(config, tokenizer=None):
     documents, held_out = given or hold_out(documents, config.validation_share)
     tokenizer = tokenizer or WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
     options = tokenizer, config.max_tokens, config.next_sentence, config.seed
-    return Prose(tokenizer, *(prose_rows(texts, *options) for texts in (documents, held_out)))
+    return Prose(tokenizer, *(encode_documents(texts, *options) for texts in (documents, held_out)))
 
 
-def save_encoded_prose(folder, tokenizer, rows, validation_rows):
-    """Writes the vocabulary and both sets of rows, in about two bytes a token before compression.
+def save_encoded_prose(folder, tokenizer, sequences, validation_sequences):
+    """Writes the vocabulary and both sets of sequences, in about two bytes a token before compression.
 
     Args:
         folder: str or Path; takes the place of a former one.
         tokenizer: WordPieceTokenizer.
-        rows, validation_rows: PackedRows.
+        sequences, validation_sequences: PackedSequences.
 
     Raises:
         UserError: if the folder holds anything else.
     """
     small = tokenizer.vocabulary_size <= np.iinfo("uint16").max
     arrays = {}
-    for name, packed in (("train", rows), ("validation", validation_rows)):
+    for name, packed in (("train", sequences), ("validation", validation_sequences)):
         arrays[f"{name}.token_ids"] = packed.token_ids.astype("uint16" if small else "int32")
         arrays[f"{name}.block_ids"] = packed.block_ids.astype("uint16")
         pairs = {part: getattr(packed, part) for part in PAIRS}
@@ -126,7 +126,7 @@ def load_encoded_prose(folder):
     """Reads a folder written by `save_encoded_prose`; does not need TensorFlow.
 
     Returns:
-        WordPieceTokenizer and two PackedRows, to train and to validate with.
+        WordPieceTokenizer and two PackedSequences, to train and to validate with.
 
     Raises:
         UserError: if a file is missing or holds something else.
@@ -145,11 +145,11 @@ def load_encoded_prose(folder):
     except UNREADABLE as error:
         raise UserError(f"{path}: no encoded prose ({error}). Expected: a folder written with --encode-to.") from error
     tokenizer = WordPieceTokenizer.load(folder)
-    return tokenizer, *(PackedRows(**given, position_ids=_positions(given["block_ids"])) for given in parts)
+    return tokenizer, *(PackedSequences(**given, position_ids=_positions(given["block_ids"])) for given in parts)
 
 
 def _positions(block_ids):
-    """Positions int32 (N, T) that begin at 0 in each block of a row, and are 0 in padding."""
+    """Positions int32 (N, T) that begin at 0 in each block of a sequence, and are 0 in padding."""
     columns = np.arange(block_ids.shape[1])
     begins = np.diff(block_ids, axis=1, prepend=0) != 0  # (N, T)
     first = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)

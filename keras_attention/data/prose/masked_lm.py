@@ -4,60 +4,60 @@ import math
 
 import numpy as np
 
-FILLER = -1  # the number of no row: a row of padding
-NO_CLASS = -1  # of a row of padding, neither next nor not
+FILLER = -1  # in place of a sequence's number: a sequence of padding
+NO_CLASS = -1  # of a sequence of padding, neither next nor not
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as they are
 
 
 class MaskedLMBatches:
-    """Batches of packed rows with masked tokens as labels.
+    """Batches of packed sequences with masked tokens as labels.
 
-    A share `mask_rate` of the tokens of a row, without special tokens, is chosen. Of these, 80 % become [MASK], 10 % a
-    random token that is not special, and 10 % stay unchanged. Masks differ between epochs, but an epoch always has the
-    same ones, so validation uses epoch 0.
+    A share `mask_rate` of a sequence's tokens, without special tokens, is chosen. Of these, 80 % become [MASK], 10 %
+    a random token that is not special, and 10 % stay unchanged. Masks differ between epochs, but an epoch always has
+    the same ones, so validation uses epoch 0.
 
-    Shapes: B rows, T positions, P masked positions, the maximum per row.
+    Shapes: B sequences, T positions, P masked positions, the maximum per sequence.
 
     Args:
-        rows: PackedRows.
+        sequences: PackedSequences.
         tokenizer: WordPieceTokenizer, or an object with its `pad_id, unknown_id, start_id, end_id, mask_id` and
             `is_continuation`.
         rows_per_batch: int > 0 (B).
-        mask_rate: float in (0, 1). The number per row is rounded up or down at random, so that the mean is exact.
+        mask_rate: float in (0, 1). The number per sequence is rounded up or down at random, so that the mean is exact.
         whole_words: bool. Choose whole words. Words are drawn one after the other, and skipped if they have more
             tokens than may still be chosen.
         seed: int >= 0.
-        parts: int > 0. An epoch is one of `parts` equal parts of a pass over the rows, so that a long pass is validated
+        parts: int > 0. An epoch is one of `parts` equal parts of a pass over the data, so that a long pass is validated
             several times.
 
     Attributes:
         num_masked: int, P.
 
     Raises:
-        ValueError: if an argument is out of range, there are no rows, or a token id is outside the vocabulary.
+        ValueError: if an argument is out of range, there are no sequences, or a token id is outside the vocabulary.
 
     Source: Devlin et al. (2019), section 3.1 and appendix A.1; whole words are an option of the code published with
     it. Differences: [UNK] is never chosen, and the rounding.
     """
 
-    def __init__(self, rows, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0, parts=1):
+    def __init__(self, sequences, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0, parts=1):
         if rows_per_batch < 1:
             raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
         if not 0.0 < mask_rate < 1.0:
             raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
         if seed < 0:
             raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
-        if not len(rows):
-            raise ValueError("`rows` must have one row at least.")
-        if not 0 < parts <= -(-len(rows) // rows_per_batch):
+        if not len(sequences):
+            raise ValueError("`sequences` must have one sequence at least.")
+        if not 0 < parts <= -(-len(sequences) // rows_per_batch):
             raise ValueError(f"`parts` must be positive, and at most the number of batches. Received: parts={parts}")
         self.is_continuation = tokenizer.is_continuation
-        if rows.token_ids.min() < 0 or rows.token_ids.max() >= len(self.is_continuation):
+        if sequences.token_ids.min() < 0 or sequences.token_ids.max() >= len(self.is_continuation):
             raise ValueError(
                 f"Token ids must be in [0, {len(self.is_continuation)}), the tokenizer's. "
-                f"Received: {rows.token_ids.min()} to {rows.token_ids.max()}"
+                f"Received: {sequences.token_ids.min()} to {sequences.token_ids.max()}"
             )
-        self.rows = rows
+        self.sequences = sequences
         self.rows_per_batch = rows_per_batch
         self.mask_rate = mask_rate
         self.whole_words = whole_words
@@ -67,13 +67,13 @@ class MaskedLMBatches:
         self.is_special = np.zeros(len(self.is_continuation), bool)
         names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
         self.is_special[[getattr(tokenizer, name) for name in names]] = True
-        # Each row has a START and an END.
-        self.num_masked = math.ceil(mask_rate * (rows.token_ids.shape[1] - 2))
+        # Each sequence has a START and an END.
+        self.num_masked = math.ceil(mask_rate * (sequences.token_ids.shape[1] - 2))
 
     def epoch(self, epoch):
         """Returns the MaskedLMEpoch of epoch number `epoch` (int >= 0)."""
         number, part = divmod(epoch, self.parts)
-        order = np.argsort(np.random.PCG64([self.seed, number]).random_raw(len(self.rows)), kind="stable")
+        order = np.argsort(np.random.PCG64([self.seed, number]).random_raw(len(self.sequences)), kind="stable")
         filled = np.full(-(-len(order) // self.rows_per_batch) * self.rows_per_batch, FILLER)
         filled[: len(order)] = order
         return MaskedLMEpoch(self, epoch, np.array_split(filled.reshape(-1, self.rows_per_batch), self.parts)[part])
@@ -82,15 +82,15 @@ class MaskedLMBatches:
 class MaskedLMEpoch:
     """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
 
-    `token_ids` (with masks), `block_ids` and `position_ids` (B, T) are the rows; padding rows complete the last batch.
-    `masked_positions` (B, P) are ascending and `labels` (B, P) are the original tokens; both are 0 if a row has fewer
-    than P. Rows of two texts also have `segment_ids` (B, T), and `labels` has one more column: 1 if the second text
-    follows the first, 0 if not, and -1 in a padding row.
+    `token_ids` (with masks), `block_ids` and `position_ids` (B, T) are the sequences; padding completes the last batch.
+    `masked_positions` (B, P) are ascending and `labels` (B, P) are the original tokens; both are 0 if a sequence has
+    fewer than P. Sequences of two texts also have `segment_ids` (B, T), and `labels` has one more column: 1 if the
+    second text follows the first, 0 if not, and -1 in a padding sequence.
 
     Args:
         batches: MaskedLMBatches.
         epoch: int.
-        numbers: int (batches, B), indices of rows, FILLER for a padding row.
+        numbers: int (batches, B), indices of sequences, FILLER for a padding sequence.
     """
 
     def __init__(self, batches, epoch, numbers):
@@ -104,16 +104,16 @@ class MaskedLMEpoch:
     def __getitem__(self, index):
         batches, numbers = self.batches, self.numbers[index]
         empty = (numbers == FILLER)[:, None]  # (B, 1)
-        rows = batches.rows
-        token_ids = np.where(empty, np.int32(batches.pad_id), rows.token_ids[numbers])  # (B, T)
+        sequences = batches.sequences
+        token_ids = np.where(empty, np.int32(batches.pad_id), sequences.token_ids[numbers])  # (B, T)
         # A third number after (seed, epoch): those two alone, or with a 0, give the order.
         generator = np.random.PCG64([batches.seed, self.epoch, index % len(self) + 1])
         chosen = self._choose(token_ids, generator)  # (B, T)
         positions, labels = _listed(chosen, token_ids, batches.num_masked)
-        if rows.is_next is not None:
-            labels = np.append(labels, np.where(empty, np.int32(NO_CLASS), rows.is_next[numbers, None]), axis=1)
+        if sequences.is_next is not None:
+            labels = np.append(labels, np.where(empty, np.int32(NO_CLASS), sequences.is_next[numbers, None]), axis=1)
         names = ("block_ids", "position_ids", "segment_ids")
-        given = {name: values for name in names if (values := getattr(rows, name)) is not None}
+        given = {name: values for name in names if (values := getattr(sequences, name)) is not None}
         return {
             "token_ids": self._hide(token_ids, chosen, generator),
             **{name: np.where(empty, np.int32(0), values[numbers]) for name, values in given.items()},
@@ -149,7 +149,7 @@ class MaskedLMEpoch:
 
 
 def _smallest(keys, candidates, counts):
-    """Returns bool (B, T): in each row the `counts` candidates with the smallest keys."""
+    """Returns bool (B, T): in each sequence the `counts` candidates with the smallest keys."""
     keys = np.where(candidates, keys, np.iinfo(np.uint64).max)
     bounds = np.take_along_axis(np.sort(keys, axis=1), counts[:, None], axis=1)  # (B, 1), the first that is too large
     return keys < bounds

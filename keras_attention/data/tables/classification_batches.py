@@ -9,32 +9,34 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 class ClassificationBatches:
     """Batches of sequences of similar length, so that little is padding.
 
-    Shapes: B rows, T tokens.
+    Shapes: B sequences, T tokens.
 
     Args:
-        rows: list of objects with `token_ids` and `segment_ids`, int arrays (T,).
-        labels: array (N,) or (N, K) for the N rows; int for classes, else float.
+        sequences: list of objects with `token_ids` and `segment_ids`, int arrays (T,).
+        labels: array (N,) or (N, K) for the N sequences; int for classes, else float.
         rows_per_batch: int > 0.
         num_buckets: int > 0, maximum number of shapes; each is compiled once.
         seed: int >= 0.
         with_segments: bool, whether batches have `segment_ids`.
 
     Raises:
-        ValueError: if there are no rows, or the numbers of rows and labels differ.
+        ValueError: if there are no sequences, or the numbers of sequences and labels differ.
     """
 
-    def __init__(self, rows, labels, rows_per_batch=32, num_buckets=5, seed=0, with_segments=True):
-        if not rows or len(rows) != len(labels):
-            raise ValueError(f"There must be a label for each row. Received: {len(rows)} rows, {len(labels)} labels")
-        self.rows = rows
+    def __init__(self, sequences, labels, rows_per_batch=32, num_buckets=5, seed=0, with_segments=True):
+        if not sequences or len(sequences) != len(labels):
+            raise ValueError(
+                f"There must be a label for each sequence. Received: {len(sequences)} sequences, {len(labels)} labels"
+            )
+        self.sequences = sequences
         self.labels = labels
         self.rows_per_batch = rows_per_batch
         self.seed = seed
         self.inputs = ("token_ids", "segment_ids") if with_segments else ("token_ids",)
-        lengths = np.array([len(row.token_ids) for row in rows])
+        lengths = np.array([len(sequence.token_ids) for sequence in sequences])
         shapes = choose_buckets(lengths, lengths, num_buckets)
         self.lengths = [length for length, _ in shapes]
-        self._bucket_of_row = assign_buckets(lengths, lengths, shapes)
+        self._bucket_of = assign_buckets(lengths, lengths, shapes)
 
     def epoch(self, epoch):
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of arrays.
@@ -43,10 +45,10 @@ class ClassificationBatches:
         labels are int, and NaN if they are float.
         """
         generator = np.random.PCG64([self.seed, epoch])
-        order = random_order(generator, len(self.rows))
+        order = random_order(generator, len(self.sequences))
         batches, waiting = [], order[:0]
         for bucket, length in enumerate(self.lengths):
-            numbers = np.concatenate([waiting, order[self._bucket_of_row[order] == bucket]])
+            numbers = np.concatenate([waiting, order[self._bucket_of[order] == bucket]])
             whole = len(numbers) // self.rows_per_batch * self.rows_per_batch
             waiting = numbers[whole:]  # which the next longer batches take along
             batches += [(length, batch) for batch in numbers[:whole].reshape(-1, self.rows_per_batch)]
@@ -55,14 +57,14 @@ class ClassificationBatches:
             filled[: len(waiting)] = waiting
             batches.append((length, filled))
         batches = [batches[i] for i in random_order(generator, len(batches))]
-        return EpochBatches(self.rows, self.labels, batches, self.inputs)
+        return EpochBatches(self.sequences, self.labels, batches, self.inputs)
 
 
 class EpochBatches:
-    """See `ClassificationBatches.epoch`; `batches` is a list of (T, row numbers (B,)), `inputs` has names."""
+    """See `ClassificationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,)), `inputs` has names."""
 
-    def __init__(self, rows, labels, batches, inputs):
-        self.rows = rows
+    def __init__(self, sequences, labels, batches, inputs):
+        self.sequences = sequences
         self.labels = labels
         self.batches = batches
         self.inputs = inputs
@@ -75,9 +77,9 @@ class EpochBatches:
         batch = {name: np.full((len(numbers), length), PAD_ID, "int32") for name in self.inputs}
         for i, number in enumerate(numbers):
             if number != FILLER:
-                row = self.rows[number]
+                sequence = self.sequences[number]
                 for name, values in batch.items():
-                    values[i, : len(row.token_ids)] = getattr(row, name)
+                    values[i, : len(sequence.token_ids)] = getattr(sequence, name)
         none = -1 if self.labels.dtype.kind in "iu" else np.nan
         labels = self.labels[np.where(numbers == FILLER, 0, numbers)].copy()
         labels[numbers == FILLER] = none

@@ -173,17 +173,17 @@ class Blocks:
         return self.key_start(j) + ops.arange(self.key_length)  # (Sc,)
 
 
-def rows(inputs, start, length):
+def read_chunk(inputs, start, length):
     """Returns a slice of `length` elements along axis 2 of (B, H, T, ...)."""
     shape = ops.shape(inputs)
     return ops.slice(inputs, (0, 0, start, *[0] * (len(shape) - 3)), (*shape[:2], length, *shape[3:]))
 
 
-def set_rows(inputs, start, update):
+def write_chunk(inputs, start, update):
     """Returns (B, H, T, ...) with the slice from `start` along axis 2 replaced by `update`."""
     return ops.slice_update(inputs, (0, 0, start, *[0] * (len(inputs.shape) - 3)), update)
 
 
-def add_rows(inputs, start, update):
+def add_to_chunk(inputs, start, update):
     """Returns (B, H, T, ...) with `update` added to the slice from `start` along axis 2."""
-    return set_rows(inputs, start, rows(inputs, start, ops.shape(update)[2]) + update)
+    return write_chunk(inputs, start, read_chunk(inputs, start, ops.shape(update)[2]) + update)

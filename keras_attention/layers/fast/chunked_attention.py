@@ -8,7 +8,7 @@ returns the gradients of query, key and each parameter.
 import keras
 from keras import ops
 
-from keras_attention.layers.fast.blocks import AllowedPairs, Blocks, add_rows, rows, set_rows
+from keras_attention.layers.fast.blocks import AllowedPairs, Blocks, add_to_chunk, read_chunk, write_chunk
 from keras_attention.layers.masks import Tensor
 
 
@@ -144,10 +144,10 @@ def forward(blocks, score, dtype, query, key, value, parameters):
 
     def query_step(i, context, log_total, total):
         query_start = blocks.query_start(i)
-        queries = rows(query, query_start, blocks.query_length)
+        queries = read_chunk(query, query_start, blocks.query_length)
 
         def key_step(j, block_context, highest, block_total):
-            keys, values = (rows(x, blocks.key_start(j), blocks.key_length) for x in (key, value))
+            keys, values = (read_chunk(x, blocks.key_start(j), blocks.key_length) for x in (key, value))
             allowed = blocks.allowed(i, j)
             scores = ops.cast(score(queries, keys, *parameters), dtype)  # (B, H, Tc, Sc)
             if allowed is not None:
@@ -169,9 +169,9 @@ def forward(blocks, score, dtype, query, key, value, parameters):
         block_context = ops.cast(block_context / divisor[..., None], value.dtype)
         return (
             i + 1,
-            set_rows(context, query_start, block_context),
-            set_rows(log_total, query_start, highest + ops.log(divisor)),
-            set_rows(total, query_start, block_total),
+            write_chunk(context, query_start, block_context),
+            write_chunk(log_total, query_start, highest + ops.log(divisor)),
+            write_chunk(total, query_start, block_total),
         )
 
     zeros = ops.zeros((batch, heads, num_queries), dtype)
@@ -190,11 +190,11 @@ def backward(blocks, score, by_query, key, value, parameters):
 
     def query_step(i, query_gradient, *by_key):
         query_start = blocks.query_start(i)
-        queries, upstream, log_totals, delta = (rows(x, query_start, blocks.query_length) for x in by_query)
+        queries, upstream, log_totals, delta = (read_chunk(x, query_start, blocks.query_length) for x in by_query)
 
         def key_step(j, block_gradient, key_gradient, value_gradient, *parameter_gradients):
             key_start = blocks.key_start(j)
-            keys, values = (rows(x, key_start, blocks.key_length) for x in (key, value))
+            keys, values = (read_chunk(x, key_start, blocks.key_length) for x in (key, value))
             allowed = blocks.allowed(i, j, each_query_once=True)
             weights = ops.exp(ops.cast(score(queries, keys, *parameters), dtype) - log_totals[..., None])
             if allowed is not None:
@@ -210,14 +210,14 @@ def backward(blocks, score, by_query, key, value, parameters):
             return (
                 j + 1,
                 block_gradient + block_query,
-                add_rows(key_gradient, key_start, block_key),
-                add_rows(value_gradient, key_start, ops.cast(block_value, dtype)),
+                add_to_chunk(key_gradient, key_start, block_key),
+                add_to_chunk(value_gradient, key_start, ops.cast(block_value, dtype)),
                 *(total + part for total, part in zip(parameter_gradients, block_parameters, strict=True)),
             )
 
         start = (ops.zeros(ops.shape(queries), dtype), *by_key)
         block_gradient, *by_key = loop(*blocks.key_chunks(i), key_step, start)
-        return (i + 1, add_rows(query_gradient, query_start, block_gradient), *by_key)
+        return (i + 1, add_to_chunk(query_gradient, query_start, block_gradient), *by_key)
 
     inputs = (query, key, value, *parameters)
     gradients = loop(0, blocks.num_query_chunks, query_step, tuple(ops.zeros(ops.shape(x), dtype) for x in inputs))

@@ -4,7 +4,7 @@ import jax
 import keras
 
 from keras_attention.errors import UserError
-from keras_attention.training.devices import split_rows
+from keras_attention.training.devices import split_batch
 from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 
 
@@ -61,7 +61,7 @@ class JaxUpdate:
     def _summed_gradients(self, trainable, non_trainable, batch, scale):
         """The results of `_gradients` for the whole batch, computed in parts that are weighted by their labels."""
         sums = None
-        for part in split_rows(batch, self.turns):
+        for part in split_batch(batch, self.turns):
             *found, non_trainable = self._gradients(trainable, non_trainable, part, scale)
             weight = jax.numpy.maximum(found[-1][1], 1.0)  # the divisor of the mean
             found[:2] = jax.tree.map(lambda x, weight=weight: x * weight, found[:2])
@@ -93,12 +93,14 @@ class JaxUpdate:
 
 
 def _on_devices(batch):
-    """The batch with its rows divided among the devices of Keras's distribution, if there is one."""
+    """The batch with its examples divided among the devices of Keras's distribution, if there is one."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return batch
-    rows, devices = len(batch["labels"]), distribution.device_mesh.devices.size
-    if rows % devices:
-        raise UserError(f"A batch of {rows} rows cannot be divided among {devices} devices. Use a multiple of that.")
+    size, devices = len(batch["labels"]), distribution.device_mesh.devices.size
+    if size % devices:
+        raise UserError(
+            f"A batch of {size} examples cannot be divided among {devices} devices. Use a multiple of that."
+        )
     layouts = {name: distribution.get_data_layout(value.shape) for name, value in batch.items()}
     return {name: keras.distribution.distribute_tensor(value, layouts[name]) for name, value in batch.items()}

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.training.devices import named_loss_of_a_worker, split_rows
+from keras_attention.training.devices import named_loss_of_a_worker, split_batch
 from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 
 
@@ -103,7 +103,7 @@ class SplitUpdate:
     def __call__(self, batch):
         if not self._seeds_differ:
             self._let_seeds_differ()
-        parts = split_rows(batch, self.strategy.num_replicas_in_sync * self.turns)
+        parts = split_batch(batch, self.strategy.num_replicas_in_sync * self.turns)
 
         def of_replica(context):
             first = context.replica_id_in_sync_group * self.turns

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.distillation import DistillationBatches, distillation_rows
+from keras_attention.data.prose.distillation import DistillationBatches, aligned_sequences
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.tokenizers.pruning import piece_counts, prune
@@ -15,7 +15,7 @@ FULL = WordPieceTokenizer.train(TEXTS, 97)
 
 def make_rows(max_tokens=29):
     pruned, kept = prune(FULL, piece_counts(FULL, FULL.encode(TEXTS)), 46)
-    return distillation_rows(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
+    return aligned_sequences(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
 
 
 def test_rows():

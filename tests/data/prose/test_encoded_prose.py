@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.encoded_prose import load_encoded_prose, save_encoded_prose
-from keras_attention.data.prose.prose_rows import PackedRows, pair_sentences
+from keras_attention.data.prose.packed_text import PackedSequences, pair_sentences
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
@@ -13,7 +13,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
 
 def rows(seed, size):
     random = np.random.default_rng(seed)
-    return PackedRows.pack([random.integers(5, size, random.integers(1, 23)) for _ in range(29)], 17, 0, 2, 3)
+    return PackedSequences.pack([random.integers(5, size, random.integers(1, 23)) for _ in range(29)], 17, 0, 2, 3)
 
 
 @pytest.mark.parametrize("more", [0, 70_000], ids=["small", "large"])

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_attention.data import MaskedLMBatches, PackedRows
-from keras_attention.data.prose.prose_rows import pair_sentences
+from keras_attention.data import MaskedLMBatches, PackedSequences
+from keras_attention.data.prose.packed_text import pair_sentences
 
 VOCABULARY = 1_009
 TOKENIZER = SimpleNamespace(
@@ -23,10 +23,10 @@ TOKENIZER = SimpleNamespace(
 SPECIALS = [0, 101, 5, 3, 7]
 
 
-def make_rows(texts=307, seed=3, row_length=61):
+def make_rows(texts=307, seed=3, sequence_length=61):
     generator = np.random.default_rng(seed)
     encoded = [generator.integers(11, VOCABULARY, size=generator.integers(1, 83)) for _ in range(texts)]
-    return PackedRows.pack(encoded, row_length, pad_id=0, start_id=5, end_id=3)
+    return PackedSequences.pack(encoded, sequence_length, pad_id=0, start_id=5, end_id=3)
 
 
 ROWS = make_rows()
@@ -134,7 +134,7 @@ def test_whole_words_are_chosen_whole():
 
 def test_a_text_that_begins_inside_a_word_begins_a_word():
     inside = [np.array([11]), np.array([14])] * 23  # single pieces that continue what is not there
-    rows = PackedRows.pack(inside, 7, pad_id=0, start_id=5, end_id=3)
+    rows = PackedSequences.pack(inside, 7, pad_id=0, start_id=5, end_id=3)
     labels, _, candidates = all_choices(make_batches(rows, mask_rate=0.37, whole_words=True), epochs=23)
     assert_share(len(labels), candidates, 0.37)
 
@@ -194,7 +194,7 @@ def test_wrong_arguments_are_refused(name, value):
 
 
 def test_ids_of_another_vocabulary_are_refused():
-    rows = PackedRows.pack([np.array([VOCABULARY])], 7, pad_id=0, start_id=5, end_id=3)
+    rows = PackedSequences.pack([np.array([VOCABULARY])], 7, pad_id=0, start_id=5, end_id=3)
     with pytest.raises(ValueError, match=f"0 to {VOCABULARY}"):
         make_batches(rows)
 

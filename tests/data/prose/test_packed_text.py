@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.data import PackedRows
+from keras_attention.data import PackedSequences
 from keras_attention.data.translation.parallel_corpus import TokenSequences
 from keras_attention.errors import UserError
 
@@ -27,10 +27,10 @@ def blocks_of(rows):
 LENGTHS = np.random.default_rng(3).integers(0, 61, size=211)
 
 
-@pytest.mark.parametrize("row_length", [3, 7, 31, 67])
-def test_every_text_can_be_read_from_the_rows(row_length):
+@pytest.mark.parametrize("sequence_length", [3, 7, 31, 67])
+def test_every_text_can_be_read_from_the_rows(sequence_length):
     texts = make_texts(LENGTHS)
-    rows = PackedRows.pack(texts, row_length, **SPECIAL_IDS)
+    rows = PackedSequences.pack(texts, sequence_length, **SPECIAL_IDS)
     chunks = []
     for tokens, positions in blocks_of(rows):
         np.testing.assert_array_equal(positions, np.arange(len(tokens)))
@@ -38,13 +38,13 @@ def test_every_text_can_be_read_from_the_rows(row_length):
         chunks.append(tokens[1:-1])
     chunks.sort(key=lambda chunk: chunk[0])
     np.testing.assert_array_equal(np.concatenate(chunks), texts.values)
-    size = row_length - 2
+    size = sequence_length - 2
     expected = [text[i : i + size].tolist() for text in texts for i in range(0, len(text), size)]
     assert [chunk.tolist() for chunk in chunks] == expected
 
 
 def test_what_no_text_fills_is_padding():
-    rows = PackedRows.pack(make_texts(LENGTHS), 31, **SPECIAL_IDS)
+    rows = PackedSequences.pack(make_texts(LENGTHS), 31, **SPECIAL_IDS)
     padding = rows.block_ids == 0
     assert padding.any()
     for array, filler in ((rows.token_ids, PAD), (rows.position_ids, 0)):
@@ -56,7 +56,7 @@ def test_what_no_text_fills_is_padding():
 
 
 def test_texts_come_one_after_the_other():
-    rows = PackedRows.pack(make_texts([2, 0, 4, 1]), 11, **SPECIAL_IDS)
+    rows = PackedSequences.pack(make_texts([2, 0, 4, 1]), 11, **SPECIAL_IDS)
     assert rows.token_ids.tolist() == [[5, 7, 8, 3, 5, 9, 10, 11, 12, 3, 0], [5, 13, 3] + [0] * 8]
     assert rows.block_ids.tolist() == [[1] * 4 + [2] * 6 + [0], [1] * 3 + [0] * 8]
     assert rows.position_ids.tolist() == [[0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0], [0, 1, 2] + [0] * 8]
@@ -64,22 +64,22 @@ def test_texts_come_one_after_the_other():
 
 def test_little_is_padding():
     lengths = np.random.default_rng(5).geometric(0.01, size=4_001)
-    assert PackedRows.pack(make_texts(lengths), 127, **SPECIAL_IDS).filled_share > 0.95
+    assert PackedSequences.pack(make_texts(lengths), 127, **SPECIAL_IDS).filled_share > 0.95
 
 
 def test_lists_of_arrays_are_texts_too():
     texts = make_texts([2, 3])
-    expected = PackedRows.pack(texts, 7, **SPECIAL_IDS)
-    rows = PackedRows.pack([texts[0], texts[1]], 7, **SPECIAL_IDS)
+    expected = PackedSequences.pack(texts, 7, **SPECIAL_IDS)
+    rows = PackedSequences.pack([texts[0], texts[1]], 7, **SPECIAL_IDS)
     np.testing.assert_array_equal(rows.token_ids, expected.token_ids)
 
 
 @pytest.mark.parametrize("texts", [[], [np.zeros(0, np.int32)] * 3])
 def test_no_token_is_an_error(texts):
     with pytest.raises(UserError, match=f"None of the {len(texts)} texts"):
-        PackedRows.pack(texts, 7, **SPECIAL_IDS)
+        PackedSequences.pack(texts, 7, **SPECIAL_IDS)
 
 
 def test_rows_without_room_for_a_piece_are_refused():
-    with pytest.raises(ValueError, match="row_length=2"):
-        PackedRows.pack(make_texts([1]), 2, **SPECIAL_IDS)
+    with pytest.raises(ValueError, match="sequence_length=2"):
+        PackedSequences.pack(make_texts([1]), 2, **SPECIAL_IDS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.documents import sentences
-from keras_attention.data.prose.prose_rows import pair_sentences
+from keras_attention.data.prose.packed_text import pair_sentences
 from keras_attention.errors import UserError
 
 PAD, START, END = 0, 5, 3  # as in a published vocabulary
@@ -33,10 +33,10 @@ def pairs_of(rows):
         yield tokens[1:middle], tokens[middle + 1 : end], follows
 
 
-@pytest.mark.parametrize("row_length", [5, 19, 67, 131])
-def test_what_follows_follows_and_what_does_not_is_of_another_document(row_length):
+@pytest.mark.parametrize("sequence_length", [5, 19, 67, 131])
+def test_what_follows_follows_and_what_does_not_is_of_another_document(sequence_length):
     starts = {sentence[0] for document in DOCUMENTS for sentence in document if len(sentence)}
-    for first, second, follows in pairs_of(pair_sentences(DOCUMENTS, row_length, **SPECIAL_IDS)):
+    for first, second, follows in pairs_of(pair_sentences(DOCUMENTS, sequence_length, **SPECIAL_IDS)):
         assert len(first)
         assert len(second)
         for text in (first, second):
@@ -82,7 +82,7 @@ def test_what_makes_no_pairs_is_told():
         pair_sentences([[np.array([7])], [np.array([8])]], 17, **SPECIAL_IDS)
     with pytest.raises(UserError, match="Documents with a token: 1. Expected: at least two"):
         pair_sentences([[np.array([7])], [np.zeros(0, "int32")]], 17, **SPECIAL_IDS)
-    with pytest.raises(ValueError, match="`row_length` must be greater than 4. Received: row_length=4"):
+    with pytest.raises(ValueError, match="`sequence_length` must be greater than 4. Received: sequence_length=4"):
         pair_sentences(DOCUMENTS, 4, **SPECIAL_IDS)
 
 

@@ -58,5 +58,5 @@ def test_float_labels_are_filled_up_with_nan():
 
 
 def test_refuses_rows_without_labels():
-    with pytest.raises(ValueError, match="2 rows, 3 labels"):
+    with pytest.raises(ValueError, match="2 sequences, 3 labels"):
         ClassificationBatches(rows_of(2), np.zeros(3, "int32"))

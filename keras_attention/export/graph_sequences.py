@@ -1,4 +1,4 @@
-"""Texts as rows of ids and as bags of words, inside a TensorFlow graph."""
+"""Texts as sequences of ids and as bags of words, inside a TensorFlow graph."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,13 @@ from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
 
 
-class Rows(NamedTuple):
-    """R rows of ids for B texts.
+class Sequences(NamedTuple):
+    """R sequences of ids for B texts.
 
     Attributes:
         token_ids, segment_ids: int32 tensors (R, T), padded with 0.
         lengths: int32 tensor (R,).
-        owners: int32 tensor (R,), the number of the text that a row is of.
+        owners: int32 tensor (R,), the number of the text that a sequence is of.
     """
 
     token_ids: tf.Tensor
@@ -30,12 +30,12 @@ def as_utf8(texts):
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
 
-class RowsInGraph(tf.Module):
-    """`texts.text_rows` and `texts.whole_text_rows` in a graph.
+class SequencesInGraph(tf.Module):
+    """`texts.text_sequences` and `texts.whole_text_sequences` in a graph.
 
     Args:
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a row.
+        max_tokens: int, of a sequence.
         long_texts: str, what is read of a longer text.
     """
 
@@ -43,10 +43,10 @@ class RowsInGraph(tf.Module):
         super().__init__()
         self._tokenizer, self._max_tokens, self._long_texts = tokenizer, max_tokens, long_texts
 
-    def rows(self, texts, texts_b=None, masks=False):
-        """The Rows of texts (B,), or pairs of them, and a bool tensor (B,): whether something was cut."""
+    def sequences(self, texts, texts_b=None, masks=False):
+        """The Sequences of texts (B,), or pairs of them, and a bool tensor (B,): whether something was cut."""
         if self._long_texts == WHOLE and texts_b is None:
-            return self._whole_rows(texts)
+            return self._whole_sequences(texts)
         sides = [self._encoded(side, masks) for side in ((texts,) if texts_b is None else (texts, texts_b))]
         lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids, _ in sides]
         kept = self._kept(*lengths)
@@ -90,14 +90,14 @@ class RowsInGraph(tf.Module):
         fits = first + second <= room
         return [tf.where(fits, first, new_first), tf.where(fits, second, new_second)]
 
-    def _whole_rows(self, texts):
+    def _whole_sequences(self, texts):
         ids = self._tokenizer.tokenize_in_graph(strip(texts))
         room, count = self._max_tokens - 2, tf.cast(ids.row_lengths(), tf.int32)
-        rows = tf.maximum(1, -(-count // room))  # of each text
-        owners = tf.repeat(tf.range(tf.shape(texts)[0]), rows)
-        number = tf.ragged.range(rows).flat_values  # of each row within its text
+        counts = tf.maximum(1, -(-count // room))  # sequences of each text
+        owners = tf.repeat(tf.range(tf.shape(texts)[0]), counts)
+        number = tf.ragged.range(counts).flat_values  # of each sequence within its text
         last = tf.gather(tf.maximum(0, count - room), owners)
-        steps = tf.gather(rows, owners) - 1
+        steps = tf.gather(counts, owners) - 1
         step = tf.cast(last, tf.float64) / tf.cast(tf.maximum(steps, 1), tf.float64)
         start = tf.where(tf.equal(number, steps), last, tf.cast(tf.cast(number, tf.float64) * step, tf.int32))
         size = tf.minimum(tf.gather(count, owners) - start, room)
@@ -106,7 +106,7 @@ class RowsInGraph(tf.Module):
         return self._framed([parts], owners), tf.zeros_like(texts, tf.bool)
 
     def _framed(self, parts, owners):
-        """Rows of ids with [CLS] and [SEP]."""
+        """Sequences of ids with [CLS] and [SEP]."""
         column = tf.ones_like(owners)[:, None]
         ids, segments = [column * self._tokenizer.start_id], [column * 0]
         for number, part in enumerate(parts):
@@ -115,11 +115,11 @@ class RowsInGraph(tf.Module):
         ids, segments = tf.concat(ids, axis=1), tf.concat(segments, axis=1)
         shape = (None, self._max_tokens)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
-        return Rows(ids.to_tensor(shape=shape), segments.to_tensor(shape=shape), lengths, owners)
+        return Sequences(ids.to_tensor(shape=shape), segments.to_tensor(shape=shape), lengths, owners)
 
 
 def cut(ids, lengths, long_texts):
-    """The first ids of each row (B, None), as many as `lengths` (B,) says, or the first ones and the last ones."""
+    """The first ids of each sequence (B, None), as many as `lengths` (B,) says, or the first ones and the last ones."""
     if long_texts == START:
         first, last = lengths, tf.zeros_like(lengths)
     else:
@@ -159,9 +159,9 @@ class WordsInGraph(tf.Module):
         both, _, counts = tf.unique_with_counts(tf.sort(both))
         owner, place = both // self._size, both % self._size
         values = (1 + tf.math.log(tf.cast(counts, tf.float32))) * tf.gather(self._idf, place)
-        rows = tf.shape(texts, tf.int64)[0]
-        norm = tf.sqrt(tf.math.unsorted_segment_sum(values * values, owner, rows))
-        shape = tf.stack([rows, tf.constant(self._size, tf.int64)])
+        size = tf.shape(texts, tf.int64)[0]
+        norm = tf.sqrt(tf.math.unsorted_segment_sum(values * values, owner, size))
+        shape = tf.stack([size, tf.constant(self._size, tf.int64)])
         matrix = tf.SparseTensor(tf.stack([owner, place], axis=1), values / tf.gather(norm, owner), shape)
         return tf.sparse.sparse_dense_matmul(matrix, self._kernel) + self._bias
 

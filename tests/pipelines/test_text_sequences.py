@@ -5,11 +5,11 @@ import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import text_rows, whole_text_rows
+from keras_attention.pipelines.texts import text_sequences, whole_text_sequences
 
 
 def test_a_text_stands_between_start_and_end():
-    (row,) = text_rows(tokenizer(), TEXTS[:1], max_tokens=97)
+    (row,) = text_sequences(tokenizer(), TEXTS[:1], max_tokens=97)
     assert tokenizer().tokens(row.token_ids)[0] == "[CLS]"
     assert tokenizer().tokens(row.token_ids)[-1] == "[SEP]"
     np.testing.assert_array_equal(row.token_ids[1:-1], tokenizer().encode(TEXTS[:1])[0])
@@ -18,7 +18,7 @@ def test_a_text_stands_between_start_and_end():
 
 
 def test_a_pair_has_two_segments():
-    (row,) = text_rows(tokenizer(), TEXTS[3:], TEXTS[:1], max_tokens=97)
+    (row,) = text_sequences(tokenizer(), TEXTS[3:], TEXTS[:1], max_tokens=97)
     first, second = (len(ids) for ids in tokenizer().encode([TEXTS[3], TEXTS[0]]))
     assert row.segment_ids.tolist() == [0] * (first + 2) + [1] * (second + 1)
     assert tokenizer().tokens(row.token_ids).count("[SEP]") == 2
@@ -29,7 +29,7 @@ def test_of_a_pair_the_longer_text_loses_its_end_first(first, second, kept):
     (a, b) = tokenizer().encode(["a", "b"])
     assert len(a) == len(b) == 1
     with pytest.warns(UserWarning, match="1 of 1 texts"):
-        (row,) = text_rows(tokenizer(), ["a " * first], ["b " * second], max_tokens=20)
+        (row,) = text_sequences(tokenizer(), ["a " * first], ["b " * second], max_tokens=20)
     assert (int((row.token_ids == a[0]).sum()), int((row.token_ids == b[0]).sum())) == kept
     assert len(row.token_ids) == 20
     assert row.truncated
@@ -37,7 +37,7 @@ def test_of_a_pair_the_longer_text_loses_its_end_first(first, second, kept):
 
 def test_a_long_text_is_cut_with_a_warning():
     with pytest.warns(UserWarning, match="1 of 2 texts .the first is number 2."):
-        rows = text_rows(tokenizer(), ["a", "a " * 31], max_tokens=7)
+        rows = text_sequences(tokenizer(), ["a", "a " * 31], max_tokens=7)
     assert [len(row.token_ids) for row in rows] == [3, 7]
     assert rows[1].token_ids[-1] == tokenizer().end_id
 
@@ -47,14 +47,14 @@ def test_a_long_text_may_keep_both_ends(length):
     a, b, c = (int(ids[0]) for ids in tokenizer().encode(["a", "b", "c"]))
     text = f"a {'b ' * (length - 2)}c"
     with pytest.warns(UserWarning, match="their middle was left out"):
-        (row,) = text_rows(tokenizer(), [text], max_tokens=9, long_texts="ends")
+        (row,) = text_sequences(tokenizer(), [text], max_tokens=9, long_texts="ends")
     assert row.token_ids.tolist() == [tokenizer().start_id, a, *[b] * 5, c, tokenizer().end_id]
     assert row.truncated
 
 
 def test_of_two_long_texts_each_may_keep_both_ends():
     a, b = (int(ids[0]) for ids in tokenizer().encode(["a", "b"]))
-    (row,) = text_rows(
+    (row,) = text_sequences(
         tokenizer(), ["a" + " b" * 9 + " a"], ["b" + " a" * 9 + " b"], max_tokens=9, long_texts="ends", warn=False
     )
     end = tokenizer().end_id
@@ -65,7 +65,7 @@ def test_of_two_long_texts_each_may_keep_both_ends():
 def test_rows_hold_all_of_a_long_text(length, count):
     text = " ".join(np.random.default_rng(length).choice(["a", "b"], length))
     ids = tokenizer().encode([text])[0].tolist()
-    (rows,) = whole_text_rows(tokenizer(), [text], max_tokens=9)
+    (rows,) = whole_text_sequences(tokenizer(), [text], max_tokens=9)
     assert len(ids) == length
     assert len(rows) == count
     held = [row.token_ids.tolist() for row in rows]
@@ -80,7 +80,9 @@ def test_rows_hold_all_of_a_long_text(length, count):
 
 
 def test_the_mask_only_where_asked_for():
-    plain, masked = (text_rows(tokenizer(), ["a [MASK]"], max_tokens=31, masks=m)[0].token_ids for m in (False, True))
+    plain, masked = (
+        text_sequences(tokenizer(), ["a [MASK]"], max_tokens=31, masks=m)[0].token_ids for m in (False, True)
+    )
     assert tokenizer().mask_id not in plain
     assert list(masked).count(tokenizer().mask_id) == 1
 
@@ -91,4 +93,4 @@ def test_the_mask_only_where_asked_for():
 )
 def test_what_is_no_text_is_refused(texts, texts_b, message):
     with pytest.raises(UserError, match=message):
-        text_rows(tokenizer(), texts, texts_b, max_tokens=7)
+        text_sequences(tokenizer(), texts, texts_b, max_tokens=7)
