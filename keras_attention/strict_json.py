@@ -28,6 +28,7 @@ def _refuse_constant(name):
 def _unique_keys(pairs):
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r:.80} stands twice")
+        seen = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"key {twice!r:.80} stands twice")
     return value

@@ -191,7 +191,9 @@ def add_finetune(commands):
 
 
 def add_convert(commands):
-    help_text = "Convert a published BERT checkpoint (Hugging Face, Google, keras-hub) into a model of this package."
+    help_text = (
+        "Convert a published BERT or GPT-2 checkpoint (Hugging Face, Google, keras-hub) into a model of this package."
+    )
     command = add_command(commands, "convert", "convert", "convert", help_text)
     help_text = "folder of the checkpoint, hf://ORG/NAME[@REVISION] or kaggle://ORG/MODEL/keras/VARIANT[/VERSION]"
     command.add_argument("path", metavar="PATH", help=help_text)

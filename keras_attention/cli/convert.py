@@ -25,7 +25,7 @@ def convert(arguments):
     facts = run_facts()
     with silent_libraries():
         converted = load_checkpoint(source if isinstance(source, Path) else source.folder)
-        tokenizer = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+        tokenizer = converted.tokenizer or WordPieceTokenizer(converted.vocabulary, converted.lowercase)
     claim_entry(out, arguments.overwrite)
     about = about_converted(converted, arguments.language, arguments.pair)
     metrics = {
@@ -50,6 +50,8 @@ def convert(arguments):
 
 def about_converted(converted, language, pair=False):
     """What config.json says of a Converted beside the network, see `schema.Use`."""
+    if converted.vectors is None:
+        return {"language": language}
     longest = converted.model.get_config()["max_length"]
     about = {"language": language, "max_tokens": converted.vectors.max_tokens or longest}
     if converted.label_names is None:

@@ -1,4 +1,4 @@
-"""Converts published BERT checkpoints into models of this package, without the libraries that wrote them."""
+"""Converts published BERT and GPT-2 checkpoints into models of this package, without the libraries that wrote them."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ __all__ = ["Converted", "load_checkpoint"]
 
 
 def load_checkpoint(path: str | Path) -> Converted:
-    """Converts a published BERT checkpoint into a model of this package with the same outputs.
+    """Converts a published checkpoint into a model of this package with the same outputs.
 
     Every size, name and shape is checked before a model is built. No code from the folder runs. Neither torch nor
     transformers is needed; a Google checkpoint needs TensorFlow.
@@ -18,7 +18,8 @@ def load_checkpoint(path: str | Path) -> Converted:
         path: str or Path, a folder, or a name such as "hf://ORG/NAME", see `convert.published`. Hugging Face:
             `config.json`, `model.safetensors`, `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json` if there is
             one; BERT and DistilBERT as encoder, masked language model or classifier; how texts become vectors, if
-            `modules.json` of sentence-transformers says so. Google: `bert_config.json`, `vocab.txt` and the files of a
+            `modules.json` of sentence-transformers says so; GPT-2 with `tokenizer.json`, or `vocab.json` and
+            `merges.txt`. Google: `bert_config.json`, `vocab.txt` and the files of a
             TensorFlow 1 checkpoint such as `bert_model.ckpt.index`. keras-hub: the preset of a `BertBackbone`.
 
     Returns:

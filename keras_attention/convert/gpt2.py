@@ -1,25 +1,17 @@
-"""Reads GPT-2 checkpoints of Hugging Face: settings and weights; their tokenizer is left out."""
+"""Reads GPT-2 checkpoints of Hugging Face: settings, vocabulary, weights."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 
-from keras_attention.convert.published_settings import ACTIVATIONS, Fields
+from keras_attention.convert.byte_pieces import read_byte_level_tokenizer
+from keras_attention.convert.published_settings import Converted, gpt2_settings
 from keras_attention.convert.published_weights import check_shapes
-from keras_attention.convert.safetensors_file import SafetensorsFile
+from keras_attention.convert.safetensors_file import SafetensorsFile, tensor_file
 from keras_attention.errors import UserError
 from keras_attention.models import GPT
 
-# Fields with which the network would be another one, and the only values that do not make it so.
-ONLY = {
-    "model_type": ("gpt2",),
-    "add_cross_attention": (False,),
-    "scale_attn_weights": (True,),
-    "scale_attn_by_inverse_layer_idx": (False,),
-    "tie_word_embeddings": (True,),
-    "quantization_config": (None,),
-}
+ARCHITECTURES = (["GPT2LMHeadModel"], ["GPT2Model"], None)
 # Our weights to theirs. Their kernels are (inputs, outputs), as ours; query, key and value are one kernel (D, 3 D).
 NAMES = {
     "token_embedding/embeddings": "wte.weight",
@@ -39,25 +31,26 @@ JOINED = ("query", "key", "value")  # in the order of attn.c_attn
 BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
-def load_gpt2(path: str | Path) -> GPT:
-    """Converts a GPT-2 checkpoint of Hugging Face into a GPT with the same logits.
-
-    Every size, name and shape is checked before the model is built. Neither torch nor transformers is needed.
+def load_gpt2(folder, fields):
+    """Reads the files of a GPT-2 checkpoint; its logits are those of transformers.
 
     Args:
-        path: str or Path, a folder with `config.json` and `model.safetensors`.
+        folder: Path, with `config.json`, `model.safetensors` and the files of a byte-level tokenizer.
+        fields: Fields of `config.json`.
 
     Returns:
-        Built GPT in float32. It has no padding token: every id, 0 too, is a token of a text.
+        Converted. The model has no padding token: every id, 0 too, is a token of a text.
 
     Raises:
         UserError: names the file, field or tensor that is missing, damaged or not supported.
     """
-    folder = Path(path)
-    settings = _settings(Fields(folder / "config.json"))
-    if not (folder / "model.safetensors").is_file():
-        raise UserError(f"{folder} lacks model.safetensors. Save the model in this format, as one file.")
-    tensors = SafetensorsFile(folder / "model.safetensors")
+    settings = gpt2_settings(fields)
+    fields.only("architectures", *ARCHITECTURES)
+    end_id = None
+    if fields.values.get("eos_token_id") is not None:
+        end_id = fields.whole("eos_token_id", 0, settings["vocabulary_size"] - 1)
+    tokenizer = read_byte_level_tokenizer(folder, settings["vocabulary_size"], end_id)
+    tensors = SafetensorsFile(tensor_file(folder))
     names = _unified(tensors)
     check_shapes(tensors.path, {name: tensors.shapes[names[name]] for name in names}, _shapes(settings))
     tensors.check_readable(names.values())
@@ -68,31 +61,7 @@ def load_gpt2(path: str | Path) -> GPT:
         if not np.isfinite(values).all():
             raise UserError(f"{tensors.path}: the tensor for {weight.path} holds NaN or infinity.")
         weight.assign(np.reshape(values, weight.shape))
-    return model
-
-
-def _settings(fields):
-    """The arguments of `GPT`; of its dropout rates, that of the residual stream counts."""
-    fields.choice("model_type", {"gpt2": "gpt2"})
-    for name, allowed in ONLY.items():
-        fields.only(name, *allowed)
-    width = fields.whole("n_embd", 1, 8192)
-    heads = fields.whole("n_head", 1, 128)
-    if width % heads:
-        fields.refuse("n_head", f"a divisor of the width {width}")
-    inner = 4 * width if fields.values.get("n_inner") is None else fields.whole("n_inner", 1, 32768)
-    return {
-        "vocabulary_size": fields.whole("vocab_size", 5, 1_000_000),
-        "hidden_dim": width,
-        "intermediate_dim": inner,
-        "num_heads": heads,
-        "num_layers": fields.whole("n_layer", 1, 64),
-        "max_length": fields.whole("n_positions", 2, 65536),
-        "dropout": fields.number("resid_pdrop", 0, 0.99, default=0.1),
-        "activation": fields.choice("activation_function", ACTIVATIONS, default="gelu_new"),
-        "layer_norm_epsilon": fields.number("layer_norm_epsilon", 1e-14, 0.1, default=1e-5),
-        "pad_id": None,
-    }
+    return Converted(model, tokenizer.vocabulary, False, None, "Hugging Face", (), None, tokenizer)
 
 
 def _unified(tensors):

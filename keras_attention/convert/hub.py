@@ -29,7 +29,12 @@ SETTINGS = {
     "sentence_bert_config.json": MAX_JSON_BYTES,
     "1_Pooling/config.json": MAX_JSON_BYTES,
 }
-VOCABULARIES = {"vocab.txt": 64 * MEGABYTE, "tokenizer.json": MAX_JSON_BYTES}  # the first one that is there
+# Of these groups, the first one that is there.
+WORD_PIECES = ({"vocab.txt": 64 * MEGABYTE}, {"tokenizer.json": MAX_JSON_BYTES})
+BYTE_PIECES = (
+    {"tokenizer.json": 32 * MEGABYTE},
+    {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
+)
 MAX_WEIGHTS = 1 << 31
 TIMEOUT = 10  # seconds, for an answer of the hub about a model
 SITE = "https://huggingface.co"
@@ -109,19 +114,24 @@ def fetch(name):
     repository, commit = _parsed(found.name)
     if WEIGHTS not in files:
         raise UserError(f"{name} has no {WEIGHTS}. {_other_weights(files)}")
-    vocabulary = next((file for file in VOCABULARIES if file in files), None)
-    if vocabulary is None or "config.json" not in files:
-        raise UserError(f"{name} has no {'vocab.txt or tokenizer.json' if vocabulary is None else 'config.json'}.")
-    for file, most in {**SETTINGS, vocabulary: VOCABULARIES[vocabulary], WEIGHTS: MAX_WEIGHTS}.items():
-        if file not in files:
-            continue
+    if "config.json" not in files:
+        raise UserError(f"{name} has no config.json.")
+
+    def download(file, most):
         if files[file]["size"] > most:
             raise UserError(f"{name}: {file} has {files[file]['size']:,} bytes. Supported: up to {most:,}")
-        path = _download(name, repository, commit, file, files[file])
-        if file == "config.json":
-            model_settings(Fields(path))
-            found = found._replace(folder=path.parent)
-    return found
+        return _download(name, repository, commit, file, files[file])
+
+    path = download("config.json", SETTINGS["config.json"])
+    groups = BYTE_PIECES if model_settings(Fields(path))[0] == "gpt2" else WORD_PIECES
+    vocabulary = next((group for group in groups if group.keys() <= files.keys()), None)
+    if vocabulary is None:
+        expected = " or ".join(" and ".join(group) for group in groups)
+        raise UserError(f"{name} has no {expected}.")
+    for file, most in {**SETTINGS, **vocabulary, WEIGHTS: MAX_WEIGHTS}.items():
+        if file in files:
+            download(file, most)
+    return found._replace(folder=path.parent)
 
 
 def _parsed(name):
@@ -220,7 +230,7 @@ def _other_weights(files):
         return "Its tensors are in several files, which is not supported."
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in files):
         return "Its weights are in a format that can run code; such files are never downloaded."
-    return "Supported: BERT and DistilBERT in safetensors."
+    return "Supported: BERT, DistilBERT and GPT-2 in safetensors."
 
 
 def _download(name, repository, commit, file, facts):

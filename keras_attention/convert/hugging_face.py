@@ -1,10 +1,11 @@
-"""Reads BERT and DistilBERT checkpoints of Hugging Face: settings, vocabulary, weights."""
+"""Reads checkpoints of Hugging Face; here BERT and DistilBERT: settings, vocabulary, weights."""
 
 import numpy as np
 
+from keras_attention.convert.gpt2 import load_gpt2
 from keras_attention.convert.published_settings import Converted, Fields, model_settings
 from keras_attention.convert.published_weights import build_filled, check_shapes, hugging_face_name, matrix_shapes
-from keras_attention.convert.safetensors_file import SafetensorsFile
+from keras_attention.convert.safetensors_file import SafetensorsFile, tensor_file
 from keras_attention.convert.sentence_vectors import read_vectors
 from keras_attention.convert.vocabulary import check_pieces, looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError
@@ -100,9 +101,11 @@ def load_hugging_face(folder):
     """Reads `config.json`, the files of the tokenizer, `model.safetensors` and `modules.json` of a folder."""
     fields = Fields(folder / "config.json")
     model_type, settings = model_settings(fields)
+    if model_type == "gpt2":
+        return load_gpt2(folder, fields)
     pieces, lowercase = read_tokenizer(folder, settings["vocabulary_size"])
     vectors = read_vectors(folder, settings, lowercase)
-    tensors = SafetensorsFile(_tensor_file(folder))
+    tensors = SafetensorsFile(tensor_file(folder))
     names = _unified(tensors, model_type)
     kind = _kind(fields, model_type, names)
     label_names = None
@@ -125,20 +128,6 @@ def load_hugging_face(folder):
 
     model = build_filled(kind, settings, read)
     return Converted(model, pieces, lowercase, label_names, "Hugging Face", left_out, vectors)
-
-
-def _tensor_file(folder):
-    """The path of model.safetensors."""
-    path = folder / "model.safetensors"
-    if path.is_file():
-        return path
-    if (folder / f"{path.name}.index.json").is_file():
-        raise UserError(f"{folder} has its tensors in several files. Save the model again as one model.safetensors.")
-    if (folder / "pytorch_model.bin").is_file():
-        raise UserError(
-            f"{folder} has only pytorch_model.bin, a format that can run code. Save the model as model.safetensors."
-        )
-    raise UserError(f"{folder} lacks model.safetensors.")
 
 
 def _unified(tensors, model_type):

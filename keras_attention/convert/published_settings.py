@@ -8,6 +8,8 @@ from keras_attention.strict_json import parse_json
 if TYPE_CHECKING:
     import keras
 
+    from keras_attention.tokenizers import ByteLevelTokenizer
+
 
 class Vectors(NamedTuple):
     """How an encoder of sentences turns a text into a vector.
@@ -27,14 +29,15 @@ class Converted(NamedTuple):
     """A published checkpoint as a model of this package.
 
     Attributes:
-        model: built BertEncoder, BertMaskedLM or BertClassifier with the checkpoint's weights, in float32.
-        vocabulary: list of str, the pieces of vocab.txt; the index is the id.
+        model: built BertEncoder, BertMaskedLM, BertClassifier or GPT with the checkpoint's weights, in float32.
+        vocabulary: list of str, the pieces of the vocabulary; the index is the id.
         lowercase: bool, whether texts are lower-cased and lose their accents before they are split into pieces.
         label_names: tuple of str in the order of the logits, or None if the model is not a classifier.
         source_format: "Hugging Face", "Google" or "keras-hub".
         left_out: tuple of str, unused tensors of the checkpoint: the pooler of an encoder or language model, and the
             next-sentence head.
-        vectors: Vectors, how a text becomes a vector.
+        vectors: Vectors, how a text becomes a vector, or None if the model writes texts.
+        tokenizer: ByteLevelTokenizer, or None for a WordPieceTokenizer of `vocabulary` and `lowercase`.
     """
 
     model: "keras.Model"
@@ -43,17 +46,19 @@ class Converted(NamedTuple):
     label_names: tuple | None
     source_format: str
     left_out: tuple
-    vectors: Vectors
+    vectors: Vectors | None
+    tokenizer: "ByteLevelTokenizer | None" = None
 
 
 MAX_JSON_BYTES = 2 * 1024 * 1024
 
 
-def read_json(path):
-    """Reads a JSON object of at most `MAX_JSON_BYTES`.
+def read_json(path, most=MAX_JSON_BYTES):
+    """Reads a JSON object.
 
     Args:
         path: Path.
+        most: int, the most bytes that the file may have.
 
     Returns:
         dict.
@@ -63,14 +68,14 @@ def read_json(path):
     """
     try:
         with open(path, "rb") as file:
-            content = file.read(MAX_JSON_BYTES + 1)
-        value = parse_json(content) if len(content) <= MAX_JSON_BYTES else None
+            content = file.read(most + 1)
+        value = parse_json(content) if len(content) <= most else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UserError(f"{path} must hold a JSON object of at most {MAX_JSON_BYTES} bytes.")
+        raise UserError(f"{path} must hold a JSON object of at most {most} bytes.")
     return value
 
 
@@ -220,10 +225,43 @@ def _settings(fields, **settings):
     return sizes | settings
 
 
-SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings}
+# For GPT-2, as BERT_ONLY.
+GPT2_ONLY = {
+    "add_cross_attention": (False,),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "tie_word_embeddings": (True,),
+    "quantization_config": (None,),
+}
+
+
+def gpt2_settings(fields):
+    """The arguments of `GPT` for the configuration of a GPT-2; its dropout is that of the residual stream."""
+    for name, allowed in GPT2_ONLY.items():
+        fields.only(name, *allowed)
+    width = fields.whole("n_embd", 1, MAX_WIDTH)
+    heads = fields.whole("n_head", 1, MAX_HEADS)
+    if width % heads:
+        fields.refuse("n_head", f"a divisor of the width {width}")
+    inner = 4 * width if fields.values.get("n_inner") is None else fields.whole("n_inner", 1, MAX_INNER)
+    return {
+        "vocabulary_size": fields.whole("vocab_size", 5, MAX_VOCABULARY),
+        "hidden_dim": width,
+        "intermediate_dim": inner,
+        "num_heads": heads,
+        "num_layers": fields.whole("n_layer", 1, MAX_LAYERS),
+        "max_length": fields.whole("n_positions", 2, MAX_LENGTH),
+        "dropout": fields.number("resid_pdrop", 0, 0.99, default=0.1),
+        "activation": fields.choice("activation_function", ACTIVATIONS, default="gelu_new"),
+        "layer_norm_epsilon": fields.number("layer_norm_epsilon", 1e-14, 0.1, default=1e-5),
+        "pad_id": None,
+    }
+
+
+SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings, "gpt2": gpt2_settings}
 
 
 def model_settings(fields):
-    """The family ("bert" or "distilbert") and the arguments of `BertEncoder` for a `config.json` of Hugging Face."""
+    """The family, such as "gpt2", and the arguments of our model for a `config.json` of Hugging Face."""
     model_type = fields.choice("model_type", {name: name for name in SETTINGS}, default="bert")
     return model_type, SETTINGS[model_type](fields)

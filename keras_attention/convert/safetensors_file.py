@@ -105,5 +105,19 @@ class SafetensorsFile:
             raise UserError(f"{self.path} is damaged: its tensors have {str(position):.80} bytes, the file {size}.")
 
 
+def tensor_file(folder):
+    """The path of model.safetensors in a folder; raises UserError if the weights are in other files."""
+    path = folder / "model.safetensors"
+    if path.is_file():
+        return path
+    if (folder / f"{path.name}.index.json").is_file():
+        raise UserError(f"{folder} has its tensors in several files. Save the model again as one model.safetensors.")
+    if (folder / "pytorch_model.bin").is_file():
+        raise UserError(
+            f"{folder} has only pytorch_model.bin, a format that can run code. Save the model as model.safetensors."
+        )
+    raise UserError(f"{folder} lacks model.safetensors.")
+
+
 def _naturals(value):
     return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)

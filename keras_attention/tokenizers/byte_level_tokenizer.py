@@ -216,11 +216,12 @@ def _check_pieces(vocabulary):
             raise UserError(f"Piece {number} must be a text without control characters. Found: {quoted(piece)}")
         if len(piece) > MAX_PIECE_CHARACTERS:
             raise UserError(f"Piece {number} has {len(piece):,} characters. Allowed: {MAX_PIECE_CHARACTERS:,}")
-    if len(set(vocabulary)) < len(vocabulary):
+    different = set(vocabulary)
+    if len(different) < len(vocabulary):
         seen = set()
         twice = next(piece for piece in vocabulary if piece in seen or seen.add(piece))
         raise UserError(f"The piece {quoted(twice)} is there twice.")
-    missing = [byte for character, byte in BYTE_OF.items() if character not in set(vocabulary)]
+    missing = [byte for character, byte in BYTE_OF.items() if character not in different]
     if missing:
         raise UserError(f"A byte-level vocabulary has a piece for each byte. Found: none for byte {missing[0]}")
 

@@ -1,15 +1,29 @@
-"""GPT-2 checkpoints: the logits are those of a network computed from the file's own tensors in NumPy."""
+"""GPT-2 checkpoints: the logits are those of a network computed from the file's own tensors in NumPy.
+
+The vocabulary is written by the library `tokenizers`.
+"""
 
 import json
+import math
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from convert.fake_hub import COMMIT, running_hub
 from convert.tiny_checkpoints import safetensors_bytes
+from tiny_byte_level import END, TEXTS, write_published
+from tokenizers import Tokenizer
 
-from keras_attention.convert.gpt2 import load_gpt2
+import keras_attention
+from keras_attention.cli.main import main
+from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
+from keras_attention.pipelines.base import failing_examples
 
-V, D, INNER, H, L, LENGTH = 23, 15, 31, 3, 2, 13
+V, D, INNER, H, L, LENGTH = 283, 15, 31, 3, 2, 13
 CONFIG = {
     "model_type": "gpt2",
     "architectures": ["GPT2LMHeadModel"],
@@ -22,6 +36,7 @@ CONFIG = {
     "activation_function": "gelu_new",
     "layer_norm_epsilon": 1e-5,
     "resid_pdrop": 0.1,
+    "eos_token_id": 0,
 }
 
 
@@ -66,8 +81,23 @@ def published(tensors, token_ids):
     return norm(x, "ln_f") @ w["wte.weight"].T
 
 
-def write(folder, tensors, **config):
-    folder.mkdir(exist_ok=True)
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    return write_published(tmp_path_factory.mktemp("vocabulary"), V)
+
+
+@pytest.fixture
+def write(vocabulary, tmp_path):
+    """Writes a checkpoint with these tensors and changed fields, in the folder gpt2."""
+
+    def written(tensors, **config):
+        return write_gpt2(tmp_path / "gpt2", vocabulary, tensors, **config)
+
+    return written
+
+
+def write_gpt2(folder, vocabulary, tensors, **config):
+    shutil.copytree(vocabulary, folder, dirs_exist_ok=True)
     kept = {name: value for name, value in {**CONFIG, **config}.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(kept))
     (folder / "model.safetensors").write_bytes(safetensors_bytes(tensors))
@@ -86,9 +116,9 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_logits_are_the_published_ones(tmp_path, form):
+def test_the_logits_are_the_published_ones(write, form):
     tensors = random_tensors()
-    model = load_gpt2(write(tmp_path / "gpt2", FORMS[form](tensors)))
+    model = load_checkpoint(write(FORMS[form](tensors))).model
     token_ids = np.random.default_rng(1).integers(0, V, (5, 11)).astype("int32")
     token_ids[:, 3] = 0  # a token like any other
     logits = np.asarray(model({"token_ids": token_ids}))
@@ -96,9 +126,9 @@ def test_the_logits_are_the_published_ones(tmp_path, form):
         np.testing.assert_allclose(logits[row], published(tensors, token_ids[row]), atol=1e-4)
 
 
-def test_an_inner_width_of_null_is_four_times_the_width(tmp_path):
+def test_an_inner_width_of_null_is_four_times_the_width(write):
     tensors = random_tensors(inner=4 * D)
-    model = load_gpt2(write(tmp_path / "gpt2", tensors, n_inner=None, resid_pdrop=0.0))
+    model = load_checkpoint(write(tensors, n_inner=None, resid_pdrop=0.0)).model
     ids = np.array([[5, 7, 11]], "int32")
     np.testing.assert_allclose(model({"token_ids": ids})[0], published(tensors, ids[0]), atol=1e-4)
     assert model.get_config()["dropout"] == 0.0
@@ -107,7 +137,7 @@ def test_an_inner_width_of_null_is_four_times_the_width(tmp_path):
 @pytest.mark.parametrize(
     ("config", "change", "message"),
     [
-        ({"model_type": "llama"}, {}, "model_type is 'llama'. Supported: one of gpt2"),
+        ({"model_type": "llama"}, {}, "model_type is 'llama'. Supported: one of bert, distilbert, gpt2"),
         ({"n_head": 4}, {}, "n_head is 4. Supported: a divisor of the width 15"),
         ({"n_layer": 3}, {}, "lacks the tensor h.2.attn.c_attn.bias"),
         ({"scale_attn_by_inverse_layer_idx": True}, {}, "scale_attn_by_inverse_layer_idx is True"),
@@ -118,10 +148,181 @@ def test_an_inner_width_of_null_is_four_times_the_width(tmp_path):
         ({}, {"transformer.ln_f.bias": np.full(D, np.nan, "float32")}, "holds NaN or infinity"),
     ],
 )
-def test_what_is_not_supported_is_named(tmp_path, config, change, message):
+def test_what_is_not_supported_is_named(write, config, change, message):
+    folder = write(random_tensors() | change, **config)
     with pytest.raises(UserError, match=message):
-        load_gpt2(write(tmp_path / "gpt2", random_tensors() | change, **config))
-    (tmp_path / "gpt2" / "model.safetensors").unlink()
+        load_checkpoint(folder)
+    (folder / "model.safetensors").unlink()
     if not config:
         with pytest.raises(UserError, match="lacks model.safetensors"):
-            load_gpt2(tmp_path / "gpt2")
+            load_checkpoint(folder)
+
+
+def changed_json(name, change):
+    """Changes a JSON file of the folder."""
+
+    def changed(folder):
+        content = json.loads((folder / name).read_text())
+        change(content)
+        (folder / name).write_text(json.dumps(content))
+
+    return changed
+
+
+def in_tokenizer(*path, **values):
+    def change(content):
+        for name in path:
+            content = content[name]
+        content.update(values)
+
+    return changed_json("tokenizer.json", change)
+
+
+def without_tokenizer_json(change):
+    def changed(folder):
+        (folder / "tokenizer.json").unlink()
+        change(folder)
+
+    return changed
+
+
+VOCABULARIES = {
+    "tokenizer.json": lambda folder: [(folder / name).unlink() for name in ("vocab.json", "merges.txt")],
+    "merges as texts": changed_json(
+        "tokenizer.json",
+        lambda content: content["model"].update(merges=[" ".join(merge) for merge in content["model"]["merges"]]),
+    ),
+    "vocab.json": without_tokenizer_json(lambda folder: None),
+}
+
+
+@pytest.mark.parametrize("form", VOCABULARIES)
+def test_the_ids_are_those_of_the_library(write, vocabulary, form):
+    folder = write(random_tensors())
+    VOCABULARIES[form](folder)
+    tokenizer = load_checkpoint(folder).tokenizer
+    library = Tokenizer.from_file(str(vocabulary / "tokenizer.json"))
+    for text in TEXTS:
+        assert tokenizer.encode([text])[0].tolist() == library.encode(text, add_special_tokens=False).ids
+    assert (tokenizer.end_id, tokenizer.special_pieces) == (0, {"end": END})
+
+
+def test_a_special_token_behind_the_vocabulary_is_never_one_of_a_text(write):
+    tensors = random_tensors()
+    tensors["transformer.wte.weight"] = np.resize(tensors["transformer.wte.weight"], (V + 1, D))
+    folder = write(tensors, vocab_size=V + 1, eos_token_id=V)
+    pad = {"id": V, "content": "<|pad|>", "special": True}
+    changed_json("tokenizer.json", lambda content: content["added_tokens"].append(pad))(folder)
+    tokenizer = load_checkpoint(folder).tokenizer
+    assert (tokenizer.vocabulary_size, tokenizer.end_id) == (V + 1, V)
+    assert V not in tokenizer.encode(["a<|pad|>b"])[0]
+
+
+REFUSED = {
+    "no vocabulary": (
+        without_tokenizer_json(lambda folder: (folder / "vocab.json").unlink()),
+        "has neither tokenizer.json nor vocab.json and merges.txt",
+    ),
+    "no merges": (without_tokenizer_json(lambda folder: (folder / "merges.txt").unlink()), "merges.txt: cannot be"),
+    "a normalizer": (in_tokenizer(normalizer={"type": "NFC"}), "normalizer is {'type': 'NFC'}. Supported: None"),
+    "another split": (
+        in_tokenizer(pre_tokenizer={"type": "Whitespace"}),
+        "type is 'Whitespace'. Supported: one of ByteLevel",
+    ),
+    "a blank in front": (in_tokenizer("pre_tokenizer", add_prefix_space=True), "add_prefix_space is True"),
+    "another model": (in_tokenizer("model", type="Unigram"), "type is 'Unigram'. Supported: 'BPE'"),
+    "dropout": (in_tokenizer("model", dropout=0.1), "dropout is 0.1. Supported: None"),
+    "bytes as fallback": (in_tokenizer("model", byte_fallback=True), "byte_fallback is True"),
+    "a list of pieces": (in_tokenizer("model", vocab=["a"]), "expected the fields vocab and merges"),
+    "ids with a gap": (in_tokenizer("model", vocab={"a": 7}), "expected pieces with the ids from 0 on, each once"),
+    "a number as merge": (in_tokenizer("model", merges=[7]), "merge 0: expected two pieces. Found: 7"),
+    "an unknown merge": (in_tokenizer("model", merges=["q qq"]), "A merge joins two pieces to a third one"),
+    "no merges at all": (in_tokenizer("model", merges=None), "expected the fields vocab and merges"),
+    "an ordinary added token": (
+        in_tokenizer(added_tokens=[{"id": V, "content": "words", "special": False}]),
+        "the added token 'words' is not special",
+    ),
+    "an added token without id": (in_tokenizer(added_tokens=[{"content": "x", "special": True}]), "has|expected"),
+    "a token for another id": (
+        in_tokenizer(added_tokens=[{"id": 5, "content": END, "special": True}]),
+        "expected added tokens with content and id",
+    ),
+    "a token too many": (
+        in_tokenizer(added_tokens=[{"id": V, "content": "<|pad|>", "special": True}]),
+        "tokenizer.json has 284 pieces. The configuration has vocab_size 283",
+    ),
+    "an end that is a byte": (
+        changed_json("config.json", lambda content: content.update(eos_token_id=7)),
+        "The special piece end must be a piece of several characters",
+    ),
+    "an end outside": (
+        changed_json("config.json", lambda content: content.update(eos_token_id=V)),
+        "eos_token_id is 283. Supported: an integer from 0 to 282",
+    ),
+    "a key twice": (
+        lambda folder: (folder / "tokenizer.json").write_text('{"model": 1, "model": 2}'),
+        "key 'model' stands twice",
+    ),
+    "deep JSON": (lambda folder: (folder / "tokenizer.json").write_text("[" * 100_000), "is not valid JSON"),
+    "40 MB": (
+        lambda folder: os.truncate(folder / "tokenizer.json", 40_000_000),
+        "must hold a JSON object of at most 33554432 bytes",
+    ),
+    "a head for classes": (
+        changed_json("config.json", lambda content: content.update(architectures=["GPT2ForSequenceClassification"])),
+        "architectures is .'GPT2ForSequenceClassification'.. Supported:",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_vocabularies_are_refused(write, case):
+    change, message = REFUSED[case]
+    folder = write(random_tensors())
+    change(folder)
+    with pytest.raises(UserError, match=message):
+        load_checkpoint(folder)
+
+
+def test_a_converted_entry_generates_and_scores(write, tmp_path, capsys):
+    tensors = random_tensors()
+    assert main(["convert", str(write(tensors)), "--out", str(tmp_path / "mine"), "--language", "en"]) == 0
+    assert failing_examples(tmp_path / "mine") == (2, [])
+    generator = keras_attention.load(tmp_path / "mine")
+    (ids,) = generator.tokenizer.encode(["A dog"])
+    (one,) = generator.generations("A dog", max_tokens=3, temperature=0.0)
+    read = [0, *ids]
+    for token, log_prob in zip(one.token_ids, one.log_probs, strict=True):
+        logits = published(tensors, np.array(read))[-1]
+        assert (token, log_prob) == (
+            logits.argmax(),
+            pytest.approx(logits.max() - np.logaddexp.reduce(logits), abs=1e-4),
+        )
+        read.append(token)
+    logits = published(tensors, np.array([0, *ids]))
+    expected = sum(row[i] - np.logaddexp.reduce(row) for row, i in zip(logits, ids, strict=False))
+    capsys.readouterr()
+    assert main(["score", "--model", str(tmp_path / "mine"), "A dog"]) == 0
+    log_prob, perplexity, text = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert (float(log_prob), text) == (pytest.approx(expected, abs=1e-3), "A dog")
+    assert float(perplexity) == pytest.approx(math.exp(-expected / len(ids)), rel=1e-3)
+    assert main(["generate", "--model", str(tmp_path / "mine"), "A dog", "--max-tokens", "3"]) == 0
+    assert capsys.readouterr().out.startswith("A dog")
+
+
+LOAD = "import sys, keras_attention as ka; print(ka.load(sys.argv[1]).generate('A dog', max_tokens=3, n=2))"
+
+
+@pytest.mark.slow
+def test_it_is_loaded_by_its_name_on_the_hub(write, tmp_path):
+    with running_hub() as hub:
+        hub.publish(write(random_tensors()), "small/gpt2")
+        own = {"KERAS_ATTENTION_CACHE": str(tmp_path / "ours"), "HF_HOME": str(tmp_path / "theirs")}
+        environment = {**os.environ, **own, "HF_ENDPOINT": hub.endpoint, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", LOAD, "hf://small/gpt2"]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        assert hub.asked_for("tokenizer.json")
+        assert not hub.asked_for("vocab.json")
+    (entry,) = (tmp_path / "ours" / "published" / "entries").glob(f"*@{COMMIT}/gpt2")
+    assert str(keras_attention.load(entry).generate("A dog", max_tokens=3, n=2)) == process.stdout.strip()

@@ -135,9 +135,9 @@ def test_a_file_with_another_content_is_removed(file, server):
 
 
 def test_a_model_that_is_not_supported_is_not_downloaded(server, tmp_path):
-    write_checkpoint(tmp_path / "other", model_type="gpt2")
+    write_checkpoint(tmp_path / "other", model_type="roberta")
     server.publish(tmp_path / "other", "small/other")
-    refused("hf://small/other", "config.json: model_type is 'gpt2'. Supported: one of bert, distilbert")
+    refused("hf://small/other", "config.json: model_type is 'roberta'. Supported: one of bert, distilbert, gpt2")
     assert not server.asked_for("model.safetensors")
 
 
@@ -146,7 +146,7 @@ def test_a_model_that_is_not_supported_is_not_downloaded(server, tmp_path):
     [
         ("pytorch_model.bin", "has no model.safetensors. Its weights are in a format that can run code"),
         ("model.safetensors.index.json", "has no model.safetensors. Its tensors are in several files"),
-        ("README.md", "has no model.safetensors. Supported: BERT and DistilBERT"),
+        ("README.md", "has no model.safetensors. Supported: BERT, DistilBERT and GPT-2"),
     ],
 )
 def test_weights_in_other_files(file, message, server):
