@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 
 from keras_attention.zoo.card import first_sentence, table_text
-from keras_attention.zoo.entry import JSON_FILES, read_entry
-from keras_attention.zoo.manifest import MANIFEST
+from keras_attention.zoo.entry import JSON_FILES, MANIFEST, read_entry
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -26,8 +26,7 @@ from keras_attention.pipelines.release import write_distilled
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.tokenizers.pruning import piece_counts, prune
 from keras_attention.training.devices import in_float32
-from keras_attention.training.distillation_losses import attention_loss, hidden_loss, vector_loss
-from keras_attention.training.objective import Loss
+from keras_attention.training.objective import Loss, attention_loss, hidden_loss, vector_loss
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run_settings import RunSettings
 from keras_attention.training.session import Session

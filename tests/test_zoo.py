@@ -12,8 +12,7 @@ import keras_attention as ka
 from keras_attention.data.dates.dates import generate_dates, generate_non_dates
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.zoo.card import card_text, first_sentence
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.manifest import verify_files
+from keras_attention.zoo.entry import read_entry, verify_files
 
 SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
 DATES, MULTI30K = "rnn_attention_dates", "rnn_attention_multi30k_en_de"

@@ -10,7 +10,7 @@ from keras_attention.data.tables.answered_table import AnsweredTable
 from keras_attention.data.tables.table import format_of
 from keras_attention.errors import UserError, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
-from keras_attention.visualize.attention_page import check_page_path
+from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
 
@@ -162,7 +162,7 @@ def _line(text, answer, arguments):
 
 
 def _write_page(path, explained):
-    from keras_attention.visualize.explanation_page import ExplanationPage
+    from keras_attention.visualize.pages import ExplanationPage
 
     page = ExplanationPage(explained)
     page.save(path)

@@ -3,7 +3,7 @@
 from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.translate import search_options
 from keras_attention.errors import UserError
-from keras_attention.visualize.attention_page import check_page_path
+from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import open_entry
 

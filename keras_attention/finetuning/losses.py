@@ -3,11 +3,11 @@
 import numpy as np
 from keras import ops
 
-from keras_attention.training.distillation_losses import soft_label_loss
 from keras_attention.training.objective import (
     NO_CLASS,
     class_cross_entropy,
     multilabel_cross_entropy,
+    soft_label_loss,
     squared_error,
 )
 

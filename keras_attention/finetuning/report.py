@@ -11,7 +11,7 @@ from keras_attention.evaluation.classification_scores import expected_calibratio
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
-from keras_attention.zoo.manifest import read_json
+from keras_attention.zoo.entry import read_json
 from keras_attention.zoo.registry import find_entry
 from keras_attention.zoo.weights_file import save_words
 

@@ -16,8 +16,7 @@ from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
 from keras_attention.zoo.architectures import ENCODER, MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.zoo.archive import config_of
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.manifest import as_json
+from keras_attention.zoo.entry import as_json, read_entry
 from keras_attention.zoo.registry import find_entry, open_entry
 
 THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits

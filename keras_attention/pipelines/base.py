@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import load_entry, write_entry
 from keras_attention.zoo.entry import Entry
 from keras_attention.zoo.registry import check_task, open_entry

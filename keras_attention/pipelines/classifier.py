@@ -7,13 +7,12 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
-from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
-from keras_attention.pipelines.explanation import explain
+from keras_attention.pipelines.explanation import bert_view, explain
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_sequences, whole_text_sequences
-from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
 
 
@@ -218,7 +217,7 @@ class Classifier(TextEncoder):
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """The attention weights and the decision, as a page: see `attention_view.bert_view`."""
+        """The attention weights and the decision, as a page: see `explanation.bert_view`."""
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
-from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.visualize.pages import AttentionView
 
 MASK = "[MASK]"
 MAX_MASKS = 32
@@ -176,7 +176,7 @@ class MaskFiller(TextEncoder):
         return answers[0] if alone else answers
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """The attention weights and the most probable words, as a page: see `attention_view.bert_view`."""
+        """The attention weights and the most probable words, as a page: see `explanation.bert_view`."""
         self.check_view(text_b, options)
         (sequence,) = text_sequences(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
         fillings = self.fill_mask(text) if self.tokenizer.mask_id in sequence.token_ids else ()

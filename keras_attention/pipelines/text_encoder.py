@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.attention_view import bert_view
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_sequences
-from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
 SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
@@ -135,7 +135,7 @@ class TextEncoder(Pipeline):
         return tuple(line.split("\t"))
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """The attention weights of every layer and head, as a page: see `attention_view.bert_view`."""
+        """The attention weights of every layer and head, as a page: see `explanation.bert_view`."""
         self.check_view(text_b, options)
         return bert_view(self, text, text_b)
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.attention_view import translation_view
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import (
     SEARCH_OPTIONS,
@@ -19,9 +18,10 @@ from keras_attention.pipelines.compiled import (
     source_bucket,
 )
 from keras_attention.pipelines.copy_unknowns import copy_unknowns
+from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.texts import Texts, TruncatedText, as_texts, is_calendar_day
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
-from keras_attention.visualize.attention_page import AttentionView
+from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.architectures import DECODING_DEFAULTS
 
 
@@ -288,7 +288,7 @@ class Translator(Pipeline):
         return answers
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
-        """The attention weights of every layer and head, as a page: see `attention_view.translation_view`."""
+        """The attention weights of every layer and head, as a page: see `explanation.translation_view`."""
         self.check_view(text_b, options)
         return translation_view(self, text, **options)
 

@@ -11,8 +11,7 @@ from keras_attention.errors import EntryError, UserError
 from keras_attention.tokenizers import load_tokenizer
 from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.card import card_text
-from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry
-from keras_attention.zoo.manifest import write_json, write_manifest
+from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry, write_json, write_manifest
 from keras_attention.zoo.registry import check_free, open_entry
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, architecture_of, check_config
 from keras_attention.zoo.weights_file import load_weights, load_words, save_weights

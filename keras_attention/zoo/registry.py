@@ -8,8 +8,7 @@ from pathlib import Path
 from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.locks import locked, until_the_command_ends
 from keras_attention.whole_file import remove_leftovers, tidy
-from keras_attention.zoo.entry import JSON_FILES, read_entry
-from keras_attention.zoo.manifest import MANIFEST, verify_files
+from keras_attention.zoo.entry import JSON_FILES, MANIFEST, read_entry, verify_files
 from keras_attention.zoo.schema import imported
 
 

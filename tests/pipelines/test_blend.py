@@ -10,7 +10,7 @@ import keras_attention
 from keras_attention.errors import EntryError
 from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
 from keras_attention.zoo.archive import write_entry
-from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.entry import write_manifest
 from keras_attention.zoo.weights_file import save_words
 
 WEIGHT = 0.35

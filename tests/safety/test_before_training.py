@@ -12,8 +12,7 @@ from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier
 from keras_attention.zoo.card import check_metrics
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.manifest import as_json
+from keras_attention.zoo.entry import as_json, read_entry
 
 FLAGS = ("--text", "text", "--label", "mood", "--from", "none", "--size", "tiny", "--epochs", "1")
 

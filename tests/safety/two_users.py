@@ -26,7 +26,7 @@ from keras_attention.errors import EntryError, UserError
 from keras_attention.locks import lock_file
 from keras_attention.training import checkpoints
 from keras_attention.whole_file import whole_folder
-from keras_attention.zoo.manifest import verify_files, write_manifest
+from keras_attention.zoo.entry import verify_files, write_manifest
 from keras_attention.zoo.registry import check_free
 
 KILLED = -signal.SIGKILL

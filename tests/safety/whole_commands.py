@@ -38,7 +38,7 @@ from keras_attention.cli.main import main as run_command
 from keras_attention.data import download as data_download
 from keras_attention.errors import EntryError
 from keras_attention.training import checkpoints
-from keras_attention.zoo.manifest import verify_files
+from keras_attention.zoo.entry import verify_files
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300  # for a command

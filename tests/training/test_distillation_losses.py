@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.training.distillation_losses import attention_loss, hidden_loss, soft_label_loss, vector_loss
+from keras_attention.training.objective import attention_loss, hidden_loss, soft_label_loss, vector_loss
 
 B, T, S, D, H, K = 3, 5, 7, 11, 2, 13
 GENERATOR = np.random.default_rng(5)

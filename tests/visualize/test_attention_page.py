@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize.attention_page import AttentionMap, attention_page
+from keras_attention.visualize.pages import AttentionMap, attention_page
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
 

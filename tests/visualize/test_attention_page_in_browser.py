@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from browser import background, chromium, complaints, look, overflows
 
-from keras_attention.visualize.attention_page import AttentionMap, attention_page
+from keras_attention.visualize.pages import AttentionMap, attention_page
 
 pytestmark = pytest.mark.slow
 READ = ["A", "dog", "犬", "كلب", "runs", ".", "</s>"]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize.explanation_page import ExplanationPage
+from keras_attention.visualize.pages import ExplanationPage
 
 
 def word(text, start, effect, second=False):

@@ -18,8 +18,7 @@ from keras_attention.pipelines.base import failing_examples
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.zoo import archive
 from keras_attention.zoo.archive import load_entry, write_entry
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.manifest import write_manifest
+from keras_attention.zoo.entry import read_entry, write_manifest
 
 FILES = [
     "CARD.md",

@@ -12,8 +12,7 @@ from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention.errors import EntryError
 from keras_attention.zoo import entry as entries
-from keras_attention.zoo.entry import read_entry
-from keras_attention.zoo.manifest import MANIFEST
+from keras_attention.zoo.entry import MANIFEST, read_entry
 
 MOST_SECONDS, MOST_BYTES = 0.05, 50_000_000
 

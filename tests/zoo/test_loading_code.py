@@ -40,8 +40,7 @@ ALLOWED = {
     ("keras_attention.compile_cache", "importlib"),  # metadata: the versions of packages
     ("keras_attention.convert.hub", "urllib"),  # parse: what of an address is quoted; huggingface_hub downloads
     ("keras_attention.convert.published", "subprocess"),  # converts in a process of its own, by this package's code
-    ("keras_attention.visualize.attention_page", "importlib"),
-    ("keras_attention.visualize.explanation_page", "importlib"),
+    ("keras_attention.visualize.pages", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
     ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
     ("keras_attention.locks", "socket"),  # the name of this machine

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from keras_attention.errors import EntryError
-from keras_attention.zoo import manifest
-from keras_attention.zoo.manifest import verify_files, write_manifest
+from keras_attention.zoo import entry as manifest
+from keras_attention.zoo.entry import verify_files, write_manifest
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from keras_attention.data.files import opened
 from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import TruncatedText
 from keras_attention.whole_file import check_place
-from keras_attention.zoo.manifest import MANIFEST
+from keras_attention.zoo.entry import MANIFEST
 
 
 class ProgressLine:

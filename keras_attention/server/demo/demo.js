@@ -3,7 +3,7 @@ const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
 const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text" };
-const FULL_COLOUR = 0.1;  // as in visualize/explanation_page.py
+const FULL_COLOUR = 0.1;  // as in visualize/pages.py
 let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
