@@ -1,14 +1,14 @@
 """Keeps the programs that XLA compiles for a model on disk, so that only its first use waits for the compiler.
 
-TensorFlow reads and writes such programs in the folder that `TF_XLA_FLAGS` names, and trusts what it finds there. So a
-process never works in the store itself:
+TensorFlow reads and writes these programs in the folder named by `TF_XLA_FLAGS` and trusts its content. So a process
+never works in the store itself:
 
-    store     CACHE/programs/MACHINE/MODEL/NAME.SHA256     programs whose contents are proven by their names
-    session   CACHE/programs/MACHINE/.session-PID-*/       links to the sound programs of the models in use
+    store     CACHE/programs/MACHINE/MODEL/NAME.SHA256     programs, verified by the digest in their names
+    session   CACHE/programs/MACHINE/.session-PID-*/       links to the verified programs of the models in use
 
-`MACHINE` is a digest of the versions and the processor. What TensorFlow adds to the session goes to the store when the
-process ends or `CompileCache.keep` is called. A store that others may write to, a damaged file, or a file of another
-user is not used.
+`MACHINE` is a digest of the versions and the processor. New programs of the session move to the store when the process
+ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
+used.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from keras_attention.cores import available_cores
 
-MAX_BYTES = 256 * 2**20  # of the programs of one machine; the programs unused for longest are removed
+MAX_BYTES = 256 * 2**20  # of the programs of one machine; the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
 FLAG = "--tf_xla_persistent_cache_directory="
 PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
@@ -40,7 +40,7 @@ class CompileCache:
         models: sequence of str, names or folders of the models whose programs are wanted.
 
     Raises:
-        OSError: if no folder can be made, or others may write to one of the folders.
+        OSError: if a folder cannot be created, or other users can write to it.
     """
 
     def __init__(self, root, models):
@@ -74,7 +74,7 @@ class CompileCache:
         shutil.rmtree(self.session, ignore_errors=True)
 
     def _link(self, store):
-        """Links every sound program of a model into the session and removes the others. Returns how many are sound."""
+        """Links the intact programs of a model into the session and removes the others. Returns the number of links."""
         if not store.is_dir():
             return 0
         _check_private(store)
@@ -91,7 +91,7 @@ class CompileCache:
         return sound
 
     def _shrink(self):
-        """Removes the programs that were unused for longest until `MAX_BYTES` holds."""
+        """Removes the least recently used programs until the total is below `MAX_BYTES`."""
         programs = [(path, path.stat()) for path in self.machine.glob("[!.]*/*")]
         total = sum(facts.st_size for _, facts in programs)
         for path, facts in sorted(programs, key=lambda item: item[1].st_mtime):
@@ -102,17 +102,17 @@ class CompileCache:
 
 
 def use_compile_cache(models):
-    """Makes TensorFlow, which must not be imported yet, keep what it compiles for these models.
+    """Makes TensorFlow, which must not be imported yet, store the programs that it compiles for these models.
 
     The cache is in the folder that the environment variable KERAS_ATTENTION_CACHE names, or else in
-    $XDG_CACHE_HOME/keras_attention or ~/.cache/keras_attention. An empty variable switches it off; so do a folder that
-    cannot be written and a `TF_XLA_FLAGS` that already names a cache.
+    $XDG_CACHE_HOME/keras_attention or ~/.cache/keras_attention. An empty variable disables the cache; so do a folder
+    that is not writable and a `TF_XLA_FLAGS` that already names a cache.
 
     Args:
         models: sequence of str, at least one name or folder.
 
     Returns:
-        `CompileCache`, or None where there is none.
+        `CompileCache`, or None if the cache is disabled.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     root = cache_root()
@@ -137,7 +137,7 @@ def has_compiled():
 
 
 def keep_compiled(model=None):
-    """Stores what was compiled so far under a name or folder, by default the first that `use_compile_cache` was given.
+    """Stores the programs compiled so far under a name or folder, by default the first one of `use_compile_cache`.
 
     Returns:
         bool, whether there is a cache.
@@ -148,7 +148,7 @@ def keep_compiled(model=None):
 
 
 def cache_root():
-    """Path of the folder for what may be lost at any time, or None if the user wants none or has no home."""
+    """Path of the cache folder, whose content may be lost at any time, or None if there is none."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -157,7 +157,7 @@ def cache_root():
 
 
 def machine_digest():
-    """str that differs where another program would be compiled: versions, processor, threads, flags of XLA."""
+    """A digest (str) of what the compiled programs depend on: versions, processor, threads, XLA flags."""
     facts = [platform.python_version(), platform.machine(), _processor_features(), str(available_cores())]
     facts += [os.environ.get(name, "") for name in ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_NUM_INTRAOP_THREADS")]
     for package in ("tensorflow", "keras", "keras-attention"):
@@ -177,7 +177,7 @@ def _processor_features():
 
 
 def _folder_name(model):
-    """A folder name for a model: its own name, made safe, and a digest where that is not enough."""
+    """A folder name for a model: its own name in safe characters, with a digest if that is ambiguous."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", Path(model).name)[:60]
     return safe if safe == str(model) else f"{safe}-{hashlib.sha256(str(model).encode()).hexdigest()[:8]}"
 
@@ -195,7 +195,7 @@ def _is_ours(path):
 def _check_private(folder):
     facts = folder.stat()
     if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-        raise PermissionError(f"{folder}: other users may write to it.")
+        raise PermissionError(f"{folder}: other users can write to it.")
 
 
 def _remove_dead_sessions(machine):

@@ -4,7 +4,7 @@ from zipfile import BadZipFile
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
 MOST_QUOTED = 80
-# What a missing, damaged or foreign .npz or .json file makes its readers raise.
+# The exceptions of reading a missing, damaged or foreign .npz or .json file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile)
 
 

@@ -1,7 +1,7 @@
 """One writer at a time: a lock for each output file, checkpoint folder and entry.
 
-A lock is held by a process and ends with it, however it ends, so there is nothing to clean up after a crash: the next
-writer takes over the lock file that a dead process has left.
+A process holds a lock until it ends, even by a crash. So there is nothing to clean up: the next writer takes over the
+lock file of a dead process.
 """
 
 import atexit
@@ -16,10 +16,10 @@ from pathlib import Path
 
 from keras_attention.errors import UserError
 
-PATIENCE = 0.5  # seconds: longer than another process needs to remove its lock file
+PATIENCE = 0.5  # seconds; longer than it takes another process to remove its lock file
 MOST_BYTES = 1000  # read of a lock file
 LOCK = ".lock"  # the lock file inside a folder
-LONGEST_NAME = 150  # bytes: most systems allow 255, which leaves room for what is added
+LONGEST_NAME = 150  # bytes; most systems allow 255, so there is room for prefix and suffix
 _held = {}  # path of the lock file -> _Held
 _guard = threading.RLock()
 _claims = ExitStack()
@@ -42,7 +42,7 @@ def locked(path, inside=False, wait=None):
     Args:
         path: str or Path, the file or folder that will be written.
         inside: bool. `path` is a folder that exists: the lock file stands in it, not beside it.
-        wait: callable(str), told once who holds the lock while this waits for it; or None: it does not wait.
+        wait: callable(str), called once with the holder of the lock before waiting for it; None: do not wait.
 
     Raises:
         InUseError: if another process or thread holds the lock; says which process, and since when.
@@ -73,7 +73,7 @@ def is_held_here(path):
 
 
 def until_the_command_ends(context):
-    """Enters a context that is left by `release_claims`, or else when the process ends."""
+    """Enters a context; `release_claims` or the end of the process leaves it."""
     _claims.enter_context(context)
 
 
@@ -83,7 +83,7 @@ def release_claims():
 
 
 def lock_file(path, inside=False):
-    """Where the lock file of `path` stands: Path. Links are followed: all names of a file have one lock."""
+    """Path of the lock file of `path`. Links are followed: all names of a file have one lock."""
     path = Path(os.path.realpath(path))
     return path / LOCK if inside else path.with_name(f".{short_name(path)}.lock")
 
@@ -97,7 +97,7 @@ def short_name(path):
 def _acquire(file, path):
     with _guard:
         held = _held.get(file)
-        if held is not None and held.process != os.getpid():  # made before a fork: it is the parent's
+        if held is not None and held.process != os.getpid():  # from before a fork: it belongs to the parent
             held = None
         if held is None:
             held = _Held(_lock(file, path))
@@ -109,16 +109,18 @@ def _acquire(file, path):
 
 def _lock(file, path):
     """An acquired lock; its file says who holds it."""
-    from filelock import FileLock, SoftFileLock, Timeout  # here, for most commands write no file
+    from filelock import FileLock, SoftFileLock, Timeout  # here, because most commands write no file
 
-    lock = FileLock(file, mode=0o666, thread_local=False)  # 0o666: another user may take over the file of a dead one
+    lock = FileLock(
+        file, mode=0o666, thread_local=False
+    )  # 0o666: another user's process may take over a dead process's file
     try:
         lock.acquire(timeout=PATIENCE, poll_interval=0.02)
     except Timeout as error:
         raise InUseError(
             f"{path} is in use: {_holder(file)} writes there. Wait until it is done, or choose another place."
         ) from error
-    if not isinstance(lock, SoftFileLock):  # which has a file of its own kind, where the system knows no locks
+    if not isinstance(lock, SoftFileLock):  # which is another kind of file on systems without locks
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as told:
             json.dump(facts, told)
@@ -138,7 +140,7 @@ def _release(file):
             return
         if type(held.lock).__name__ != "SoftFileLock":  # which removes its own
             with suppress(OSError):
-                file.unlink()  # while the lock is held: a waiting process sees that it is gone, and makes a new one
+                file.unlink()  # while the lock is held, so that a waiting process sees it and makes a new file
         held.lock.release()
 
 

@@ -1,4 +1,4 @@
-"""JSON of people we do not know: what two readers could understand differently is refused."""
+"""Parses untrusted JSON strictly: whatever two parsers could read differently is an error."""
 
 import json
 

@@ -1,8 +1,8 @@
-"""Files and folders that are written whole or not at all: beside their place first, then renamed.
+"""Files and folders that are written whole or not at all: first under a temporary name beside `path`, then renamed.
 
-Whatever ends the process, and at whatever instant, `path` is what it was or what it was to become. The lock of `path`
-is held meanwhile, so that there is one writer at a time, and so that what a dead writer has left can be told from what
-a living one still needs: the next writer removes it.
+Whenever the process ends, `path` has either its old or its new content. The lock of `path` is held while writing, so
+there is one writer at a time, and the next writer can remove the temporary files of a dead writer without touching
+those of a living one.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 def check_place(path):
-    """Refuses a path at which no file could be written; ask before long work.
+    """Raises UserError if no file can be written at `path`; call it before long work.
 
     Args:
         path: str or Path.
@@ -59,7 +59,7 @@ def claim_place(path):
 
 @contextmanager
 def whole_file(path, mode="w", lock=True):
-    """A file to write to, which takes the place of `path` when all went well; a pipe or device is written at once.
+    """A file to write to, which replaces `path` if no error occurs; a pipe or device is written directly.
 
     Args:
         path: str or Path.
@@ -75,7 +75,7 @@ def whole_file(path, mode="w", lock=True):
     """
     given, path = path, check_place(path)
     how = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
-    if path.exists() and not path.is_file():  # such as /dev/null: a file may not take its place
+    if path.exists() and not path.is_file():  # such as /dev/null: must not be replaced by a file
         with open(path, mode, **how) as file:
             yield file
         return
@@ -97,15 +97,15 @@ def whole_file(path, mode="w", lock=True):
 
 @contextmanager
 def whole_files(path):
-    """Several files beside `path`, none of which appears before all are written.
+    """Several files beside `path`; none appears before all are written.
 
-    They appear one after the other within an instant: only a kill between two of them leaves some old and some new.
+    Then they are renamed one after the other. Only a kill between two renames leaves some old and some new files.
 
     Args:
-        path: str or Path in a folder that exists; its lock is held, and its name marks what a dead writer leaves.
+        path: str or Path in a folder that exists; its lock is held, and its name marks the temporary files.
 
     Yields:
-        Path of an empty folder. What is written into it takes the place of the file of that name beside `path`.
+        Path of an empty folder. Each file in it replaces the file with its name beside `path`.
 
     Raises:
         UserError: see `check_place` and `locks.locked`, raised at once; and if the disk is full. Nothing is left behind
@@ -131,12 +131,12 @@ def whole_files(path):
 
 @contextmanager
 def whole_folder(path, check):
-    """A folder to write into, which takes the place of `path` when all went well.
+    """A folder to write into, which replaces `path` if no error occurs.
 
     Args:
         path: str or Path in a folder that exists.
-        check: callable(path) that raises UserError where something stands at `path` that may not be replaced; asked
-            before and again after the work.
+        check: callable(path) that raises UserError if the content of `path` must not be replaced; called before
+            and after the work.
 
     Yields:
         Path of an empty folder.
@@ -158,14 +158,14 @@ def whole_folder(path, check):
             if path.is_dir() and any(path.iterdir()):
                 exchange(temporary, path)
             else:
-                os.rename(temporary, path)  # an empty folder may stand there
+                os.rename(temporary, path)  # there may be an empty folder
             flush(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_holds_only(folder, names):
-    """Refuses to replace a folder that holds anything but files of these names; a `check` of `whole_folder`."""
+    """Raises UserError if a folder holds other files than `names`; a `check` for `whole_folder`."""
     found = sorted(os.listdir(folder)) if folder.is_dir() else []
     strange = [name for name in found if name not in names]
     if strange or (os.path.lexists(folder) and not folder.is_dir()):
@@ -179,13 +179,13 @@ def temporary_name(path):
 
 
 def remove_leftovers(path):
-    """Removes what a writer of `path` that was killed has left beside it. Call it with the lock of `path` held."""
+    """Removes the temporary files of a killed writer of `path`. Call it while holding the lock of `path`."""
     known = re.compile(re.escape(f".{short_name(path)}-") + r"[0-9a-f]{32}(\.old)?")
     for name in os.listdir(path.parent):
         if not (found := known.fullmatch(name)):
             continue
         leftover = path.with_name(name)
-        if found[1] and not os.path.lexists(path):  # killed in the midst of `exchange`
+        if found[1] and not os.path.lexists(path):  # killed during `exchange`
             os.rename(leftover, path)
         elif leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover)
@@ -194,22 +194,22 @@ def remove_leftovers(path):
 
 
 def tidy(path):
-    """Removes what a dead writer of `path` has left, its lock too, unless somebody writes there; tells of no error.
+    """Removes the temporary files and the lock of a dead writer of `path`, unless another process writes there.
 
-    For whoever finds that nothing is to be written to `path`; writers do it anyway.
+    For callers that find nothing to write; writers do it anyway. Errors are ignored.
     """
     path = Path(os.path.realpath(path))
     with suppress(UserError, OSError):
-        # The lock file is the first thing that a writer makes, and the last one that it removes.
+        # A writer creates the lock file first and removes it last.
         if lock_file(path).exists() and not is_held_here(path):
             with locked(path):
                 remove_leftovers(path)
 
 
 def exchange(new, old):
-    """Lets two folders swap their names, where the system can do so at one instant; both are beside each other.
+    """Swaps the names of two folders in the same place, atomically where the system supports it.
 
-    Elsewhere there is an instant at which `old` has no name but NEW.old, which `remove_leftovers` mends after a crash.
+    On other systems, a crash may leave `old` under the name NEW.old; `remove_leftovers` repairs this.
     """
     paths = [os.fsencode(path) for path in (new, old)]
     library = ctypes.CDLL(None, use_errno=True)
@@ -235,7 +235,7 @@ def exchange(new, old):
 
 
 def flush(path):
-    """Makes sure that a file, or the names in a folder, are on the disk."""
+    """Flushes a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -245,7 +245,7 @@ def flush(path):
 
 @contextmanager
 def explained(path):
-    """Turns the errors of a full or failing disk, and of a place that may not be written, into a UserError."""
+    """Turns errors of a full or failing disk, or of a path that is not writable, into UserError."""
     try:
         yield
     except OSError as error:

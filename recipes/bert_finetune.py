@@ -1,11 +1,11 @@
-"""Fine-tune BERT (Devlin et al. 2019) to sort texts, on a table of one's own.
+"""Fine-tune BERT (Devlin et al. 2019) to classify texts, on your own table.
 
-    python recipes/bert_finetune.py                    # is this text a date? from nothing, nothing to download
+    python recipes/bert_finetune.py                    # is this text a date? random weights, no download
     python recipes/bert_finetune.py --table train.csv --text review --label mood
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
-The labels say what task it is; a new head is put on the pre-trained encoder; all of it is trained, the lower layers in
-smaller steps; the weights of the best epoch are kept. `keras-attention finetune` starts from a linear model.
+The labels determine the task. A new head is put on the pre-trained encoder, and all layers are trained, the lower ones
+with smaller steps; the best epoch's weights are kept. `keras-attention finetune` starts from a linear model.
 """
 
 import functools

@@ -4,7 +4,7 @@
     python recipes/distill.py --smoke      # a few steps, a tiny random teacher, the docstrings of this Python
 
 The student starts with some layers of the teacher and with the vectors of its most frequent pieces. Both read the same
-texts; the student learns to give every text the vector of the teacher, and every token its hidden state. A teacher is
+texts; the student learns the teacher's vector of every text, and its hidden state of every token. A teacher is
 an entry, for example of `keras-attention convert`. The result is an entry that gives the vectors of texts.
 """
 

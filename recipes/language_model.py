@@ -1,6 +1,6 @@
-"""Train a language model that writes: GPT (Radford et al. 2018, 2019), on any text.
+"""Train a language model, GPT (Radford et al. 2018, 2019), on any text.
 
-    python recipes/language_model.py                      # the docstrings of this Python, nothing to download
+    python recipes/language_model.py                      # the docstrings of this Python, no download
     python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
     python recipes/language_model.py --smoke              # a few steps, end to end
@@ -33,10 +33,10 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
     model: str = setting("gpt", "kind of network", ("gpt",))
-    size: str = setting("", "the widths and depths below, together; none: small ones", ("", *GPT_PRESETS))
+    size: str = setting("", "sets the sizes below; none: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
-    num_heads: int = setting(4, "heads of each attention")
+    num_heads: int = setting(4, "number of attention heads")
     num_layers: int = setting(4, "layers")
     positions: str = setting("learned", "learned, sinusoidal or rotary", POSITIONS)
     activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
@@ -45,9 +45,9 @@ class Config(StreamSettings, RunSettings):
     learning_rate: float = setting(1e-3, "peak, AdamW; linear decay to 0")
     warmup_share: float = setting(0.05, "share of the updates until the peak")
     weight_decay: float = setting(0.1, "of AdamW, not on biases and norms")
-    clip_norm: float = setting(1.0, "largest global norm of the gradients")
-    max_steps: int | None = setting(None, "updates after which to end, if the epochs have more")
-    start_from: str = setting("", "begin with this trained model, its settings and its vocabulary")
+    clip_norm: float = setting(1.0, "maximum global norm of the gradients")
+    max_steps: int | None = setting(None, "maximum number of updates")
+    start_from: str = setting("", "start from this trained model, with its settings and vocabulary")
     out: str = setting("runs/language_model", "folder of the trained model")
 
 

@@ -1,6 +1,6 @@
 """Translate with a recurrent network and attention (Bahdanau et al. 2015; Luong et al. 2015).
 
-    python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, nothing to download
+    python recipes/rnn_attention.py                      # dates in many languages -> ISO 8601, no download
     python recipes/rnn_attention.py --data multi30k --data-dir DIR --source en --target de
     python recipes/rnn_attention.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
     python recipes/rnn_attention.py --smoke              # a few steps, end to end
@@ -8,7 +8,7 @@
 Results on two cores, seed 1: dates 99.95 % of 10,000 in 1.9 minutes, 59,000 tokens/s (100.00 % in the zoo's card, from
 another machine); Multi30k 39.98 BLEU A (nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0|moses:de-0.2.0) in
 53 minutes, 6,000 tokens/s on busy cores, and 37 more on a Transformer's answers to the same sentences (--start-from,
---extra); 37.78 without these. XLA pays from a few hundred units on, for the dates it does not.
+--extra); 37.78 without these. XLA helps from a few hundred units on, not for the dates.
 """
 
 import functools

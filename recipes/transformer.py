@@ -1,13 +1,13 @@
 """Translate with the Transformer (Vaswani et al. 2017).
 
-    python recipes/transformer.py                      # dates in many languages -> ISO 8601, nothing to download
+    python recipes/transformer.py                      # dates in many languages -> ISO 8601, no download
     python recipes/transformer.py --data multi30k --data-dir DIR --source en --target de
     python recipes/transformer.py --data pairs.tsv     # two columns; or --data files --source a.en --target a.de
     python recipes/transformer.py --smoke              # a few steps, end to end
 
 Results on two cores, seed 1: dates 99.97 % of 10,000 in 3.0 minutes, 41,000 target tokens/s beside another training;
 Multi30k, English to German, BLEU A 40.02, B 39.74 on test2016 in 36 minutes, by the flags in the card of the zoo's
-model. The defaults are those of Wu et al. (2021), whose large batches want hours.
+model. The defaults are those of Wu et al. (2021), whose large batches take hours.
 """
 
 import functools

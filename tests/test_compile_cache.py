@@ -88,7 +88,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(opened, tmp_path, folder,
     compile_program(first)
     first.close()
     {"machine": first.machine, "programs": first.machine.parent, "store": first.machine / "dates"}[folder].chmod(0o770)
-    with pytest.raises(PermissionError, match="other users may write to it"):
+    with pytest.raises(PermissionError, match="other users can write to it"):
         opened()
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)

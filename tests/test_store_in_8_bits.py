@@ -20,7 +20,7 @@ def test_stores_what_answers_the_same(tmp_path, changed):
     before = write_tiny(tmp_path / "tiny", filler.model, examples)
     store = runpy.run_path(str(TOOL))["store"]
     if changed:
-        with pytest.raises(UserError, match="would answer otherwise and stays as it is: example"):
+        with pytest.raises(UserError, match="would answer differently, so it is unchanged: example"):
             store(tmp_path / "tiny")
         assert read_entry(tmp_path / "tiny") == before
     else:

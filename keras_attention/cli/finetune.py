@@ -61,7 +61,7 @@ def finetune(arguments):
         return
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
     names = ", ".join(Path(path).name for path in tables.values() if path)
-    data = [{"name": names, "terms": "as its owner says", "link": ""}]
+    data = [{"name": names, "terms": "as stated by its owner", "link": ""}]
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)

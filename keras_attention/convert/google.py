@@ -33,7 +33,7 @@ def load_google(folder):
     def read(place):
         try:
             return reader.get_tensor(google_name(place)).astype("float32")
-        except Exception as error:  # whatever TensorFlow finds wrong with the bytes
+        except Exception as error:  # any error that TensorFlow raises for damaged files
             raise UserError(f"{path} is damaged: {google_name(place)} cannot be read: {error}") from error
 
     model = build_filled(kind, settings, read)

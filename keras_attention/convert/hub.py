@@ -1,4 +1,4 @@
-"""Fetches a checkpoint from the Hugging Face Hub: only files that are read, each checked against the hub's own hash."""
+"""Fetches a checkpoint from the Hugging Face Hub: only the files needed, each checked against the hub's hash."""
 
 import hashlib
 import json
@@ -60,9 +60,9 @@ class Fetched(NamedTuple):
 
 
 def resolve(name):
-    """Asks the hub which commit a name means; where it cannot be reached, what it answered last.
+    """Asks the hub which commit a name means. Offline, returns the hub's last answer.
 
-    A commit that was asked for before is not asked for again.
+    A known commit needs no request.
 
     Args:
         name: str, "hf://ORG/NAME" or "hf://ORG/NAME@REVISION"; a branch, a tag or a commit.
@@ -71,8 +71,8 @@ def resolve(name):
         Pair of Fetched without a folder, and a dict from the name of each file to its "size" and "hash".
 
     Raises:
-        UserError: if the name is wrong, or there is no such model or revision, or it is private, or the hub cannot be
-            reached and was never asked.
+        UserError: if the name is wrong, or there is no such model or revision, or it is private, or the hub cannot
+            be reached and there is no earlier answer.
     """
     repository, revision = _parsed(name)
     record = _record_of(repository, revision or "main")
@@ -107,8 +107,8 @@ def fetch(name):
         Fetched.
 
     Raises:
-        UserError: see `resolve`; also if the checkpoint is not supported, which its settings tell before the weights
-            are downloaded, or a download fails or is not what the hub says it is.
+        UserError: see `resolve`; also if the checkpoint is not supported (its settings are checked before the weights
+            are downloaded), or a download fails or differs from the hub's hash.
     """
     found, files = resolve(name)
     repository, commit = _parsed(found.name)
@@ -144,7 +144,7 @@ def _parsed(name):
 
 
 def _api():
-    from huggingface_hub import HfApi  # here: it takes a while, and most commands need no hub
+    from huggingface_hub import HfApi  # here, because it is slow and most commands do not need it
 
     return HfApi(library_name="keras-attention")
 
@@ -187,7 +187,7 @@ def _first_line(error):
 
 
 def _facts_of(name, info):
-    """The answer of the hub as a dict of JSON types, as far as it is sound and is needed."""
+    """The answer of the hub as a dict of JSON types, checked, and without what is not needed."""
     commit = info.sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UserError(f"{name}: the hub's answer names the commit {quoted(commit)}. Expected: 40 hexadecimal digits")
@@ -234,7 +234,7 @@ def _other_weights(files):
 
 
 def _download(name, repository, commit, file, facts):
-    """Path of a file in the cache, after it was found to be what the hub says it is."""
+    """Path of a file in the cache, after its hash was checked."""
     try:
         with _explained(name, repository, commit), _progress_on_a_terminal():
             path = Path(_api().hf_hub_download(repository, file, revision=commit))

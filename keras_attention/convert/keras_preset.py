@@ -49,9 +49,8 @@ def is_keras_preset(folder):
 def load_keras_preset(folder):
     """Reads the preset of a `BertBackbone`; see Converted.
 
-    keras-hub's own class computes and loads the weights, but none of the objects that the files describe is
-    made: a `config.json` could ask for any class. As in BERT, texts that are lower-cased also lose their accents, which
-    keras-hub's tokenizer keeps.
+    keras-hub's class loads the weights. No object described by the files is created, because a `config.json` could
+    name any class. As in BERT, lower-casing also removes accents; keras-hub's tokenizer keeps them.
     """
     import keras_hub
 
@@ -70,8 +69,8 @@ def load_keras_preset(folder):
     backbone = keras_hub.models.BertBackbone(**sizes, dtype="float32")
     try:
         backbone.load_weights(path)
-    except Exception as error:  # whatever Keras finds wrong with the file
-        raise UserError(f"{path} does not fit to config.json: {str(error).splitlines()[0]:.200}") from error
+    except Exception as error:  # any error that Keras raises for a damaged file
+        raise UserError(f"{path} does not match config.json: {str(error).splitlines()[0]:.200}") from error
     arrays = {weight.path: weight for weight in backbone.weights}
     model = build_filled("encoder", settings, lambda path: arrays[_keras_name(path)].numpy())
     return Converted(model, pieces, lowercase, None, "keras-hub", LEFT_OUT, Vectors())
@@ -97,7 +96,7 @@ def _sizes(fields):
 
 
 def _lowercase(fields):
-    """Whether the tokenizer lower-cases texts; refuses one that splits them otherwise than BERT's."""
+    """Whether the tokenizer lower-cases texts; raises UserError if it splits texts differently from BERT's."""
     fields.only("vocabulary", None)
     fields.only("suffix_indicator", "##")
     fields.only("oov_token", "[UNK]")
@@ -107,9 +106,9 @@ def _lowercase(fields):
 
 
 def _check_arrays(path, needed):
-    """Refuses a file of which a part is elsewhere, or that does not hold as many numbers as are needed.
+    """Raises UserError for external links, and if the number of values differs from what config.json requires.
 
-    Keras reads what it finds, and builds what config.json asks for.
+    Keras itself would follow links, and build any size that config.json requests.
     """
     total, items = 0, 0
     try:

@@ -3,8 +3,7 @@
     hf://ORG/NAME[@REVISION]                       the Hugging Face Hub; a branch, a tag or a commit
     kaggle://ORG/MODEL/keras/VARIANT[/VERSION]     a preset of keras-hub on Kaggle
 
-An entry is found by its commit or version, so that the same name may mean a newer entry tomorrow, but an entry never
-changes.
+An entry is stored by its commit or version: a name may later mean a newer entry, but an entry never changes.
 """
 
 import functools
@@ -39,7 +38,7 @@ def fetched(name):
         Fetched.
 
     Raises:
-        UserError: says in one line why it cannot be had; nothing half-written is left.
+        UserError: says in one line why the download failed; no incomplete file is left.
     """
     if name.startswith("hf://"):
         return hub.fetch(name)
@@ -73,7 +72,7 @@ def _entry(name, cache):
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.parent / ".lock"):  # another process may be at it: wait for its entry
+    with FileLock(folder.parent / ".lock"):  # another process may be converting it: wait for its entry
         if not folder.is_dir():
             fetched(found.name)
             _convert_apart(found, folder)
@@ -81,7 +80,7 @@ def _entry(name, cache):
 
 
 def default_folder(path):
-    """The name of a folder for what is converted from a name or a folder, such as "all_minilm_l6_v2"."""
+    """The default folder name of a converted checkpoint, such as "all_minilm_l6_v2"."""
     if not is_published_name(path):
         return Path(path).resolve().name.lower().replace("-", "_")
     match = KAGGLE.fullmatch(path)
@@ -99,7 +98,7 @@ def entry_texts(converted, source):
     Returns:
         dict of JSON types.
     """
-    data = {"name": "the data of the original model", "terms": "as stated by its publisher", "link": ""}
+    data = {"name": "the data of the original model", "terms": "as stated by its owner", "link": ""}
     limits = ["The limits of the original model; see its card."]
     scores = "Not measured here: the scores of this model are its publisher's."
     told = {"seeds": [], "minutes": 0.0, "scores": [], "limits": limits}
@@ -120,7 +119,7 @@ def entry_texts(converted, source):
 
 
 def is_cached_place(folder):
-    """Whether an entry in this folder belongs to the cache, where the name of the checkpoint loads it."""
+    """Whether this folder is an entry in the cache, which is loaded by the checkpoint's name."""
     try:
         return Path(folder).absolute().is_relative_to((published_cache() / "entries").absolute())
     except UserError:
@@ -128,7 +127,7 @@ def is_cached_place(folder):
 
 
 def _convert_apart(found, folder):
-    """Converts in a process of its own: in this one, TensorFlow may not run before a training has set it up."""
+    """Converts in another process, because here TensorFlow must not start before a training has configured it."""
     command = [sys.executable, "-m", "keras_attention", "convert", found.name, "--out", str(folder)]
     if re.fullmatch("[A-Za-z]{2,3}", found.language):
         command += ["--language", found.language]
@@ -187,6 +186,6 @@ def _kaggle_file(name, handle, file):
 
     try:
         return Path(kagglehub.model_download(handle, file))
-    except Exception as error:  # it raises those of requests, too
+    except Exception as error:  # it also raises errors of requests
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise UserError(f"{name}: {file} cannot be had from Kaggle: {one_line(lines[0])[:200]}") from error
+        raise UserError(f"{name}: {file} cannot be downloaded from Kaggle: {one_line(lines[0])[:200]}") from error

@@ -17,7 +17,7 @@ class Vectors(NamedTuple):
     Attributes:
         pooling: "mean" over all tokens, [CLS] and [SEP] included, or "cls".
         normalize: bool. Whether vectors are scaled to length 1.
-        max_tokens: int, tokens that are read of a text, or None for as many as the model has positions.
+        max_tokens: int, maximum tokens of a text, or None for the model's number of positions.
     """
 
     pooling: str = "mean"
@@ -156,7 +156,7 @@ ACTIVATIONS = {
 }
 # Google's code computes the tanh approximation under this name.
 GOOGLE_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}
-# Fields with which the network would be another one, and the only values that do not make it so.
+# Fields that change the network, and their only supported values.
 BERT_ONLY = {
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),

@@ -7,7 +7,7 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
 
-# Ours to Google's. Hugging Face has the same names with dots for slashes, but for `HUGGING_FACE` and `LEAVES`.
+# Ours to Google's. Hugging Face uses dots in place of slashes; `HUGGING_FACE` and `LEAVES` list the exceptions.
 GOOGLE = {
     "encoder/token_embedding/embeddings": "bert/embeddings/word_embeddings",
     "encoder/position_embedding/embeddings": "bert/embeddings/position_embeddings",

@@ -1,4 +1,4 @@
-"""What sentence-transformers says beside a BERT: how the vectors of its tokens become the vector of a text."""
+"""Reads the settings of sentence-transformers: how token vectors become the vector of a text."""
 
 from keras_attention.convert.published_settings import Fields, Vectors
 from keras_attention.errors import UserError, quoted
@@ -8,7 +8,7 @@ MODULES, SENTENCES = "modules.json", "sentence_bert_config.json"
 POOLING = "1_Pooling"
 MAX_MODULES = 16
 MAX_BYTES = 65536
-# Name of the module's class -> the only folder that it may have; its place in the file is the same as here.
+# Name of the module's class -> its only allowed folder. The order is that of the file.
 STEPS = {"Transformer": "", "Pooling": POOLING, "Normalize": "2_Normalize"}
 FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 
@@ -25,7 +25,7 @@ def read_vectors(folder, settings, lowercase):
         Vectors; without `modules.json` the mean over all tokens.
 
     Raises:
-        UserError: if a file is damaged, or texts become vectors in another way than `Vectors` can say.
+        UserError: if a file is damaged, or the modules compute something that `Vectors` cannot describe.
     """
     if not (folder / MODULES).is_file():
         return Vectors()
@@ -64,7 +64,7 @@ def _read_list(path):
 
 
 def _module_name(path, module):
-    """The name of the module's class. Its folder must be the usual one: a file does not choose what is read."""
+    """The name of the module's class. Only the usual folder is allowed, so that a file cannot choose what is read."""
     kind = module.get("type") if isinstance(module, dict) else None
     if not isinstance(kind, str) or not kind.startswith("sentence_transformers."):
         raise UserError(f"{path} has the module {quoted(module)}. Supported: those of sentence_transformers")

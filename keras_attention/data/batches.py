@@ -188,5 +188,5 @@ def _padded_sequences(sequences, numbers, width):
 
 
 def random_order(generator, size):
-    """Returns a random order of 0..size-1 from raw bits alone, which NumPy promises never to change."""
+    """Returns a random order of 0..size-1 from raw bits only, whose stream NumPy guarantees."""
     return np.argsort(generator.random_raw(size), kind="stable")

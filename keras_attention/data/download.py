@@ -1,4 +1,4 @@
-"""Named data sets: fetched from their official addresses, checked by sha256, kept for the next time."""
+"""Named data sets: downloaded from their official addresses, checked by sha256, and cached."""
 
 import http.client
 import os
@@ -87,7 +87,7 @@ def named_dataset(name, cache_dir=None):
             tidy(folder)
             return folder
         with locked(folder, wait=lambda reason: print(reason, file=sys.stderr)):
-            missing = _missing(name, folder)  # without those that another process has fetched meanwhile
+            missing = _missing(name, folder)  # without those that another process has downloaded in the meantime
             for number, file in enumerate(missing, start=1):
                 fetch(file, folder, label=f"{name} {number}/{len(missing)}")
     except OSError as error:
@@ -96,7 +96,7 @@ def named_dataset(name, cache_dir=None):
 
 
 def fetch(file, folder, label=""):
-    """Downloads one file beside its place, checks it, and moves it there. Call it with the lock of `folder` held.
+    """Downloads one file under a temporary name, checks it, and renames it. Call it while holding the lock of `folder`.
 
     Args:
         file: RemoteFile.
@@ -107,8 +107,7 @@ def fetch(file, folder, label=""):
         Path of the file.
 
     Raises:
-        UserError: if the address does not answer, breaks off, or has other content than expected, or the file cannot
-            be written.
+        UserError: if the download fails or has unexpected content, or the file cannot be written.
     """
     path = _place(file, folder)
     hasher, received = sha256(), 0
@@ -127,7 +126,7 @@ def fetch(file, folder, label=""):
 
 
 def _chunks(file):
-    """Yields the bytes behind the address of a RemoteFile; refuses more or fewer of them than expected."""
+    """Yields the bytes of a RemoteFile; raises UserError if there are more or fewer than expected."""
     received = 0
     try:
         with urllib.request.urlopen(file.url, timeout=TIMEOUT) as answer:
@@ -153,7 +152,7 @@ def _unavailable(file, reason):
 
 
 def _show_progress(title, received, size):
-    """Rewrites one line on a terminal; elsewhere writes a line when all is there."""
+    """Updates one line on a terminal; elsewhere prints a line when the download is complete."""
     if sys.stderr.isatty() or received == size:
         end = "\n" if received == size else ""
         print(f"\r{title}: {received / 1e6:.1f} of {size / 1e6:.1f} MB", end=end, file=sys.stderr, flush=True)
@@ -164,12 +163,12 @@ def _place(file, folder):
 
 
 def _missing(name, folder):
-    """The files of a data set that are not in the folder as they should be."""
+    """The files of a data set that are missing or damaged in the folder."""
     return [file for file in DATASETS[name] if not _is_intact(_place(file, folder), file)]
 
 
 def _is_intact(path, file):
-    """Whether the file is there with the size and sha256 that it should have."""
+    """Whether the file exists with the expected size and sha256."""
     if not path.is_file() or path.stat().st_size != file.size:
         return False
     return sha256(path.read_bytes()).hexdigest() == file.sha256

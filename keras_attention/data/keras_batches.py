@@ -1,4 +1,4 @@
-"""Our batches as Keras reads them: for `model.fit`, `evaluate` and `predict`."""
+"""Batches as a `keras.utils.PyDataset`, for `model.fit`, `evaluate` and `predict`."""
 
 import keras
 import numpy as np
@@ -7,7 +7,7 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 
 
 class KerasBatches(keras.utils.PyDataset):
-    """Batches as `(inputs, labels, sample_weight)`; each epoch of `fit` reads another epoch of the batches.
+    """Batches as `(inputs, labels, sample_weight)`; each epoch of `fit` reads the next epoch of the batches.
 
     Labels of padding (PAD, where each token has a label) and of sequences that only fill a batch (-1 or NaN, where each
     text has a label) weigh 0, all others 1.

@@ -1,4 +1,4 @@
-"""Logistic regression on counted words: the score that a network has to beat, and sometimes the better half of it."""
+"""Logistic regression on counted words: a baseline for networks, and a classifier to blend with them."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
 
-TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that no text is without any
+TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that every text has a word
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # of a vocabulary, and of a kernel
 LONGEST_TERM = 64  # characters
@@ -16,7 +16,7 @@ CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
 class BagOfWords(NamedTuple):
-    """Judges a text by its words and pairs of neighbouring words, wherever they stand.
+    """Classifies a text by its words and pairs of neighbouring words, whatever their order in the text.
 
         x_t = (1 + log count(t)) idf(t) for each term t of the vocabulary        logits = W x / |x| + b
 
@@ -45,11 +45,11 @@ class BagOfWords(NamedTuple):
         return found
 
     def scaled(self, factor):
-        """The same with logits `factor` times as large."""
+        """A BagOfWords whose logits are `factor` times as large."""
         return self._replace(kernel=self.kernel * factor, bias=self.bias * factor)
 
     def stored(self):
-        """The same with a kernel as float16 holds it, as it is in a file."""
+        """A BagOfWords whose kernel is rounded to float16, as in a file."""
         return self._replace(kernel=self.kernel.astype("float16").astype("float32"))
 
 
@@ -114,15 +114,15 @@ def _short_terms(text):
 
 
 def bag_of_words_scores(words, validation, test, task):
-    """What a bag of words reaches.
+    """The scores of a bag of words.
 
     Args:
         words: BagOfWords.
-        validation, test: Examples; those of the validation choose the thresholds of a multilabel task.
+        validation, test: Examples; the validation set chooses the thresholds of a multilabel task.
         task: Task.
 
     Returns:
-        dict, see `measures.scores`.
+        dict, see `classification_scores.scores`.
     """
     found = predictions(words.logits(test.texts, test.texts_b), task)
     if task.kind == "multilabel":
@@ -135,7 +135,7 @@ def bag_of_words_scores(words, validation, test, task):
 class Blend(NamedTuple):
     """A network together with a bag of words: logits = (1 - weight) network + weight words.
 
-    Of one class out of several, that is the mean of their log probabilities, made to sum to 1 again.
+    For single-label tasks, this is the weighted mean of both log probabilities, up to a constant.
 
     Attributes:
         words: BagOfWords.
@@ -146,12 +146,12 @@ class Blend(NamedTuple):
     weight: float
 
     def logits(self, network_logits, texts, texts_b=None):
-        """Float array (N, K) out of that of the network and the texts."""
+        """The blended logits, float array (N, K), from the network's logits and the texts."""
         return (1 - self.weight) * network_logits + self.weight * self.words.logits(texts, texts_b)
 
 
 def best_weight(network_logits, word_logits, targets, kind):
-    """The weight of the words with the least cross-entropy (of numbers: squared error) on held-out rows: float."""
+    """The weight of the words with the lowest cross-entropy (regression: squared error) on held-out rows: float."""
     blends = [(1 - weight) * network_logits + weight * word_logits for weight in CANDIDATE_WEIGHTS]
     losses = [cross_entropy(logits, targets, kind) for logits in blends]
     return float(CANDIDATE_WEIGHTS[int(np.argmin(losses))])

@@ -1,4 +1,4 @@
-"""Scores of classifiers, calibration of their probabilities, and the test whether one is better than another."""
+"""Scores of classifiers, calibration of their probabilities, and a significance test for two classifiers."""
 
 from typing import NamedTuple
 
@@ -98,7 +98,7 @@ def best_thresholds(targets, probabilities):
 
 
 def _f1(yes, given):
-    """F1 of each column; 0 if no row has or gets the label."""
+    """F1 of each column; 0 if the label is neither true nor predicted in any row."""
     return 2 * (given & yes).sum(axis=0) / np.maximum(given.sum(axis=0) + yes.sum(axis=0), 1)
 
 
@@ -129,13 +129,13 @@ def worst_mistakes(targets, found, task, count=20):
 
 BINS = 15
 COLDEST, HOTTEST = 1 / 3, 20.0
-PRIOR = 10.0  # a deviation of log T from 0 costs as much as in so many rows
+PRIOR = 10.0  # strength of the prior on log T, in rows
 
 
 def temperature(logits, targets, kind):
     """The number by which to divide logits so that their cross-entropy is least.
 
-    Few rows say little about it, and nothing if all are right: a normal prior on log T keeps it near 1 then.
+    With few rows, or if all answers are correct, the estimate is unreliable; a normal prior on log T keeps it near 1.
 
     Args:
         logits: array (N, K).
@@ -161,7 +161,7 @@ def temperature(logits, targets, kind):
 
 
 def cross_entropy(logits, targets, kind):
-    """Mean cross-entropy of logits (N, K), of several questions their mean; of a regression the mean squared error."""
+    """Mean cross-entropy of logits (N, K), over all labels of a multilabel task; in a regression, squared error."""
     logits = np.asarray(logits, "float64")
     if kind == "regression":
         return float(np.mean((logits[:, 0] - targets) ** 2))
@@ -171,13 +171,13 @@ def cross_entropy(logits, targets, kind):
 
 
 def expected_calibration_error(probabilities, targets, kind):
-    """How far confidence and accuracy lie apart, in per cent: the mean over 15 bins of equal width, by their rows.
+    """The gap between confidence and accuracy, in per cent: mean over 15 bins of equal width, weighted by rows.
 
         ECE = sum_b (n_b / n) |accuracy_b - confidence_b|
 
     Args:
         probabilities: array (N, K).
-        targets: array; of a multilabel task every label of a row is a question of its own.
+        targets: array; in a multilabel task, every label of a row counts as one prediction.
         kind: "binary", "multiclass" or "multilabel".
 
     Source: Guo et al. (2017), equation 3.
@@ -196,12 +196,12 @@ SAMPLES = 1000
 
 
 class Comparison(NamedTuple):
-    """A second classifier beside a first one, on the same rows.
+    """A comparison of two classifiers on the same rows.
 
     Attributes:
         score: str, the name of the score that is compared.
-        difference: float, how much larger it is with the second.
-        p_value: float in [0, 1], how often chance alone would make as large a difference, in either direction.
+        difference: float, the second classifier's score minus the first's.
+        p_value: float in [0, 1], two-sided: the probability of such a difference by chance.
         test: str, the name of the test.
     """
 
@@ -220,8 +220,8 @@ class Comparison(NamedTuple):
 def compare(targets, first, second, task, seed=0):
     """Compares two classifiers on rows that neither was trained on.
 
-    Of classes: the exact test of McNemar, on the rows that one of them alone has right. Otherwise a paired bootstrap of
-    the first score of `classification_scores.scores`.
+    For classes: McNemar's exact test, on the rows that only one of them classifies correctly. Otherwise: a paired
+    bootstrap of the first score of `scores`.
 
     Args:
         targets: array, see `label_task.encode_labels`.

@@ -1,4 +1,4 @@
-"""BLEU in the two traditions of the literature, which must never share a column, chrF and exact match."""
+"""BLEU in the literature's two variants, which are not comparable with each other; chrF; exact match."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -115,7 +115,7 @@ def bleu_by_source_length(
         hypotheses: list of str.
         references: list of str, or what `bleu` takes.
         sources: list of str; their length is counted in words between white space.
-        edges: rising ints > 0 where a new range begins: (11, 21) gives 0-10, 11-20 and 21 or more words.
+        edges: increasing ints > 0 where a new range begins: (11, 21) gives 0-10, 11-20 and 21 or more words.
         bleu: callable(hypotheses, references) -> `Score`.
 
     Returns:
@@ -123,13 +123,13 @@ def bleu_by_source_length(
 
     Raises:
         UserError: if the lists are empty or of different lengths.
-        ValueError: if `edges` does not rise.
+        ValueError: if `edges` does not increase.
     """
     _check(hypotheses, references)
     _check(hypotheses, sources, "sources")
     edges = list(edges)
     if edges != sorted(set(edges)) or any(edge <= 0 for edge in edges):
-        raise ValueError(f"`edges` must be rising positive integers. Received: edges={edges}")
+        raise ValueError(f"`edges` must be increasing positive integers. Received: edges={edges}")
     lengths = [len(source.split()) for source in sources]
     table = []
     for at_least, less_than in zip([0, *edges], [*edges, None], strict=True):
@@ -175,7 +175,7 @@ def scores_on(translator, sources, references, target_language, set_name, severa
     """
     outputs = translator.translate(sources)
     if target_language == "iso":
-        found = {"exact match, %": exact_match(outputs, references)}
+        found = {"exact match (%)": exact_match(outputs, references)}
     else:
         found = {
             "BLEU A": bleu_tradition_a(outputs, references, target_language),

@@ -1,4 +1,4 @@
-"""A classifier, a text encoder or a filler of masks as one TensorFlow graph: strings in, answers out."""
+"""A classifier, text encoder or mask filler as one TensorFlow graph: strings in, answers out."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,10 +13,10 @@ TOP = 5  # fillings of a text
 
 
 class GraphBert(tf.Module):
-    """What all three have: the network over sequences, sorted by length, in chunks of at most 32.
+    """Base class: runs the network over sequences sorted by length, in chunks of at most 32.
 
-    Padding and the other texts of a batch change an answer only by float32 rounding, and memory grows with the number
-    of texts only as their sequences and answers do.
+    Padding and the other texts of a batch change an answer only by float32 rounding, and memory
+    grows only with the size of the inputs and answers.
 
     Args:
         pipeline: TextEncoder, or a pipeline that is one.
@@ -56,7 +56,7 @@ class GraphClassifier(GraphBert):
 
     Call arguments:
         texts: string tensor (B,), UTF-8; invalid bytes become U+FFFD.
-        texts_b: string tensor (B,), the second texts, of a model of pairs.
+        texts_b: string tensor (B,), the second texts, if the model classifies pairs.
 
     Returns:
         Dict of tensors, see `signatures.classes`.
@@ -85,7 +85,7 @@ class GraphClassifier(GraphBert):
         return {**self._judged(tf.cast(logits, tf.float64)), "truncated": truncated}
 
     def _judged(self, logits):
-        """What logits (B, K) mean; see `Classifier.answer`."""
+        """The answers for logits (B, K); see `Classifier.answer`."""
         task, kind = self._task, self._task["kind"]
         if kind == "regression":
             return {"value": tf.cast(logits[:, 0], tf.float32)}
@@ -131,8 +131,8 @@ class GraphEncoder(GraphBert):
 class GraphFiller(GraphBert):
     """`MaskFiller.fill_mask` with its default settings as a graph, see `signatures.fillings`.
 
-    The five best fillings of a text; of a text that `fill_mask` refuses (no gap, more than 32, or one behind what the
-    model reads), empty strings.
+    The five best fillings of a text. Where `fill_mask` raises an error (no gap, more than 32, or a gap beyond the
+    model's limit), empty strings.
     """
 
     def __init__(self, filler):
@@ -211,7 +211,7 @@ class GraphFiller(GraphBert):
         return pieces, tf.cast(log_probs, tf.float32)
 
     def _next(self, token_ids, places):
-        """Log probabilities (N, V) of the pieces that may stand at places (N, 1), others have -infinity."""
+        """Log probabilities (N, V) of the pieces at `places` (N, 1); -infinity for pieces not allowed there."""
         inputs = {"token_ids": token_ids, "masked_positions": places}
         if self._segments:
             inputs["segment_ids"] = tf.zeros_like(token_ids)

@@ -16,7 +16,7 @@ class Sequences(NamedTuple):
     Attributes:
         token_ids, segment_ids: int32 tensors (R, T), padded with 0.
         lengths: int32 tensor (R,).
-        owners: int32 tensor (R,), the number of the text that a sequence is of.
+        owners: int32 tensor (R,), the number of the text that each sequence belongs to.
     """
 
     token_ids: tf.Tensor
@@ -26,7 +26,7 @@ class Sequences(NamedTuple):
 
 
 def as_utf8(texts):
-    """Texts (B,) in which bytes that are no UTF-8 are U+FFFD."""
+    """Texts (B,) with invalid UTF-8 replaced by U+FFFD."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
 
@@ -36,7 +36,7 @@ class SequencesInGraph(tf.Module):
     Args:
         tokenizer: WordPieceTokenizer.
         max_tokens: int, of a sequence.
-        long_texts: str, what is read of a longer text.
+        long_texts: str, which part of a longer text is read.
     """
 
     def __init__(self, tokenizer, max_tokens, long_texts):
@@ -57,7 +57,7 @@ class SequencesInGraph(tf.Module):
         return self._framed(parts, tf.range(tf.shape(texts)[0])), truncated
 
     def _encoded(self, texts, masks):
-        """Ids, a ragged tensor (B, None), of the characters that are looked at; and whether others were left out."""
+        """Ids of the first characters or both ends, a ragged tensor (B, None); and whether characters were left out."""
         texts, longest = strip(texts), self._max_tokens * CHARACTERS_PER_TOKEN
         count = tf.strings.length(texts, "UTF8_CHAR")
         first = longest if self._long_texts == START else longest - longest // 2
@@ -71,14 +71,14 @@ class SequencesInGraph(tf.Module):
         return self._ids_with_masks(texts) if masks else self._tokenizer.tokenize_in_graph(texts), count > longest
 
     def _ids_with_masks(self, texts):
-        """Ids of texts in which "[MASK]" is the mask: that of each part, and a mask behind each but the last."""
+        """Ids of texts in which "[MASK]" is the mask token: the ids of the parts, with a mask between them."""
         parts = tf.strings.split(texts, MASK)  # (B, gaps + 1)
         ids = self._tokenizer.tokenize_in_graph(parts.flat_values)
         mask = tf.fill([tf.shape(parts.flat_values)[0], 1], self._tokenizer.mask_id)
         return parts.with_flat_values(tf.concat([ids, mask], axis=1)).merge_dims(1, 2)[:, :-1]
 
     def _kept(self, first, second=None):
-        """How many ids stay of each text; of a pair the longer one loses what is too much, until both are equal."""
+        """The number of ids to keep of each text; in a pair, the longer text is cut first, until both are equal."""
         if second is None:
             return [tf.minimum(first, self._max_tokens - 2)]
         room = self._max_tokens - 3

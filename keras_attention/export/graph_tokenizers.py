@@ -8,7 +8,7 @@ import tensorflow_text
 
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
-# What str.strip removes; TensorFlow's own strip knows the blanks of ASCII only.
+# What str.strip removes; TensorFlow's own strip removes ASCII blanks only.
 BLANKS = "".join(rf"\x{{{point:X}}}" for point in range(0x3001) if chr(point).isspace())
 
 
@@ -30,7 +30,7 @@ class SentencePieceInGraph(tf.Module):
         with tempfile.TemporaryDirectory() as folder:
             tokenizer.save(folder)
             model = (Path(folder) / "tokenizer.model").read_bytes()
-        self._library = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32)  # saved, being a module
+        self._library = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32)  # a module, so it is saved
 
     def tokenize(self, texts):
         """Texts (B,) -> tf.RaggedTensor int32 (B, None), as `SentencePieceTokenizer.encode`."""
@@ -86,7 +86,7 @@ def in_graph(tokenizer):
 
 
 def without_specials(token_ids):
-    """Drops PAD and END of each row (B, T): tf.RaggedTensor (B, None)."""
+    """Drops PAD and END of each sequence (B, T): tf.RaggedTensor (B, None)."""
     written = tf.logical_and(tf.not_equal(token_ids, PAD_ID), tf.not_equal(token_ids, END_ID))
     return tf.ragged.boolean_mask(token_ids, written)
 

@@ -71,9 +71,9 @@ def export_bert(folder, pipeline, file_format):
 
 
 def write_network(folder, model, file_format, shapes):
-    """Exports a network in one of Keras's formats; for LiteRT with its own operations only.
+    """Exports a network in one of Keras's formats; for LiteRT, only with LiteRT's built-in operations.
 
-    Runtimes of LiteRT lack the operations of TensorFlow.
+    LiteRT runtimes do not include TensorFlow's operations.
 
     Args:
         folder: Path.
@@ -94,7 +94,7 @@ def write_network(folder, model, file_format, shapes):
     path = str(folder / FILES[file_format])
     try:
         model.export(path, format=file_format, input_signature=[specs], verbose=False, **options)
-    except Exception as error:  # the converters raise what they please
+    except Exception as error:  # the converters raise all kinds of exceptions
         raise UserError(
             f"Keras's {file_format} export does not support this {type(model).__name__}: {first_line(error)} "
             "Use --format saved_model, which supports every model."

@@ -11,7 +11,7 @@ from keras_attention.export.signatures import FILLINGS, TEXT, VECTORS, classes, 
 README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs tensorflow and tensorflow-text.
 
     import tensorflow as tf
-    import tensorflow_text  # knows the operations that read the text
+    import tensorflow_text  # registers the operations that read the text
 
     model = tf.saved_model.load("{name}")
     answers = model.signatures["serving_default"]({inputs})
@@ -26,7 +26,7 @@ README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs te
 
 
 def export_saved_model(folder, translator, name, **search):
-    """Writes what `Translator.exports` says; README.txt translates the first example of the card."""
+    """Writes the SavedModel of `Translator.exports`; README.txt translates the first example of the card."""
     examples = translator.entry.metrics["examples"] if translator.entry else ()
     texts = [example["source"] for example in examples] or ["A dog runs."]
     return write_saved_model(folder, translator, name=name, example=texts[0], **search)

@@ -8,24 +8,27 @@ TEXT = {
     "inputs": {"texts": ("string (B)", "sentences in UTF-8, any number of any length")},
     "outputs": {
         "text": ("string (B)", "the best answer; empty for an empty sentence"),
-        "score": ("float32 (B)", "what the search ranks by: the log probability after its penalties"),
+        "score": ("float32 (B)", "what the search maximizes: log probability with length and coverage penalties"),
         "log_prob": ("float32 (B)", "summed natural log probability of the tokens"),
         "tokens": ("string (B, T)", 'the pieces of the answer, the last "</s>" unless it was cut; then ""'),
-        "source_tokens": ("string (B, S)", 'the pieces that were read, the last "</s>"; then ""'),
-        "truncated": ("bool (B)", "whether the sentence was longer than the model reads, and was cut"),
-        "attention": ("float32 (B, T, S)", "how much each token looked at each source token; 0 at padding"),
+        "source_tokens": ("string (B, S)", 'the pieces of the source, the last "</s>"; then ""'),
+        "truncated": ("bool (B)", "whether the sentence exceeded the model's limit and was cut"),
+        "attention": ("float32 (B, T, S)", "attention weights of each token to each source token; 0 at padding"),
     },
 }
 
 _TEXTS = {"texts": ("string (B)", "texts in UTF-8, any number of any length")}
-_TRUNCATED = {"truncated": ("bool (B)", "whether the text was longer than the model reads, and was cut")}
+_TRUNCATED = {"truncated": ("bool (B)", "whether the text exceeded the model's limit and was cut")}
 VECTORS = {"inputs": _TEXTS, "outputs": {"vectors": ("float32 (B, D)", "the vector of each text"), **_TRUNCATED}}
 FILLINGS = {
     "inputs": {"texts": ("string (B)", 'texts in UTF-8 with "[MASK]" in place of each missing word')},
     "outputs": {
-        "fillings": ("string (B, 5)", "the filled text, best first; empty if it has no gap, too many, or one too late"),
+        "fillings": (
+            "string (B, 5)",
+            "the filled texts, best first; empty if the text has no gap, too many, or a gap beyond the model's limit",
+        ),
         "words": ("string (B, 5, G)", "the words for its gaps"),
-        "scores": ("float32 (B, 5)", "how probable the words are together"),
+        "scores": ("float32 (B, 5)", "joint probability of the words"),
         **_TRUNCATED,
     },
 }
@@ -61,7 +64,7 @@ def token_signature(batch="B", sources="S", targets="T"):
     return {
         "inputs": {
             "source_ids": (f"int32 ({batch}, {sources})", "a sentence: its tokens, END (3), then padding (0)"),
-            "target_ids": (f"int32 ({batch}, {targets})", "what is written so far: START (2), tokens, padding (0)"),
+            "target_ids": (f"int32 ({batch}, {targets})", "the target so far: START (2), tokens, padding (0)"),
         },
         "outputs": {"logits": (f"float32 ({batch}, {targets}, V)", "of the token that follows, before the softmax")},
     }

@@ -34,7 +34,7 @@ class TableSettings:
     def origin(self):
         """The origin of the rows, for the card."""
         names = [Path(path).name for path in (self.table, self.test) if path] or ["dates and other texts, generated"]
-        return [{"name": ", ".join(names), "terms": "as its owner says" if self.table else "no terms", "link": ""}]
+        return [{"name": ", ".join(names), "terms": "as stated by its owner" if self.table else "no terms", "link": ""}]
 
 
 def load_tables(config):

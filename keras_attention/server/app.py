@@ -115,7 +115,7 @@ def _add_api(app, server):
 
 
 def _add_questions(app, server):
-    """What is asked of models beside their own task."""
+    """Routes that are independent of a model's own task."""
 
     @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
     async def attention_weights(request: AttentionRequest):
@@ -143,12 +143,12 @@ def _add_questions(app, server):
 
 
 def explain(pipeline, request):
-    """What each word contributes, as an `Explanation`."""
+    """The contribution of each word, as an `Explanation`."""
     return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
 def _add_task(app, server, task, pipeline):
-    """The route of a task: what it takes and gives is what the pipeline's class says."""
+    """The route of a task; the pipeline's class defines its request and its answer."""
     given = request_model(task, pipeline)
     options = {"response_model": reply_model(task, pipeline), "responses": ERRORS, "name": task}
 

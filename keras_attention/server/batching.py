@@ -17,7 +17,7 @@ from keras_attention.pipelines.compiled import (
 from keras_attention.pipelines.texts import TokenSequence
 from keras_attention.tokenizers.special_tokens import END_ID
 
-# What one call may bring, and how much may wait at the op: that is decided before, see `workers`.
+# Limits of the op, set so high that it never refuses; `Workers` limits the requests.
 MAX_SEQUENCES = 4096
 MAX_WAITING_BATCHES = 1_000_000
 _numbers = itertools.count(1)

@@ -5,9 +5,9 @@ import time
 
 from keras_attention.server.messages import Refusal
 
-# How long a connection stays open behind a refusal, so that a client that is still sending can read it.
+# seconds that a connection stays open after a refusal, so that a client that is still sending can read it
 LINGER_SECONDS = 0.5
-CLIENT_GONE = 499  # what is counted where nobody waits for the answer
+CLIENT_GONE = 499  # the status counted when the client has disconnected
 CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: callable() -> bool
 
 
@@ -63,7 +63,7 @@ class Gate:
             await refusal.response()(scope, receive, _lingering(send) if refusal.close else send)
             return
         except ConnectionError:
-            return  # the client went away
+            return  # the client disconnected
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay():

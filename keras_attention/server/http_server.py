@@ -21,7 +21,7 @@ MAX_HEAD_BYTES = 65_536
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
 
-    Its errors are JSON. A client that leaves, with whatever is unanswered, is no error: `scope["extensions"]` tells the
+    Its errors are JSON. A client that disconnects is not an error: `scope["extensions"]` tells the
     application by `CLIENT_IS_GONE`.
     """
 
@@ -54,7 +54,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _look_at_writing(self):
-        """Gives up a client that has read nothing of what waits for it since the last look."""
+        """Disconnects a client that has read nothing of its pending answer since the last check."""
         unread = self.transport.get_write_buffer_size()
         if 0 < self._unread_bytes <= unread:
             self.transport.abort()
@@ -110,9 +110,9 @@ def guarded_protocol(seconds):
 
 
 BACKLOG = 2048
-# How long a connection stays open between requests: longer than clients keep one, or a request meets its closing.
+# Seconds that an idle connection stays open: longer than clients keep theirs, so that none is closed during a request.
 KEEP_ALIVE_SECONDS = 75
-# How long a thread may keep Python to itself while others want it: /health must not wait behind dozens of answers.
+# Seconds after which Python switches threads: /health must not wait for dozens of answers.
 SWITCH_SECONDS = 0.0005
 
 
@@ -156,7 +156,7 @@ def serve(names, settings, bound, say, tell):
     """
     metrics = ServerMetrics(paths())
     models = load_models(names, settings, metrics.computed)
-    warnings.simplefilter("ignore", UserWarning)  # of texts that were cut: the answers tell it
+    warnings.simplefilter("ignore", UserWarning)  # of truncated texts: the answers say so
     server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(
         make_app(server),
@@ -174,7 +174,7 @@ def serve(names, settings, bound, say, tell):
     bound.listen(BACKLOG)
     host, port = bound.getsockname()[:2]
     say(list(models), f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    # uvicorn stops at the signal, and raises it once more when all is done.
+    # uvicorn stops at the signal and raises it again afterwards.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.Server(config).run(sockets=[bound])
     return metrics.answers_by_path()

@@ -85,7 +85,7 @@ def about_model(pipeline):
     return facts
 
 
-NICER = 5  # how much more willingly threads that compute let others go first
+NICER = 5  # niceness of the compute threads
 
 
 class Workers:
@@ -131,7 +131,7 @@ class Workers:
     def _release(self, work):
         self.busy -= 1
         if not work.cancelled():
-            work.exception()  # of an answer that was given up: looked at, so that nobody complains that none did
+            work.exception()  # retrieve the exception of an abandoned answer, so that nothing is logged about it
 
 
 def let_python_go_first():
@@ -140,7 +140,7 @@ def let_python_go_first():
     A thread that receives or answers a request must not wait for a compute thread while it holds Python's lock, because
     all other requests, including /health, would wait as well.
     """
-    if sys.platform != "linux":  # elsewhere a priority is of the whole process
+    if sys.platform != "linux":  # on other systems, a priority belongs to the whole process
         return
     python = {thread.native_id for thread in threading.enumerate()}
     for thread in {int(name) for name in os.listdir("/proc/self/task")} - python:
@@ -194,11 +194,11 @@ class Server:
             if self.state == "warming":
                 keep_compiled()
                 gc.collect()
-                gc.freeze()  # what is loaded stays: no search for garbage among it while requests wait
+                gc.freeze()  # loaded models stay, so garbage collection need not scan them during requests
                 let_python_go_first()
                 self.state = "ready"
         except Exception:
-            self.state = "broken"  # and stays so: whoever looks at /ready starts it anew
+            self.state = "broken"  # final: whoever watches /ready restarts the server
             raise
 
     def progress(self):

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attention.errors import UserError
 
-# Categories of Unicode 8.0, which the reference keeps: a mark that is newer is no mark to it. Ranges of hexadecimal
+# Categories of Unicode 8.0, as in the reference, which ignores newer marks. Ranges of hexadecimal
 # code points, both ends included.
 
 # Control, format and private-use characters, NUL and U+FFFD.
@@ -17,7 +17,7 @@ REMOVED = """
 0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F E000-F8FF FEFF FFF9-FFFB
 FFFD 110BD 1BCA0-1BCA3 1D173-1D17A E0001 E0020-E007F F0000-FFFFD 100000-10FFFD
 """
-# Every character that parts words.
+# Every character that separates words.
 BLANKS = """
 9-A D 20 A0 1680 2000-200A 2028-2029 202F 205F 3000
 """
@@ -60,7 +60,7 @@ FF01-FF03 FF05-FF0A FF0C-FF0F FF1A-FF1B FF1F-FF20 FF3B-FF3D FF3F FF5B FF5D FF5F-
 110BE-110C1 11140-11143 11174-11175 111C5-111C9 111CD 111DB 111DD-111DF 11238-1123D 112A9 114C6 115C1-115D7
 11641-11643 1173C-1173E 12470-12474 16A6E-16A6F 16AF5 16B37-16B3B 16B44 1BC9F 1DA87-1DA8B
 """
-# Ideographs, each a word of its own. The sixth range begins 0x100 too late in the reference, and so does it here.
+# Ideographs, each a word of its own. The sixth range begins 0x100 too late, as in the reference.
 IDEOGRAPHS = "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B920-2CEAF 2F800-2FA1F"
 
 # Letters with a small form newer than Unicode 14, the one of Python 3.11: first and last capital, first small letter.
@@ -103,7 +103,7 @@ class CharacterRules:
 
 @lru_cache(maxsize=2)
 def character_rules(lowercase):
-    """The rules after which only blanks separate words: ideographs and punctuation become words of their own.
+    """The rules that put blanks between words; ideographs and punctuation become single words.
 
     Args:
         lowercase: bool. Lower-case letters without accents.
@@ -113,8 +113,8 @@ def character_rules(lowercase):
 
     Source: Devlin et al. (2019), the `BasicTokenizer` of the code published with it, in the form that it has in the
     library `tokenizers` 0.23: private-use characters are removed, and letters are mapped without context. One
-    difference: marks that are not in their canonical order keep the order they are in, which shows in the few that
-    are no accents (spacing marks, and all those newer than Unicode 8).
+    difference: marks that are not in canonical order keep their order. This affects only the marks that are not
+    accents (spacing marks, and those newer than Unicode 8).
     """
     rule = np.full(0x110000, KEEP, np.int16)
     punctuation, ideographs = _points(PUNCTUATION), _points(IDEOGRAPHS)
@@ -182,7 +182,7 @@ def part_words_in_graph(texts, lowercase):
 
 
 def _small_letters(marks):
-    """Yields (code point, code points of its small form without marks), where this is another than the character."""
+    """Yields (code point, code points of its small form without marks), where they differ."""
     new = {capital + i: small + i for capital, last, small in NEW_CAPITALS for i in range(last - capital + 1)}
     for point in _points(LETTERS).tolist():
         letter = chr(point)

@@ -8,15 +8,15 @@ from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS
 
 
 def piece_counts(tokenizer, encoded):
-    """How often each id of `tokenizer` stands in a list of int arrays: int64 (vocabulary size,)."""
+    """How often each id of `tokenizer` occurs in a list of int arrays: int64 (vocabulary size,)."""
     return sum((np.bincount(ids, minlength=tokenizer.vocabulary_size) for ids in encoded), np.int64(0))
 
 
 def prune(tokenizer, counts, vocabulary_size):
-    """Keeps the most frequent pieces, and every character, so that a word that was no [UNK] becomes none.
+    """Keeps the most frequent pieces and all characters, so that no further word becomes [UNK].
 
-    A word all of whose pieces are kept is cut as before; another is cut into more and shorter pieces. The order of the
-    pieces stays.
+    A word whose pieces are all kept is split as before; other words are split into more, shorter pieces. The order of
+    the pieces stays the same.
 
     Args:
         tokenizer: WordPieceTokenizer.
@@ -43,7 +43,7 @@ def prune(tokenizer, counts, vocabulary_size):
 
 
 def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
-    """Finds the pieces of words that both tokenizers cut alike.
+    """Finds the pieces of words that both tokenizers split in the same way.
 
     Args:
         tokenizer, pruned, kept: see `prune`.
@@ -51,7 +51,7 @@ def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
 
     Returns:
         List of int32 arrays, for each piece of a text of `encoded_pruned` its place in `encoded`, or -1 where the word
-        is cut otherwise.
+        is split differently.
     """
     ids, few_ids = (np.concatenate([np.zeros(0, np.int32), *texts]) for texts in (encoded, encoded_pruned))
     new_id = np.full(tokenizer.vocabulary_size, -1)
@@ -70,7 +70,7 @@ def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
 
 
 def _is_needed(piece, lowercase):
-    """Whether a piece is special, or a character that can stand where the piece says."""
+    """Whether a piece is special, or a single character in the position (word start or inside) that it is for."""
     letters = piece.removeprefix(CONTINUATION)
     inside = piece != letters and letters != ""
     if piece in SPECIALS or len(letters) != 1:

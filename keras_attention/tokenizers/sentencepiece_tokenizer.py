@@ -22,7 +22,7 @@ from keras_attention.tokenizers.special_tokens import (
     without_control_characters,
 )
 
-FEW_TEXTS = 64  # up to here the threads that the library starts for each call cost more than they spare
+FEW_TEXTS = 64  # for fewer texts, the library's threads cost more time than they save
 MAX_LINE_BYTES = 1 << 20  # longer training lines are left out by the trainer
 SEED_LOCK = threading.Lock()  # the library has one seed for the whole process
 
@@ -31,7 +31,7 @@ class SentencePieceTokenizer:
     """Text <-> ids through a SentencePiece model.
 
     Text is normalised by the model (NFKC, control characters removed, runs of blanks joined), so decoding gives the
-    normalised text back. "</s>" or "<pad>" in a text is ordinary text: encoding never yields special ids but UNKNOWN.
+    normalised text back. "</s>" or "<pad>" in a text is ordinary text: encoding yields no special id except UNKNOWN.
 
     Args:
         model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
@@ -56,7 +56,7 @@ class SentencePieceTokenizer:
             pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
         except (RuntimeError, UnicodeDecodeError) as error:
             raise UserError(
-                f"This is not a valid SentencePiece model ({_reason(error)}). Expected: a model made here."
+                f"This is not a valid SentencePiece model ({_reason(error)}). Expected: one of this package."
             ) from error
         found = tuple(getattr(self._processor, name)() for name in ("pad_id", "unk_id", "bos_id", "eos_id"))
         if found != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
@@ -131,7 +131,7 @@ class SentencePieceTokenizer:
             texts: list of str.
             dropout: float in [0, 1). Share of the merges left out, so that a word is cut differently each time:
                 BPE-dropout (Provilkov, Emelianenko & Voita 2020, section 3) for training texts.
-            seed: int >= 0, decides on the merges left out; the same seed and texts give the same ids.
+            seed: int >= 0, selects the merges to leave out; the same seed and texts give the same ids.
 
         Returns:
             List of int32 arrays, one for each text.
@@ -156,8 +156,8 @@ class SentencePieceTokenizer:
     def _encode_with_dropout(self, texts, dropout, seed):
         import sentencepiece
 
-        # The library's random numbers belong to a thread and begin at the seed when the thread first draws one. A
-        # batch runs in new threads; with one of them, the ids depend on seed and texts alone.
+        # The library has one random generator per thread, seeded when the thread first uses it. A batch runs in new
+        # threads; with a single one, the ids depend only on seed and texts.
         with SEED_LOCK:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1)
@@ -166,7 +166,7 @@ class SentencePieceTokenizer:
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         dropped = (PAD_ID, START_ID, END_ID)
         texts = [self._processor.decode([i for i in _integers(ids) if i not in dropped]) for ids in sequences]
-        return [without_control_characters(text).strip() for text in texts]  # a model may have rules of its own
+        return [without_control_characters(text).strip() for text in texts]  # a model may have its own rules
 
     def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "▁" marks the start of a word."""
@@ -221,5 +221,5 @@ def _check_text(text):
 
 
 def _reason(error):
-    """The sentence of a SentencePiece error, without the place in its source."""
+    """The message of a SentencePiece error, without the source location."""
     return re.sub(r"^.*\] ?", "", str(error)).strip() or "the library gives no reason"

@@ -7,9 +7,14 @@ UNKNOWN_ID = 1
 START_ID = 2
 END_ID = 3
 
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are shown, by id; such text in the input is mere text
+SPECIAL_PIECES = (
+    "<pad>",
+    "<unk>",
+    "<s>",
+    "</s>",
+)  # how they are shown, by id; in the input, such text is ordinary text
 
-# A terminal obeys control characters, a line break makes two answers of one, and the others change the order of a line.
+# Control characters act on terminals, line breaks split an answer, and direction marks reorder a line.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -47,7 +47,7 @@ def english_spacing(text):
 
 MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
-SHORT_CHARACTERS = 1 << 12  # for texts of no more, all together, a call of TensorFlow takes longer than all the rest
+SHORT_CHARACTERS = 1 << 12  # for shorter input, the call of TensorFlow would take most of the time
 MAX_KNOWN_WORDS = 1 << 14
 
 
@@ -91,7 +91,7 @@ class PieceCutter:
     def _cut_all(self, texts):
         import tensorflow as tf
 
-        if self._compiled is None:  # as single operations it takes milliseconds for the shortest text
+        if self._compiled is None:  # as single operations, even a short text takes milliseconds
             signature = [tf.TensorSpec([None], tf.string)]
             self._compiled = tf.function(self.cut_in_graph, input_signature=signature, autograph=False)
         pieces = self._compiled(tf.constant(texts, tf.string))
@@ -219,7 +219,7 @@ class WordPieceTokenizer:
     def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of readable English str; this is not the inverse of `encode`.
 
-        Pieces are joined, and blanks around punctuation are guessed. Lost case and accents are not restored. PAD,
+        Pieces are joined, and blanks around punctuation are guessed. Case and accents are not restored. PAD,
         START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
         """
         dropped = (self.pad_id, self.start_id, self.end_id)
@@ -234,7 +234,7 @@ class WordPieceTokenizer:
         return texts
 
     def tokens(self, ids: Iterable) -> list[str]:
-        """Returns one readable str for each id; "##" marks what continues a word."""
+        """Returns one readable str for each id; "##" marks pieces that continue a word."""
         ids = _integers(ids)
         for token_id in ids:
             if not 0 <= token_id < self.vocabulary_size:
@@ -307,7 +307,7 @@ def _check(vocabulary):
         if len(piece) > MAX_PIECE_CHARACTERS:
             raise UserError(f"Piece {number} has {len(piece):,} characters. Allowed: {MAX_PIECE_CHARACTERS}")
         if piece in seen:
-            raise UserError(f"Piece {number} is there for the second time. Found: {piece!r:.60}")
+            raise UserError(f"Piece {number} occurs twice. Found: {piece!r:.60}")
         seen.add(piece)
     missing = [piece for piece in SPECIALS if piece not in seen]
     if missing or vocabulary[PAD_ID] != PAD:

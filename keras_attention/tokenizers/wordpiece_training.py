@@ -10,9 +10,9 @@ CONTINUATION = "##"
 MAX_CHARACTERS = 1_000  # different ones; each takes two ids, at the start and inside a word
 MAX_WORDS = 100_000  # different ones, the most frequent; rarer words change few pieces
 MAX_PIECE_CHARACTERS = 50
-SLACK = 0.05  # the library may learn so much more than is asked for; the rarest pieces go
+SLACK = 0.05  # the library may learn this many pieces too many; the rarest are dropped
 CHUNK_TEXTS = 10_000
-ENOUGH_CHARACTERS = 20_000_000  # of more text every second, third, ... is looked at
+ENOUGH_CHARACTERS = 20_000_000  # with more text, only every second, third, ... text is used
 
 
 def learn_pieces(texts, vocabulary_size, lowercase):
@@ -33,7 +33,7 @@ def learn_pieces(texts, vocabulary_size, lowercase):
         ValueError: if `vocabulary_size` is too small for the special pieces and one character.
         UserError: if there is no text.
 
-    Source: the learner of tensorflow-text, which goes from the top down: whole words first, then their parts.
+    Source: the learner of tensorflow-text, which works top-down: whole words first, then their parts.
     """
     room = vocabulary_size - len(SPECIALS)
     if room < 2:
@@ -57,7 +57,7 @@ def learn_pieces(texts, vocabulary_size, lowercase):
 
 
 def count_words(texts, lowercase):
-    """Returns a Counter of the words of `texts` (iterable of str), as WordPieceTokenizer parts them."""
+    """Returns a Counter of the words of `texts` (iterable of str), split as by WordPieceTokenizer."""
     counts, chunk = Counter(), []
 
     def count_chunk():
@@ -84,7 +84,7 @@ def _learn(words, vocabulary_size):
         words,
         vocab_size=int(vocabulary_size * (1 + SLACK)),
         reserved_tokens=list(SPECIALS),
-        # The threshold between kept and left out lies near the count of the last word that is kept.
+        # The frequency threshold is near the count of the rarest piece that is kept.
         upper_thresh=count_at(vocabulary_size // 8),
         lower_thresh=count_at(vocabulary_size * 4),
         max_token_length=MAX_PIECE_CHARACTERS,

@@ -11,8 +11,8 @@ from keras_attention.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
 
 CELL = 0.3  # inches, side of a cell
-LONGEST_SIDE = 24.0  # inches; more cells than fit at full size are drawn smaller
-LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
+LONGEST_SIDE = 24.0  # inches; larger maps get smaller cells
+LONGEST_LABEL = 32  # characters; longer labels end with an ellipsis
 POINTS = 72.0  # per inch
 
 
@@ -102,7 +102,7 @@ def _draw(weights, source_labels, target_labels, title, families):
 
 
 GRID_CELL = 0.17  # inches, side of a cell
-LONGEST_GRID_SIDE = 40.0  # inches; more cells than fit at full size are drawn smaller
+LONGEST_GRID_SIDE = 40.0  # inches; larger maps get smaller cells
 GAP = 0.3  # inches between two maps, room for a heading
 
 

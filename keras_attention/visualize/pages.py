@@ -68,7 +68,7 @@ def attention_page(
         title: str, the input text.
         note: str, shown below.
         decision: list of (label, probability), shown as bars.
-        kept: the token highlighted at first, ("row" or "column", index), or None.
+        kept: the token that is highlighted when the page opens, ("row" or "column", index), or None.
 
     Returns:
         AttentionView.
@@ -103,7 +103,7 @@ class AttentionView(NamedTuple):
     @property
     def html(self) -> str:
         """str, a whole HTML document."""
-        # Within a script element only "<" could end it; a lone surrogate could not be written.
+        # Only "<" could end the script element; a lone surrogate could not be written.
         text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
         template = files("keras_attention.visualize").joinpath("attention_page.html").read_text(encoding="utf-8")
         before, after = template.split(PLACE)
@@ -132,8 +132,8 @@ def check_page_path(path: str | Path) -> Path:
 
 
 TEXTS_PLACE = "<!--TEXTS-->"
-FULL_COLOUR = 0.1  # the smallest effect on a probability that is shown in full colour: weaker ones look weak
-MOST_WORDS, LEAST_EFFECT = 5, 5e-5  # words in the list below a text, and the effect that they need to be there
+FULL_COLOUR = 0.1  # the smallest effect shown in full colour; smaller ones are paler
+MOST_WORDS, LEAST_EFFECT = 5, 5e-5  # number of words in the list below a text, and their smallest effect
 
 
 class ExplanationPage(NamedTuple):

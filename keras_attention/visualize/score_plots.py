@@ -53,8 +53,8 @@ def bleu_by_length_plot(series: dict, path: str | Path, title: str | None = None
 
 
 CELL = 0.55  # inches, side of a cell
-LONGEST_SIDE = 24.0  # inches; more cells than fit at full size are drawn smaller
-LONGEST_LABEL = 32  # characters; what is longer ends with an ellipsis
+LONGEST_SIDE = 24.0  # inches; larger matrices get smaller cells
+LONGEST_LABEL = 32  # characters; longer labels end with an ellipsis
 MOST_NUMBERED = 40  # labels; with more the cells are too small for numbers
 
 

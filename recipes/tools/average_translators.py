@@ -1,10 +1,10 @@
-"""What the seed does to a translator, and what the mean of the weights is worth.
+"""Compares translators trained with different seeds, and averages their weights.
 
     python recipes/tools/average_translators.py NAME NAME ... --data multi30k --source en --target de --out OUT
 
 The models were trained from one start (`--start-from` of the recipes) with different seeds. Prints the scores of each
-on validation and test pairs, with the search of the first, their mean and standard deviation, and those of the
-averaged weights, which become the entry OUT, in float16 and with that table in its card. Nothing is chosen by the test.
+model on validation and test pairs, with the search settings of the first model, and the mean and standard deviation.
+The averaged weights become the entry OUT, in float16, with this table in its card. The test set chooses nothing.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482
@@ -69,7 +69,7 @@ def seeds_table(loaded, measured, average):
 
 
 def told_of(loaded, scores, table, examples):
-    """What metrics.json says of the averaged weights: all commands that led to them, each once."""
+    """The facts in metrics.json about the averaged weights: all commands that led to them, each once."""
     told = [one.entry.metrics for one in loaded]
     facts = run_facts()
     commands = dict.fromkeys(line for one in told for line in one["command"].split("\n"))

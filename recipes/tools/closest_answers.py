@@ -1,12 +1,12 @@
-"""What translators make of the sentences they learned from: of all their hypotheses the closest to the reference.
+"""Translates training sentences with several models, and keeps the hypothesis closest to each reference.
 
     python recipes/tools/closest_answers.py train.en train.de --models NAME NAME ... --out closest.tsv
     python recipes/tools/closest_answers.py train.de train.en --models NAME ... --as-source-of train.de --out new.tsv
 
-A translator that learns from these pairs too (`--extra closest.tsv` of the recipes) sees a second translation of every
-sentence, near its reference and written as networks write; the second command writes it other sources of the same
-translations instead, by models of the other direction. How close is said by sacrebleu's BLEU of a sentence; of equals
-the first is taken. Sentences that all models leave without an answer are left out.
+A translator that also trains on these pairs (`--extra closest.tsv` of the recipes) sees a second translation of every
+sentence, close to its reference but in a network's style. The second command creates new sources for the same
+translations instead, by models of the other direction. The distance is sacrebleu's sentence BLEU; the first of several
+equal hypotheses is kept. Sentences without any hypothesis are left out.
 
 Sources: Kim & Rush (2016), Sequence-Level Knowledge Distillation, section 3.3 (interpolation),
 https://arxiv.org/abs/1606.07947, there with the hypotheses of one teacher; Nguyen et al. (2020), Data Diversification,

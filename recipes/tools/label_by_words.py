@@ -1,11 +1,11 @@
-"""Labels for texts that have none: what a linear model of words says of them, where it is sure enough.
+"""Labels unlabelled texts with a linear model of words, where it is confident enough.
 
     python recipes/tools/label_by_words.py TRAIN TEXTS --without TEST --out labelled.tsv
 
 TRAIN is a table of two labels. The teacher is logistic regression on TF-IDF of one to three words, each weighted by the
 logarithm of how much more frequent it is with one label than with the other (Wang & Manning 2012, "Baselines and
-Bigrams"). A network that learns from its labels before it learns from TRAIN has seen more texts of the kind (Lee 2013,
-"Pseudo-Label"). TEXTS has one text a line; those that stand in TRAIN or in --without are left out.
+Bigrams"). A network that is first trained on these labels, then on TRAIN, has seen more texts of this kind (Lee 2013,
+"Pseudo-Label"). TEXTS has one text per line; texts that are in TRAIN or in --without are left out.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Adds to a table of pairs some that do not belong together, so that a classifier has seen such ones too.
+"""Adds unrelated pairs to a table of text pairs, so that a classifier learns to recognize them.
 
     python recipes/tools/mismatched_pairs.py TABLE --label-of-them different --count 600 --out mixed.tsv
 
-A corpus of paraphrases has pairs that nearly say the same, but none that have nothing to do with each other. Each new
+The pairs of a paraphrase corpus all have similar content; none are unrelated. Each new
 pair is the first text of a row and the second of another.
 """
 

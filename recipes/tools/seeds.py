@@ -1,11 +1,10 @@
-"""What the seed does to a fine-tuning, and what the mean of the weights is worth.
+"""Fine-tunes with several seeds, and averages the weights.
 
     python recipes/tools/seeds.py OUT TABLE --test TEST --text COLUMN --label COLUMN ... --seeds 1 2 3 4 5
 
-All other flags are given to `keras-attention finetune`, once for each seed; a seed that is done stays in OUT and is not
-trained again. Prints the scores of each seed on the rows of the test, their mean and standard deviation, and those of
-the averaged weights, which become the entry OUT/average, in float16 and with that table in its card. Nothing is chosen
-by the test.
+All other flags are passed to `keras-attention finetune`, once per seed. Finished seeds in OUT are not trained again.
+Prints the test scores of each seed, their mean and standard deviation, and the scores of the averaged weights, which
+become the entry OUT/average, in float16, with this table in its card. The test set chooses nothing.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482
@@ -73,7 +72,7 @@ def main():
     arguments, flags = parser.parse_known_args()
     asked = make_parser().parse_args(["finetune", *flags])
     if not asked.test:
-        raise UserError("--test is missing. Expected: a table that chooses nothing, to score the seeds on.")
+        raise UserError("--test is missing. Expected: a table that is only used to score the seeds.")
     facts = run_facts()
     folders = {seed: train(arguments.out, seed, flags) for seed in arguments.seeds}
     with silent_libraries():

@@ -1,12 +1,12 @@
-"""Pairs of sentences that say the same, or not, made of plain prose: for a first training in comparing two texts.
+"""Generates pairs of sentences of the same or different meaning from plain text, to pre-train the comparison of texts.
 
     python recipes/tools/sentence_pairs.py TEXTS... --out pairs.tsv
 
 Half of the pairs are "same": a sentence, and the same one with its clauses swapped, a few words lost, or some words of
-another put in. The others are "different": the sentence with a fifth to a half of its telling words replaced by those
-of its neighbours, or that sentence of its document which shares most words with it. A network that has read masked text
-alone sees two texts at a time, but has never had to compare them; the few thousand pairs of a task of paraphrases are
-too few to learn it from. Documents are divided by blank lines.
+another put in. The others are "different": the sentence with a fifth to a half of its content words replaced by those
+of its neighbours, or the sentence of its document that shares the most words with it. Masked language modelling does
+not teach a network to compare two texts, and a paraphrase task has too few pairs to learn it from. Blank lines
+separate the documents.
 
 Source: none; noise as in Lample et al. (2018), "Unsupervised Machine Translation Using Monolingual Corpora Only",
 section 2.3, https://arxiv.org/abs/1711.00043, which drops and moves words.
@@ -56,7 +56,7 @@ class Noise:
         self.random = np.random.default_rng(seed)
 
     def lose(self, words):
-        """Without one to three stretches of a few words."""
+        """Removes one to three runs of a few words."""
         for _ in range(self.random.integers(1, 4)):
             if len(words) < 8:
                 break
@@ -66,7 +66,7 @@ class Noise:
         return words
 
     def swap(self, words):
-        """What stands before a comma behind the rest."""
+        """Moves the part before a comma to the end."""
         commas = [place for place, word in enumerate(words) if word.endswith(",") and 3 <= place < len(words) - 4]
         if not commas:
             return words
@@ -76,14 +76,14 @@ class Noise:
         return [*second, last.rstrip(".") + ",", *first, comma.rstrip(",") + "."]
 
     def put_in(self, words, other):
-        """With one to three words of another sentence."""
+        """Inserts one to three words of another sentence."""
         size = self.random.integers(1, 4)
         start = self.random.integers(0, max(1, len(other) - size))
         place = self.random.integers(1, len(words))
         return words[:place] + other[start : start + size] + words[place:]
 
     def reword(self, words, other):
-        """The same said otherwise: some of the changes above."""
+        """Applies some of the changes above."""
         if self.random.random() < 0.3:
             words = self.swap(words)
         if self.random.random() < 0.8:
@@ -93,7 +93,7 @@ class Noise:
         return words
 
     def replace(self, words, others):
-        """With a fifth to a half of the telling words replaced by those of others; None where these have too few."""
+        """Replaces a fifth to a half of the content words by those of other sentences; None if these have too few."""
         places = [place for place, word in enumerate(words) if is_telling(word)]
         count = max(2, int(len(places) * self.random.uniform(0.2, 0.5)))
         pool = [word for other in others for word in other if is_telling(word)]
@@ -129,7 +129,7 @@ class Noise:
 
 
 def most_alike(words, i):
-    """The number of the set that shares most with that of number i, for the size of the smaller one."""
+    """The number of the set with the largest overlap with set i, relative to the smaller set."""
 
     def shared(j):
         return len(words[i] & words[j]) / (1 + min(len(words[i]), len(words[j])))

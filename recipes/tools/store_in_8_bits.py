@@ -2,9 +2,8 @@
 
     python recipes/tools/store_in_8_bits.py FOLDER ...
 
-Each entry is written anew in its place, with a scale for each row of a matrix (see `zoo.weights_file.save_weights`),
-and only if it still gives the outputs of its examples. Compare its scores before and after by `keras-attention
-evaluate`.
+Each entry is replaced, with a scale for each row of a matrix (see `zoo.weights_file.save_weights`), but only if it
+still reproduces the outputs of its examples. Compare its scores before and after with `keras-attention evaluate`.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from keras_attention.flags import OneLineParser
 
 
 def store(folder):
-    """Rewrites one entry; returns the bytes of it before and after."""
+    """Rewrites one entry; returns its size in bytes before and after."""
     from keras_attention.pipelines.base import failing_examples
     from keras_attention.zoo.archive import load_entry, write_entry
 
@@ -32,11 +31,11 @@ def store(folder):
     about = {name: value for name, value in entry.config.items() if name not in described}
     pictures = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": "int8", "extra_files": pictures}
-    with tempfile.TemporaryDirectory() as temporary:  # tried there first
+    with tempfile.TemporaryDirectory() as temporary:  # tested there first
         write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
         _, problems = failing_examples(Path(temporary) / entry.name)
     if problems:
-        raise UserError(f"{folder} would answer otherwise and stays as it is: {problems[0]}")
+        raise UserError(f"{folder} would answer differently, so it is unchanged: {problems[0]}")
     return entry.bytes, write_entry(folder, model, tokenizers, **options, overwrite=True).bytes
 
 

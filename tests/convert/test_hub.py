@@ -1,4 +1,4 @@
-"""Checkpoints from a hub: what is asked for and kept, and what is said when it cannot be had."""
+"""Checkpoints from a hub: what is asked for and kept, and the errors when it cannot be downloaded."""
 
 import json
 

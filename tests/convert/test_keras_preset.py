@@ -74,7 +74,7 @@ def test_outputs_are_those_of_keras_hub(backbone, preset):
             {"hidden_dim": 8192, "intermediate_dim": 32768, "num_layers": 64},
             "numbers. config.json needs",
         ),
-        ("config.json", {"max_sequence_length": 14, "num_segments": 1}, "does not fit to config.json"),
+        ("config.json", {"max_sequence_length": 14, "num_segments": 1}, "does not match config.json"),
         ("config.json", {"vocabulary_size": 16}, "vocabulary.txt has 17 pieces"),
         ("tokenizer.json", {"registered_name": "keras_hub>GPT2Tokenizer"}, "registered_name is 'keras_hub>GPT2"),
         ("tokenizer.json", {"vocabulary": "/etc/passwd"}, "vocabulary is '/etc/passwd'. Supported: None"),

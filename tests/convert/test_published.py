@@ -201,7 +201,7 @@ def test_presets_of_kaggle(kaggle, monkeypatch):
 
 
 def test_presets_that_cannot_be_had(kaggle):
-    with pytest.raises(UserError, match="config.json cannot be had from Kaggle: 404 Client Error$"):
+    with pytest.raises(UserError, match="config.json cannot be downloaded from Kaggle: 404 Client Error$"):
         published.fetched("kaggle://keras/bert/keras/other")
     for name in ("kaggle://a/b/keras", "kaggle://a/b/pytorch/c", "kaggle://a/b/keras/..", "kaggle://a/b/keras/c/x"):
         with pytest.raises(UserError, match="Expected kaggle://ORG/MODEL/keras/VARIANT"):

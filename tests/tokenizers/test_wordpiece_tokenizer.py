@@ -180,7 +180,7 @@ def test_a_vocabulary_with_windows_line_ends_loads(tmp_path):
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\ndog\n", r"\[MASK\] missing"),
         ("dog\n[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", r"'dog'\] at the beginning"),
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\ndog\n", "Piece 6 .*''"),
-        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ndog\ndog\n", "Piece 7 .*second time.*'dog'"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ndog\ndog\n", "Piece 7 occurs twice.*'dog'"),
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nd\x07g\n", "Piece 6 .*control"),
         ("x\n" * 1_000_001, "1,000,001"),
     ],

@@ -42,14 +42,20 @@ EXTRA = {
     "zh": ("y年M月d日E",),
     "ko": ("y년 M월 d일 (E)", "y년M월d일"),
 }
-NOMINATIVE = ("pl", "cs", "ru", "uk", "el")  # the month's name alone differs from the one beside a day; people mix them
+NOMINATIVE = (
+    "pl",
+    "cs",
+    "ru",
+    "uk",
+    "el",
+)  # a month's name alone may differ from its form next to a day; people mix them
 FIELD = re.compile(r"''|'[^']*'|EEEE|EEE|E|cccc|ccc|LLLL|MMMM|MMM|MM|M|dd|do|d|yy|y|.")
 FIRST = {"fr": "er", "it": "º", "pt": "º"}
 YEAR_MARKS = "年년"
 
 
 class DateFormat(NamedTuple):
-    """A pattern of a locale, ready to be filled.
+    """A compiled date pattern of a locale.
 
     Attributes:
         locale: str, a name of LOCALES.

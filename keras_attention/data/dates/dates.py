@@ -1,4 +1,4 @@
-"""Dates as people write them in many languages, each with its one ISO 8601 form: a translation task made from nothing.
+"""Dates as people write them in many languages, each with its ISO 8601 form: a generated translation task.
 
 The rules that give each text exactly one right answer:
 - Years are 1900 to 2099. Two digits mean 1950 to 2049.
@@ -34,10 +34,10 @@ DOT_OF_ABBREVIATION = re.compile(r"(?<=[^\W\d])\.")
 
 
 def date_splits(train_size, seed, validation_size=1_000, test_size=10_000):
-    """Makes the pairs that a model is trained, chosen and judged with.
+    """Generates the pairs for training, validation and test.
 
-    One in 20 training texts is no date and is paired with a date drawn at random. Nothing can be learnt from such
-    pairs except to be unsure, so that a text that is no date gets a low score.
+    One in 20 training texts is no date and is paired with a date drawn at random. A model can learn only
+    uncertainty from such pairs, so that a text that is no date gets a low score.
 
     Args:
         train_size, validation_size, test_size: int > 0, pairs.
@@ -151,7 +151,7 @@ SYMBOLS = " .,;:-_/!?'()+*#&%=@0123456789"
 
 
 def generate_non_dates(count, seed):
-    """Writes texts that no reader takes for a date; a pure function of its arguments.
+    """Generates texts that are not dates; a pure function of its arguments.
 
     Args:
         count: int >= 0.
@@ -207,7 +207,7 @@ def _characters(draw):
 
 
 def _part_of_date(draw):
-    """A month or a weekday alone, or a month with a day or a year: something is missing."""
+    """An incomplete date: a month or a weekday alone, or a month with a day or a year."""
     locale = Locale.parse(draw.choice(LOCALES))
     month = locale.months["format"]["wide"][draw.randrange(1, 13)]
     weekday = locale.days["format"]["wide"][draw.randrange(7)]

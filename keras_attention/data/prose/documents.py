@@ -9,9 +9,9 @@ from pathlib import Path
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UserError
 
-# Parts of the standard library whose docstrings are tests, or no prose.
+# Parts of the standard library whose docstrings are tests or not prose.
 LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "encodings")
-SHORTEST = 40  # characters of a docstring that says something
+SHORTEST = 40  # minimum characters of a docstring
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"')])\s+")
 
 

@@ -24,7 +24,7 @@ SMOKE_FILES, SMOKE_TEXTS, SMOKE_CHARACTERS = 20, 100, 20_000
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """A base for the `Config` of a recipe: what to read, and how to cut it."""
+    """Base class for the `Config` of a recipe: the texts, and how to split them into windows."""
 
     data: str = setting("", "shakespeare: a data set to fetch; none: --text or docstrings", ("", "shakespeare"))
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
@@ -45,7 +45,7 @@ class StreamSettings:
 
 
 class TokenStream(NamedTuple):
-    """Texts as tokens, one text behind the other.
+    """The tokens of all texts, one text after the other.
 
     Attributes:
         tokenizer: CharacterTokenizer or SentencePieceTokenizer.
@@ -69,7 +69,7 @@ class TokenStream(NamedTuple):
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
 
     def save(self, folder):
-        """Writes the vocabulary and both streams, which take the place of a former folder of such files."""
+        """Writes the vocabulary and both streams, and replaces an earlier folder of such files."""
         known = (STREAMS, *CharacterTokenizer.files, *SentencePieceTokenizer.files)
         Path(folder).parent.mkdir(parents=True, exist_ok=True)
         with whole_folder(folder, partial(check_holds_only, names=known)) as new:
@@ -79,10 +79,10 @@ class TokenStream(NamedTuple):
 
 
 def load_stream(config, tokenizer=None):
-    """Reads and encodes texts, or takes what `TokenStream.save` wrote.
+    """Reads and encodes texts, or loads a folder of `TokenStream.save`.
 
     Args:
-        config: StreamSettings and RunSettings; with `smoke` a little text is taken.
+        config: StreamSettings and RunSettings; with `smoke`, only a little text is used.
         tokenizer: a tokenizer, or None to learn one from the texts.
 
     Returns:
@@ -106,7 +106,9 @@ def load_stream(config, tokenizer=None):
         tokenizer = kind.train([*parts, LINE_BREAK] if config.lines else parts, config.vocabulary_size)
     streams = [_joined(tokenizer, texts, config.lines) for texts in (train, validation)]
     if min(map(len, streams)) < 2:
-        raise UserError("There is too little text to hold a part of it out. Expected: some thousand characters.")
+        raise UserError(
+            "There is too little text to hold out a part for validation. Expected: some thousand characters."
+        )
     words = sum(len(text.replace(LINE_BREAK, " ").split()) for text in validation)
     return TokenStream(tokenizer, *streams, words, config.lines)
 
@@ -142,8 +144,8 @@ def _read_stream(folder):
 class WindowBatches:
     """Windows of a stream: T tokens, and as labels the token after each; a pure function of (seed, epoch).
 
-    An epoch begins at another place of the first window, so that its windows are not those of the one before; what does
-    not fill a batch, less than a batch and a window, is left out.
+    Each epoch starts at a different offset, so its windows differ from those of the epoch before. Tokens that do not
+    fill a batch (less than a batch and a window) are left out.
 
     Args:
         stream: int32 array (N,).

@@ -1,4 +1,4 @@
-"""A table that comes back as it is, with columns of answers behind its own."""
+"""A table that is written back unchanged, with columns for the answers appended."""
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ class TextRow(NamedTuple):
 
 
 class AnsweredTable:
-    """Reads the texts of a table, and writes its rows with a label and a probability behind their columns.
+    """Reads the texts of a table, and writes its rows with two more columns, label and probability.
 
-    The format stays: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. A CSV file keeps
-    its values; a line of JSON is kept letter by letter.
+    The format stays: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values
+    of a CSV file and the characters of a JSON line stay as they are.
 
     Args:
         path: str or Path, see `table.read_table`, as for the other arguments.
@@ -66,7 +66,7 @@ class AnsweredTable:
             raise UserError(f"{path}: there is no row to answer: {self.summary()}.")
         header = self._header()
         self.names = _free_names(path, header or taken)
-        mark = BOM.decode() * self._content.startswith(BOM)  # without it, spreadsheets take UTF-8 for something else
+        mark = BOM.decode() * self._content.startswith(BOM)  # without it, spreadsheets misread UTF-8
         self._head = header and [mark + self._joined([*header, *self.names])]
 
     def summary(self):
@@ -134,7 +134,7 @@ class AnsweredTable:
 
 
 def _free_names(path, taken):
-    """Names for the new columns that none of the others has."""
+    """Names for the new columns that differ from the existing ones."""
     names = ANSWERS if not set(ANSWERS) & set(taken) else tuple(PREFIX + name for name in ANSWERS)
     if set(names) & set(taken):
         raise UserError(f"{path} has the columns {listed([*ANSWERS, *names])} already. Rename those of answers.")

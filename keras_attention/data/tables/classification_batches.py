@@ -50,7 +50,7 @@ class ClassificationBatches:
         for bucket, length in enumerate(self.lengths):
             numbers = np.concatenate([waiting, order[self._bucket_of[order] == bucket]])
             whole = len(numbers) // self.rows_per_batch * self.rows_per_batch
-            waiting = numbers[whole:]  # which the next longer batches take along
+            waiting = numbers[whole:]  # they move on to the next longer batches
             batches += [(length, batch) for batch in numbers[:whole].reshape(-1, self.rows_per_batch)]
         if len(waiting):
             filled = np.full(self.rows_per_batch, FILLER)

@@ -10,7 +10,7 @@ from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError
 
 KINDS = ("binary", "multiclass", "multilabel", "regression")
-MOST_NUMBERS = 20  # More different numbers than this are measurements, not names of classes.
+MOST_NUMBERS = 20  # With more different numbers than this, the labels are measurements, not classes.
 MOST_CLASSES = 1_000
 LARGEST = float(np.finfo(np.float32).max)
 NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
@@ -139,7 +139,7 @@ def _check_names(different, num_rows, task):
     if task is None and (len(different) > MOST_CLASSES or 2 < len(different) > num_rows / 2):
         raise UserError(
             f"There are {len(different):,} different labels in {num_rows:,} rows, such as {listed(different, 3)}. Was "
-            "the column of the texts given as label? If these are classes, say so with --task multiclass or multilabel."
+            "the column of the texts given as label? If these are classes, pass --task multiclass or multilabel."
         )
     alike = {}
     for name in different:

@@ -70,8 +70,8 @@ def delimited_rows(path, content, delimiter, columns):
 
     Only "\\n" ends a line; a "\\r" before it goes away. Quotes are those of RFC 4180: a field that begins with `"` ends
     at the next `"` that is not doubled, and may hold delimiters and line ends. A quote inside an unquoted field is
-    text. Where the delimiter is a TAB no quote means anything: such files are usually written without quoting, and
-    a sentence that begins with `"` is common. Empty lines at the end of the file are no rows.
+    text. If the delimiter is a TAB, quotes are ordinary text: such files are usually written without quoting, and
+    many sentences begin with `"`. Empty lines at the end of the file are no rows.
 
     Args:
         path: str or Path, for messages.
@@ -135,7 +135,7 @@ def _read_header(path, raw, delimiter, columns):
 def _values(raw, names, delimiter):
     """Returns the fields of a row as a list of str, or a BadRow."""
     fields, width = raw.fields, len(names)
-    one_line = raw.num_lines == 1  # If not, a stray quote may have swallowed the rows that follow.
+    one_line = raw.num_lines == 1  # If not, a stray quote may have merged the following rows into this one.
     extent = "" if one_line else f" in a row of {raw.num_lines:,} lines"
     if raw.torn is not None:
         column = names[raw.torn] if raw.torn < width else None
@@ -213,7 +213,7 @@ def _split_quoted(path, content, field, position, end, line):
         start += 1
 
 
-HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # What JSON can write and no text may hold.
+HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")  # Valid in JSON, but not allowed in a text.
 KINDS = {str: "a text", tuple: "an object", list: "an array", bool: "true or false", type(None): "null"}
 
 

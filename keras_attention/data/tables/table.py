@@ -147,7 +147,7 @@ def fault_of(row, columns, label=None, empty_labels=False):
             kind = "label" if column == label else "text"
             return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
         if "\0" in value:
-            return BadRow("NUL character", shown(value), "no character of code 0 in a text", column)
+            return BadRow("NUL character", shown(value), "no NUL character in a text", column)
     return None
 
 

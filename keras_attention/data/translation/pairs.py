@@ -193,7 +193,7 @@ SMOKE_PAIRS = 8
 
 @dataclass(frozen=True)
 class TranslationSettings:
-    """A base for the `Config` of a recipe: data, search, and what all networks are trained with alike."""
+    """Base class for the `Config` of a recipe: data, search, and the settings shared by all networks."""
 
     data: str = setting("dates", "dates, multi30k, tatoeba, files, or the path of a table with two columns")
     data_dir: str = setting("", "folder of multi30k or tatoeba; empty: download multi30k once")
@@ -257,10 +257,10 @@ class TranslationPairs(NamedTuple):
 
 
 def load_pairs(config, tokenizers=None):
-    """Loads sentence pairs and encodes them once, or takes what `TranslationPairs.save` wrote.
+    """Loads sentence pairs and encodes them once, or loads a file of `TranslationPairs.save`.
 
     Args:
-        config: TranslationSettings and RunSettings; with `smoke` a few pairs are taken.
+        config: TranslationSettings and RunSettings; with `smoke`, only a few pairs are used.
         tokenizers: pair of tokenizers, or None to learn them from the texts.
 
     Returns:

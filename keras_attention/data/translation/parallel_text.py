@@ -63,7 +63,8 @@ def read_tsv(path, source_column=0, target_column=1, header=False):
 
 
 def read_lines(path):
-    """Reads the lines of a UTF-8 file. Only "\\n" ends a line; a "\\r" before it and a mark at the start (BOM) go away.
+    """Reads the lines of a UTF-8 file. Only "\\n" ends a line; a "\\r" before it and a mark at the start (BOM) are
+    removed.
 
     Args:
         path: str or Path; names ending with .gz or .xz are decompressed.
@@ -111,9 +112,7 @@ def _decoded(path, number, line):
         ) from error
     if "\0" in text:
         column = text.index("\0") + 1
-        raise UserError(
-            f"{path}, line {number}, column {column}: found a NUL, which no text has. Save the file as UTF-8."
-        )
+        raise UserError(f"{path}, line {number}, column {column}: found a NUL character. Save the file as UTF-8.")
     return text.removesuffix("\n").removesuffix("\r")
 
 
