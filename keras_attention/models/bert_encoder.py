@@ -8,25 +8,19 @@ from keras import ops
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor, with_keras_mask
+from keras_attention.models.checks import (
+    ACTIVATIONS,
+    check_choices,
+    check_epsilon,
+    check_heads,
+    check_rates,
+    check_sizes,
+)
 from keras_attention.presets import FromPreset
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
 SETTINGS = (*SIZES, "num_segments", "dropout", "activation", "normalize_first", "layer_norm_epsilon")
-
-
-@keras.saving.register_keras_serializable(package="keras_attention")
-def gelu_approximate(x):
-    """The tanh approximation of GELU. The authors' code of BERT uses it under the name "gelu"."""
-    return keras.activations.gelu(x, approximate=True)
-
-
-ACTIVATIONS = {
-    "gelu": keras.activations.gelu,
-    "gelu_approximate": gelu_approximate,
-    "relu": keras.activations.relu,
-    "silu": keras.activations.silu,
-}
 
 
 def _preset(num_layers, hidden_dim):
@@ -52,19 +46,12 @@ def published_initializer():
 
 def check_settings(**settings):
     """Raises ValueError for settings that are out of range or do not fit together."""
-    for name in SIZES:
-        _check_whole(name, settings[name], 1, "a positive integer")
-    _check_whole("num_segments", settings["num_segments"], 0, "an integer, 0 or more")
-    activation, dropout, epsilon = (settings[name] for name in ("activation", "dropout", "layer_norm_epsilon"))
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        raise ValueError(f"`activation` must be one of {', '.join(ACTIVATIONS)}. Received: activation={activation}")
-    width, heads = settings["hidden_dim"], settings["num_heads"]
-    if width % heads:
-        raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
-    if not 0 < epsilon < 1:
-        raise ValueError(f"`layer_norm_epsilon` must be between 0 and 1. Received: layer_norm_epsilon={epsilon}")
+    check_sizes(settings, SIZES)
+    check_sizes(settings, ["num_segments"], lowest=0)
+    check_choices(settings, {"activation": ACTIVATIONS})
+    check_heads(settings)
+    check_rates(settings, "dropout")
+    check_epsilon(settings)
 
 
 def check_inputs(inputs, num_segments, extra=()):
@@ -74,11 +61,6 @@ def check_inputs(inputs, num_segments, extra=()):
         raise ValueError(f"This model's inputs are {', '.join(allowed)}. Received: {name}")
     if "token_ids" not in inputs:
         raise ValueError(f"The inputs must have `token_ids`. Received: {', '.join(sorted(inputs)) or 'none'}")
-
-
-def _check_whole(name, value, lowest, what):
-    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-        raise ValueError(f"`{name}` must be {what}. Received: {name}={value}")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

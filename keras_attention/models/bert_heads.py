@@ -9,7 +9,8 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.transformer_layers import at_positions
-from keras_attention.models.bert_encoder import ACTIVATIONS, SETTINGS, BertEncoder, check_inputs, published_initializer
+from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
+from keras_attention.models.checks import ACTIVATIONS
 from keras_attention.presets import FromPreset
 
 POOLER_ACTIVATIONS = ("tanh", "relu")

@@ -14,7 +14,14 @@ from keras_attention.layers import (
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import rotary_angles
-from keras_attention.models.bert_encoder import ACTIVATIONS
+from keras_attention.models.checks import (
+    ACTIVATIONS,
+    check_choices,
+    check_epsilon,
+    check_heads,
+    check_rates,
+    check_sizes,
+)
 from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
@@ -33,24 +40,16 @@ GPT_PRESETS = {"mini": _preset(6, 256, 256), "gpt2": _preset(12, 768, 1024)}
 
 def check_settings(**settings):
     """Raises ValueError for a setting out of range, or two that do not fit together."""
-    for name in SIZES:
-        value = settings[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
-    for name, allowed in (("positions", POSITIONS), ("activation", ACTIVATIONS)):
-        if settings[name] not in allowed:
-            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
+    check_sizes(settings, SIZES)
+    check_choices(settings, {"positions": POSITIONS, "activation": ACTIVATIONS})
+    check_heads(settings)
+    check_rates(settings, "dropout")
+    check_epsilon(settings)
     width, heads, positions = (settings[name] for name in ("hidden_dim", "num_heads", "positions"))
-    if width % heads:
-        raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
     if (width // heads if positions == "rotary" else width) % 2 and positions != "learned":
         what = "heads of an even width" if positions == "rotary" else "an even `hidden_dim`"
         raise ValueError(f"`positions={positions}` needs {what}. Received: hidden_dim={width}, num_heads={heads}")
-    dropout, epsilon, pad_id = (settings[name] for name in ("dropout", "layer_norm_epsilon", "pad_id"))
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
-    if not 0 < epsilon < 1:
-        raise ValueError(f"`layer_norm_epsilon` must be between 0 and 1. Received: layer_norm_epsilon={epsilon}")
+    pad_id = settings["pad_id"]
     if pad_id is not None and (not isinstance(pad_id, int) or not 0 <= pad_id < settings["vocabulary_size"]):
         raise ValueError(f"`pad_id` must be None or a token id below `vocabulary_size`. Received: pad_id={pad_id}")
 

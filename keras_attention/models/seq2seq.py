@@ -9,6 +9,7 @@ from keras_attention.layers import AdditiveAttention, LuongAttention, padding_ma
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
+from keras_attention.models.checks import check_choices, check_rates, check_sizes, check_tying
 from keras_attention.presets import FromPreset
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
@@ -25,28 +26,17 @@ SETTINGS = (*SIZES, *CHOICES, "attention_window", "input_feeding", "dropout")
 
 def check_settings(**settings):
     """Raises ValueError for settings that are out of range or do not fit together."""
-    for name in (*SIZES, "attention_window"):
-        value = settings[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
-    for name, allowed in CHOICES.items():
-        if settings[name] not in allowed:
-            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
+    check_sizes(settings, (*SIZES, "attention_window"))
+    check_choices(settings, CHOICES)
     if settings["hidden_dim"] % 2:
         raise ValueError(f"`hidden_dim` must be even. Received: hidden_dim={settings['hidden_dim']}")
-    if not 0 <= settings["dropout"] < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={settings['dropout']}")
+    check_rates(settings, "dropout")
     if settings["attention_mode"] != "global" and settings["attention"] not in LUONG_SCORES:
         raise ValueError(
             f"`attention_mode` {settings['attention_mode']} needs one of Luong's scores {LUONG_SCORES}. "
             f"Received: attention={settings['attention']}"
         )
-    if settings["tie_embeddings"] == "all" and settings["source_vocabulary_size"] != settings["target_vocabulary_size"]:
-        raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
-            f"source_vocabulary_size={settings['source_vocabulary_size']}, "
-            f"target_vocabulary_size={settings['target_vocabulary_size']}"
-        )
+    check_tying(settings)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

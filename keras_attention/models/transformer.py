@@ -14,6 +14,7 @@ from keras_attention.layers import (
 )
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
+from keras_attention.models.checks import check_choices, check_heads, check_rates, check_sizes, check_tying
 from keras_attention.presets import FromPreset
 
 SIZES = (
@@ -51,27 +52,15 @@ PRESETS = {
 
 def check_settings(**settings):
     """Raises ValueError for settings that are out of range or do not fit together."""
-    for name in SIZES:
-        value = settings[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
-    for name, allowed in CHOICES.items():
-        if settings[name] not in allowed:
-            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
-    width, heads = settings["hidden_dim"], settings["num_heads"]
-    if width % heads:
-        raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
-    if width % 2 and settings["positions"] == "sinusoidal":
-        raise ValueError(f"Sinusoidal positions need an even `hidden_dim`. Received: hidden_dim={width}")
-    for name in ("dropout", "attention_dropout"):
-        if not 0 <= settings[name] < 1:
-            raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={settings[name]}")
-    sizes = settings["source_vocabulary_size"], settings["target_vocabulary_size"]
-    if settings["tie_embeddings"] == "all" and sizes[0] != sizes[1]:
+    check_sizes(settings, SIZES)
+    check_choices(settings, CHOICES)
+    check_heads(settings)
+    if settings["hidden_dim"] % 2 and settings["positions"] == "sinusoidal":
         raise ValueError(
-            '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
-            f"source_vocabulary_size={sizes[0]}, target_vocabulary_size={sizes[1]}"
+            f"Sinusoidal positions need an even `hidden_dim`. Received: hidden_dim={settings['hidden_dim']}"
         )
+    check_rates(settings, "dropout", "attention_dropout")
+    check_tying(settings)
 
 
 FEW_ROWS = 16  # up to this many hypotheses, the output projection is twice as fast with a pre-transposed embedding

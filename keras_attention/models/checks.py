@@ -1,0 +1,64 @@
+"""Checks of settings that several models have. Each raises ValueError, and names the value that it received."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+def gelu_approximate(x):
+    """The tanh approximation of GELU. The authors' code of BERT uses it under the name "gelu"."""
+    return keras.activations.gelu(x, approximate=True)
+
+
+ACTIVATIONS = {
+    "gelu": keras.activations.gelu,
+    "gelu_approximate": gelu_approximate,
+    "relu": keras.activations.relu,
+    "silu": keras.activations.silu,
+}
+
+
+def check_sizes(settings, names, lowest=1):
+    """Each named setting must be an integer of at least `lowest`, 0 or 1."""
+    what = "a positive integer" if lowest else "an integer, 0 or more"
+    for name in names:
+        value = settings[name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+            raise ValueError(f"`{name}` must be {what}. Received: {name}={value}")
+
+
+def check_choices(settings, choices):
+    """Each setting named in the dict `choices` must be one of the str that stand there."""
+    for name, allowed in choices.items():
+        if not isinstance(settings[name], str) or settings[name] not in allowed:
+            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
+
+
+def check_rates(settings, *names):
+    """Each named setting must be in [0, 1)."""
+    for name in names:
+        if not 0 <= settings[name] < 1:
+            raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={settings[name]}")
+
+
+def check_heads(settings):
+    """The heads must divide the width."""
+    width, heads = settings["hidden_dim"], settings["num_heads"]
+    if width % heads:
+        raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
+
+
+def check_epsilon(settings):
+    """What layer normalization adds to variances must be between 0 and 1."""
+    epsilon = settings["layer_norm_epsilon"]
+    if not 0 < epsilon < 1:
+        raise ValueError(f"`layer_norm_epsilon` must be between 0 and 1. Received: layer_norm_epsilon={epsilon}")
+
+
+def check_tying(settings):
+    """Tied embeddings need one vocabulary for both sides."""
+    sizes = settings["source_vocabulary_size"], settings["target_vocabulary_size"]
+    if settings["tie_embeddings"] == "all" and sizes[0] != sizes[1]:
+        raise ValueError(
+            '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
+            f"source_vocabulary_size={sizes[0]}, target_vocabulary_size={sizes[1]}"
+        )
