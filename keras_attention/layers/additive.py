@@ -9,7 +9,15 @@ from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
 from keras_attention.layers.fast.chunked_attention import AdditiveScore, chunked_attention, is_large
-from keras_attention.layers.masks import Tensor, combined_mask, used_keys, zero_masked, zero_unused
+from keras_attention.layers.masks import (
+    Tensor,
+    combined_mask,
+    keras_mask,
+    used_keys,
+    with_keras_mask,
+    zero_masked,
+    zero_unused,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -33,8 +41,8 @@ class AdditiveAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, even if they are NaN.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras passes the
-            implicit masks of the inputs.
+        query_mask, value_mask, key_mask, projected_key_mask: bool tensors (B, T) for the query, else (B, S), or None:
+            padding masks. Keras passes the implicit masks of the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
@@ -85,7 +93,8 @@ class AdditiveAttention(keras.layers.Layer):
 
         The mask is needed only if masked keys may be NaN or infinite.
         """
-        return self.key_projection(zero_masked(key, used_keys(attention_mask)))
+        projected = self.key_projection(zero_masked(key, used_keys(attention_mask)))
+        return with_keras_mask(projected, keras_mask(key))
 
     def call(
         self,
@@ -99,8 +108,10 @@ class AdditiveAttention(keras.layers.Layer):
         query_mask: Tensor | None = None,
         value_mask: Tensor | None = None,
         key_mask: Tensor | None = None,
+        projected_key_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
+        attention_mask = combined_mask(key_mask=projected_key_mask, attention_mask=attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)

@@ -8,7 +8,15 @@ from keras import ops
 from keras_attention.layers.additive import ScoreProjection
 from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.masks import Tensor, combined_mask, used_keys, zero_masked, zero_unused
+from keras_attention.layers.masks import (
+    Tensor,
+    combined_mask,
+    keras_mask,
+    used_keys,
+    with_keras_mask,
+    zero_masked,
+    zero_unused,
+)
 
 SCORES = ("dot", "general", "concat")
 MODES = ("global", "local_m", "local_p")
@@ -44,8 +52,8 @@ class LuongAttention(keras.layers.Layer):
         key: float tensor (B, S, Dk), by default `value`.
         attention_mask: bool tensor that broadcasts to (B, T, S). True means "may be attended to". Keys and values
             masked for every query have no effect, not even if they are NaN.
-        query_mask, value_mask, key_mask: bool tensors (B, T), (B, S), (B, S) or None: padding masks. Keras fills
-            them in where its implicit masks arrive with the inputs.
+        query_mask, value_mask, key_mask, projected_key_mask: bool tensors (B, T) for the query, else (B, S), or None:
+            padding masks. Keras passes the implicit masks of the inputs.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: tensor (B, S, ...), the result of `project_keys`; `key` is then not used.
@@ -131,8 +139,9 @@ class LuongAttention(keras.layers.Layer):
 
         The layer must be built. The mask is needed only if masked keys may be NaN or infinite.
         """
-        key = zero_masked(ops.cast(key, self.compute_dtype), used_keys(attention_mask))
-        return key if self.score == "dot" else self.key_projection(key)
+        keys = zero_masked(ops.cast(key, self.compute_dtype), used_keys(attention_mask))
+        keys = keys if self.score == "dot" else self.key_projection(keys)
+        return with_keras_mask(keys, keras_mask(key))
 
     def call(
         self,
@@ -147,8 +156,10 @@ class LuongAttention(keras.layers.Layer):
         query_mask: Tensor | None = None,
         value_mask: Tensor | None = None,
         key_mask: Tensor | None = None,
+        projected_key_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         attention_mask = combined_mask(query_mask, value_mask, key_mask, attention_mask)
+        attention_mask = combined_mask(key_mask=projected_key_mask, attention_mask=attention_mask)
         if projected_key is None:
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, ...)
         query, keys, value = (ops.cast(x, self.compute_dtype) for x in (query, projected_key, value))

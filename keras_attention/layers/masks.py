@@ -88,8 +88,9 @@ def keras_mask(tensor):
 
 
 def with_keras_mask(tensor, mask):
-    """Attaches an implicit mask to a tensor, for the layers that receive it, and returns the tensor."""
-    masking.set_keras_mask(tensor, mask)
+    """Attaches an implicit mask, if there is one, to a tensor for the layers that receive it; returns the tensor."""
+    if mask is not None:
+        masking.set_keras_mask(tensor, mask)
     return tensor
 
 

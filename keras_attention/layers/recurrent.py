@@ -34,7 +34,8 @@ class GRUCell(keras.layers.Layer):
         ValueError: if `units` is not a positive integer.
 
     Source: Cho et al. (2014), section 2.3, https://arxiv.org/abs/1406.1078. Difference: the reset gate is applied after
-    the product, as in `keras.layers.GRU(reset_after=True)`. To process a whole sequence, see `read_both_ways`.
+    the product, as in `keras.layers.GRU(reset_after=True)`. To process a whole sequence, see `read_both_ways`, or build
+    the cell and call `keras.layers.RNN(cell)(cell.project(sequence))`.
 
     Example:
         cell = GRUCell(units=8)
@@ -65,6 +66,11 @@ class GRUCell(keras.layers.Layer):
         self.input_projection.build(input_shape)
         self.recurrent_projection.build((None, self.units))
         self.built = True
+
+    @property
+    def state_size(self):
+        """The widths of the states, for `keras.layers.RNN`."""
+        return [self.units] * self.num_states
 
     def project(self, inputs: Tensor) -> Tensor:
         return self.input_projection(inputs)  # (..., 3 units)
@@ -153,6 +159,11 @@ class LSTMCell(keras.layers.Layer):
         self.input_projection.build(input_shape)
         self.recurrent_projection.build((None, self.units))
         self.built = True
+
+    @property
+    def state_size(self):
+        """The widths of the states, for `keras.layers.RNN`."""
+        return [self.units] * self.num_states
 
     def project(self, inputs: Tensor) -> Tensor:
         return self.input_projection(inputs)  # (..., 4 units)

@@ -279,6 +279,27 @@ def test_the_key_has_a_mask_of_its_own(name):
 
 
 @pytest.mark.parametrize("name", ATTENTION)
+def test_keys_after_a_dense_layer_keep_their_mask(name):
+    layer, query, value = make_layer(name), np.asarray(masked(0)), np.asarray(masked(1, SOURCE_IDS))
+    key = keras.layers.Dense(D)(masked(2, SOURCE_IDS))
+    output = layer(query, value, key=key)
+    expected = layer(query, value, key=np.asarray(key), attention_mask=(SOURCE_IDS != 0)[:, None, :])
+    np.testing.assert_array_equal(np.asarray(output), np.asarray(expected))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", [name for name in ATTENTION if name.startswith(("additive", "luong"))])
+def test_projected_keys_keep_their_mask(name, dtype):
+    layer, query, value = make_layer(name, dtype), np.asarray(masked(0)), np.asarray(masked(1, SOURCE_IDS))
+    key = masked(2, SOURCE_IDS)
+    layer(query, value)
+    output = layer(query, value, projected_key=layer.project_keys(key))
+    explicit = {"attention_mask": (SOURCE_IDS != 0)[:, None, :]}
+    expected = layer(query, value, projected_key=layer.project_keys(np.asarray(key)), **explicit)
+    np.testing.assert_array_equal(np.asarray(output, "float32"), np.asarray(expected, "float32"))
+
+
+@pytest.mark.parametrize("name", ATTENTION)
 def test_implicit_and_explicit_masks_are_joined_by_and(name):
     layer, query, value = make_layer(name), masked(0), masked(1, SOURCE_IDS)
     explicit = np.random.default_rng(3).random((B, T, S)) < 0.7

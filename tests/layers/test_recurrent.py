@@ -5,6 +5,7 @@ import tensorflow as tf
 from layer_checks import EXECUTIONS, assert_all_close, random_array
 from models.seq2seq_equations import gru, lstm
 
+from keras_attention.layers import TransformerEncoderLayer
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 
 B, S, D, UNITS = 2, 7, 3, 5
@@ -231,3 +232,32 @@ def test_each_step_of_an_unrolled_gradient_is_as_large_as_a_step():
     whole = [op.type for op in graph.get_operations() for tensor in op.outputs if tensor.shape.rank == 3]
     assert whole.count("StridedSliceGrad") == 0
     assert len(whole) < S, whole
+
+
+@CELLS
+@pytest.mark.parametrize("masked", [False, True])
+def test_keras_rnn_runs_the_cell_over_projected_inputs(cell_class, masked):
+    cell, inputs = make_cell(cell_class), random_array(B, S, D, seed=3)
+    mask = np.arange(S) < np.array([S, 3 if masked else S])[:, None]  # (B, S)
+    rnn = keras.layers.RNN(cell, return_sequences=True, return_state=True)
+    outputs, *states = rnn(cell.project(inputs), mask=mask)
+    expected, ends = read_both_ways(inputs, mask, cell, cell)
+    assert len(states) == cell.num_states
+    assert_all_close([outputs, states[0]], [expected[..., :UNITS], ends[:, :UNITS]], 1e-6)
+
+
+@CELLS
+@pytest.mark.parametrize("execution", ["eager", "graph"])
+def test_keras_rnn_over_our_layers_obeys_the_mask(cell_class, execution):
+    ids = np.array([[3, 1, 4, 1, 5], [9, 2, 0, 0, 0]])
+    keras.utils.set_random_seed(1)
+    embedding = keras.layers.Embedding(11, D, mask_zero=True)
+    encoder = TransformerEncoderLayer(13, 1)
+    cell = make_cell(cell_class)
+    rnn = keras.layers.RNN(cell)
+
+    def read(ids):
+        return rnn(cell.project(encoder(embedding(ids))))
+
+    alone = read(ids[1:, :2])
+    assert_all_close([EXECUTIONS[execution](read)(ids)[1:]], [alone], 1e-5)
