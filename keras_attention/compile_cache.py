@@ -58,16 +58,21 @@ class CompileCache:
         """Links new programs of the session into the store of a model, by default the first.
 
         A disk error costs only speed.
+
+        Returns:
+            bool, whether all programs are stored.
         """
         store = self.machine / (self.models[0] if model is None else _folder_name(model))
         with suppress(OSError):
             store.mkdir(exist_ok=True, mode=0o700)
             for path in self.session.iterdir():
-                if path.stat().st_nlink == 1:  # not from the store
+                if path.stat().st_nlink == 1 and path.suffix != ".tmp":  # neither from the store nor unfinished
                     path.chmod(0o600)
                     with suppress(FileExistsError):
                         os.link(path, store / f"{path.name}.{_digest(path)}")
             self._shrink()
+            return True
+        return False
 
     def close(self):
         self.keep()
@@ -140,11 +145,9 @@ def keep_compiled(model=None):
     """Stores the programs compiled so far under a name or folder, by default the first one of `use_compile_cache`.
 
     Returns:
-        bool, whether there is a cache.
+        bool, whether there is a cache, and all could be stored.
     """
-    for cache in _in_use:
-        cache.keep(model)
-    return bool(_in_use)
+    return bool(_in_use) and all([cache.keep(model) for cache in _in_use])
 
 
 def cache_root():

@@ -16,9 +16,11 @@ import traceback
 import warnings
 from pathlib import Path
 
-from safety.crash_scenarios import SCENARIOS, checkpoints, make_stubs
+from safety import crash_scenarios, text_scenarios
+from safety.crash_scenarios import checkpoints, make_stubs
 from safety.faults import MODES, Faults
 
+SCENARIOS = {**crash_scenarios.SCENARIOS, **text_scenarios.SCENARIOS}
 SECONDS = 60  # for a command
 KILLED = -signal.SIGKILL
 
@@ -43,14 +45,14 @@ class Trial:
 
     def _unseen(self, operations):
         """The new files that no operation tells of: each is opened and flushed, or a flushed one takes its name."""
-        seen = {how: set() for how in ("open", "fopen", "fsync", "rename")}
+        seen = {how: set() for how in ("open", "fopen", "fsync", "rename", "link")}
         for operation in operations:
             how, _, path = operation.partition(" ")
             seen.setdefault(how, set()).add(Path(path).name)
         opened = seen["open"] | seen["fopen"]
         flushed = opened if "> file" in self.name else seen["fsync"]
         new = {Path(path).name for path, digest in self.after.items() if self.before.get(path) != digest}
-        return sorted(new - (opened & flushed) - seen["rename"])
+        return sorted(new - (opened & flushed) - seen["rename"] - seen["link"])
 
     def reset(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -90,7 +92,8 @@ class Trial:
         """What the user sees: the digest of each file that is no scratch."""
         scratch = self.scenario.scratch
         files = [path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()]
-        files = [path for path in files if path.parts[0] not in scratch and not path.parts[0].startswith(".")]
+        hidden = {path for path in files if any(part.startswith(".") for part in path.parts)}
+        files = [path for path in files if path.parts[0] not in scratch and path not in hidden]
         return {str(path): hashlib.sha256((self.folder / path).read_bytes()).hexdigest() for path in files}
 
     def fault_in_files(self):
@@ -103,6 +106,10 @@ class Trial:
         if seen in (self.before, self.after):
             return None
         changed = [path for path in self.before | seen | self.after if seen.get(path) != self.before.get(path)]
+        if not self.scenario.together:
+            changed = [path for path in changed if seen.get(path) != self.after.get(path)]
+            if not changed:
+                return None
         return f"neither old nor new: {changed}"
 
     def _fault_in_checkpoints(self):

@@ -45,12 +45,14 @@ class Scenario(NamedTuple):
         run: callable(folder, *flags) -> exit code.
         again: list of tuples of flags: each is how the same command may be given after a crash.
         scratch: names that may stand there after a crash or an error, and not at the end.
+        together: bool. Whether all files change at one instant; otherwise each is old or new.
     """
 
     prepare: object
     run: object
     again: list = [()]
     scratch: tuple = ()
+    together: bool = True
 
 
 def command(*words):

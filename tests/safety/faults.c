@@ -248,6 +248,9 @@ ON_PATH(unlink, (const char *path), (path), AT_FDCWD, path, 0)
 ON_PATH(unlinkat, (int from, const char *path, int flags), (from, path, flags), from, path, 0)
 ON_PATH(chmod, (const char *path, mode_t bits), (path, bits), AT_FDCWD, path, 0)
 ON_PATH(symlink, (const char *target, const char *path), (target, path), AT_FDCWD, path, 1)
+ON_PATH(link, (const char *path, const char *other), (path, other), AT_FDCWD, other, 1)
+ON_PATH(linkat, (int one, const char *path, int two, const char *other, int flags), (one, path, two, other, flags), two,
+        other, 1)
 ON_PATH(rename, (const char *path, const char *other), (path, other), AT_FDCWD, other, 0)
 ON_PATH(renameat, (int one, const char *path, int two, const char *other), (one, path, two, other), two, other, 0)
 ON_PATH(renameat2, (int one, const char *path, int two, const char *other, unsigned flags),

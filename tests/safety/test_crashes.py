@@ -33,7 +33,21 @@ NAMES = (
     "recipes: translator",
     "recipes: masked language model",
     "checkpoints",
+    "classify --table --output",
+    "classify --table --output --resume",
+    "classify --explain",
+    "encode --output",
+    "similar > file",
+    "generate > file",
+    "score > file",
+    "translate --attention, several",
+    "warm",
+    "convert hf://",
+    "encoded pairs",
+    "encoded stream",
+    "weights trained elsewhere",
 )
+GROUPS = (NAMES[:8], NAMES[8:12], NAMES[12:15], NAMES[15:18], NAMES[18:27], NAMES[28:])
 
 
 def held(record_property, every, *names):
@@ -53,9 +67,14 @@ def test_some_points_of_some_commands(record_property):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("names", [NAMES[:8], NAMES[8:12], NAMES[12:15], NAMES[15:]], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
 def test_many_points_of_every_command(record_property, names):
     assert held(record_property, 3, *names) > 100
+
+
+@pytest.mark.thorough
+def test_some_points_of_a_download(record_property):
+    assert held(record_property, 19, "convert hf://") > 20
 
 
 @pytest.mark.thorough

@@ -13,9 +13,12 @@ from safety.faults import COMPILER, run_with_faults
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(COMPILER is None, reason="faults.c needs a C compiler")]
 RUN = Path(__file__).with_name("whole_commands.py")
 GROUPS = (
-    ("translate --output", "translate --attention", "classify --output", "evaluate --output", "evaluate --json > file"),
-    ("attention --out", "export", "convert", "download", "encode pairs", "encode prose", "encode rows"),
-    ("finetune", "recipe distill", "weights from elsewhere"),
+    ("translate --output", "translate --attention", "translate --attention, several", "attention --out"),
+    ("classify --output", "classify --table", "classify --explain", "evaluate --output", "evaluate --json > file"),
+    ("encode", "similar", "generate", "score", "convert", "download"),
+    ("export", "export classifier", "export mask filler"),
+    ("encode pairs", "encode prose", "encode rows", "encode stream", "weights from elsewhere"),
+    ("finetune", "recipe distill", "recipe language_model"),
     ("recipe rnn_attention", "recipe transformer"),
     ("recipe bert_pretrain", "recipe bert_finetune"),
 )

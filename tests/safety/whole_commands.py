@@ -29,8 +29,9 @@ from typing import NamedTuple
 
 from convert.tiny_checkpoints import TINY_BERT
 from safety.faults import Faults
-from zoo.tiny_bert import task, tiny_classifier, write_tiny
+from zoo.tiny_bert import task, tiny_classifier, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import ENGLISH, write_tiny_entry
+from zoo.tiny_gpt import tiny_generator
 
 import keras_attention
 from keras_attention.cli.main import guarded
@@ -80,18 +81,29 @@ def recipe(name, *flags):
 
 
 KEPT = ("out.partial", "out.partial.json")
-RECIPES = ("rnn_attention", "transformer", "bert_pretrain", "bert_finetune", "distill")
+RECIPES = ("rnn_attention", "transformer", "bert_pretrain", "bert_finetune", "distill", "language_model")
 FINETUNE = ["finetune", "table.csv", "--text=text", "--label=label", "--from=none", "--size=tiny", "--epochs=2"]
 COMMANDS = {
     "translate --output": Command(["translate", "--model=model", "--input=texts", "--output=out"], ANSWERS, KEPT),
     "translate --attention": Command(["translate", "A dog runs.", "--model=model", "--attention=picture.png"]),
+    "translate --attention, several": Command(
+        ["translate", "A dog runs.", "Two men sit.", "--model=model", "--attention=picture.png"]
+    ),
     "classify --output": Command(["classify", "--model=moods", "--input=texts", "--output=out"], ANSWERS, KEPT),
+    "classify --table": Command(["classify", "--model=moods", "--table=table.csv", "--output=out"], ANSWERS, KEPT),
+    "classify --explain": Command(["classify", "--model=moods", "--input=texts", "--explain=out.html"]),
+    "encode": Command(["encode", "--model=moods", "--input=texts", "--output=out.npy"]),
+    "similar": Command(["similar", "--query=A dog", "--model=moods", "--input=texts", "--json"], redirected="out"),
+    "generate": Command(["generate", "A dog", "--model=writer", "--max-tokens=5", "--json"], redirected="out"),
+    "score": Command(["score", "--model=writer", "--input=texts", "--json"], redirected="out"),
     "evaluate --output": Command(
         ["evaluate", "--model=model", "--source=texts", "--target=texts", "--json", "--output=out"]
     ),
     "evaluate --json > file": Command(["evaluate", "--model=moods", "--table=table.csv", "--json"], redirected="out"),
     "attention --out": Command(["attention", "A dog runs.", "--model=model", "--out=out.html"]),
     "export": Command(["export", "model", "exported"]),
+    "export classifier": Command(["export", "moods", "exported"]),
+    "export mask filler": Command(["export", "filler", "exported"]),
     "convert": Command(["convert", "published", "--out=mine", "--overwrite"]),
     "finetune": Command([*FINETUNE, "--out=mine", "--overwrite"], TRAININGS, ("mine_checkpoints",)),
     **{
@@ -103,8 +115,9 @@ COMMANDS = {
     "encode pairs": Command(recipe("rnn_attention", "--encode_to=pairs.npz")),
     "encode prose": Command(recipe("bert_pretrain", "--encode_to=encoded")),
     "encode rows": Command(recipe("bert_finetune", "--encode_to=encoded")),
+    "encode stream": Command(recipe("language_model", "--encode_to=encoded")),
     "weights from elsewhere": Command(
-        recipe("rnn_attention", "--encoded=pairs.npz", "--out=trained"),
+        recipe("rnn_attention", "--encoded=pairs.npz", "--out=trained", "--overwrite"),
         TRAININGS,
         ("trained_checkpoints",),
         needs="encode pairs",
@@ -117,11 +130,13 @@ def make_template(folder):
     """What is there before: models, texts, and an old version of all that the commands write."""
     write_tiny_entry(folder / "model")
     write_tiny(folder / "moods", tiny_classifier().model, task=task())
+    write_tiny(folder / "filler", tiny_mask_filler().model)
+    tiny_generator("char").save(folder / "writer")
     shutil.copytree(TINY_BERT, folder / "published")
     (folder / "texts").write_text("".join(f"{text}\n" for text in ENGLISH * 3))
     rows = "".join(f"a fine day {i},good\na poor day {i},bad\n" for i in range(20))
     (folder / "table.csv").write_text("text,label\n" + rows)
-    for name in ("out", "out.html", "picture.png", "trained.npz"):
+    for name in ("out", "out.html", "out.npy", "picture.png", "picture-1.png", "trained.npz"):
         (folder / name).write_text("old")
     for name in ("mine", "mine_smoke"):
         shutil.copytree(folder / "model", folder / name)
