@@ -31,5 +31,6 @@ def quoted(value, most=MOST_QUOTED):
 
 
 def one_line(text):
-    """The text without line breaks and other control characters, at most 1,000 characters."""
-    return "".join(character if character.isprintable() else " " for character in str(text))[:1000]
+    """The text without line breaks and other control characters; of a long one, the first 500 and the last 500."""
+    text = "".join(character if character.isprintable() else " " for character in str(text))
+    return text if len(text) <= 1000 else f"{text[:500]}\N{HORIZONTAL ELLIPSIS}{text[-499:]}"

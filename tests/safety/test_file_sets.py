@@ -8,6 +8,7 @@ import pytest
 from cli.conftest import complains, run  # noqa: F401 (fixtures)
 from zoo.tiny_entry import ENGLISH
 
+from keras_attention.cli.main import main
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.errors import UserError
 from keras_attention.locks import release_claims
@@ -106,3 +107,11 @@ def test_a_full_disk_behind_standard_output_is_told():
     command = f"'{sys.executable}' -m keras_attention zoo list > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "keras-attention: No space left on device\n")
+
+
+def test_the_reason_stands_behind_a_long_name(capsys):
+    assert main(["translate", "a", "--model", "rnn_attention_dates", "--output", "x" * 5000]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("keras-attention: /")
+    assert line.endswith("File name too long")
+    assert len(line) < 1050
