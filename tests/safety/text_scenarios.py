@@ -186,7 +186,9 @@ class Compiling(StubPipeline):
     batching = "search"
 
     def answers(self, sources, sources_b=None):
-        session = Path(os.environ.get("TF_XLA_FLAGS", "").removeprefix(compile_cache.FLAG))
+        if compile_cache.FLAG not in (flags := os.environ.get("TF_XLA_FLAGS", "")):
+            return
+        session = Path(flags.removeprefix(compile_cache.FLAG))
         temporary = session / "1234.tmp"
         with contextlib.suppress(OSError):
             temporary.write_bytes(sources[0].encode() * 999)
