@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 
-from keras_attention.convert.byte_pieces import read_byte_level_tokenizer
 from keras_attention.convert.published_settings import Converted, gpt2_settings
 from keras_attention.convert.published_weights import check_shapes
 from keras_attention.convert.safetensors_file import SafetensorsFile, tensor_file
+from keras_attention.convert.vocabulary import read_byte_level_tokenizer
 from keras_attention.errors import UserError
 from keras_attention.models import GPT
 

@@ -1,8 +1,12 @@
 """Text <-> ids. Only `tokenize_in_graph` and the encoding of `WordPieceTokenizer` import TensorFlow."""
 
+from pathlib import Path
+from typing import get_args
+
+from keras_attention.errors import UserError
+from keras_attention.strict_json import parse_json
 from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
-from keras_attention.tokenizers.load_tokenizer import load_tokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -13,3 +17,33 @@ __all__ = [
     "WordPieceTokenizer",
     "load_tokenizer",
 ]
+
+AnyTokenizer = ByteLevelTokenizer | CharacterTokenizer | SentencePieceTokenizer | WordPieceTokenizer
+KINDS = {tokenizer.kind: tokenizer for tokenizer in get_args(AnyTokenizer)}
+
+
+def load_tokenizer(folder: str | Path) -> AnyTokenizer:
+    """Reads a tokenizer from the folder that its `save` wrote.
+
+    Args:
+        folder: str or Path with tokenizer.json and the files of that kind.
+
+    Returns:
+        ByteLevelTokenizer, CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
+
+    Raises:
+        UserError: if a file is missing or damaged, its kind is unknown, or it has settings that this kind has not.
+    """
+    path = Path(folder) / "tokenizer.json"
+    try:
+        settings = parse_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}). Expected: a folder with a tokenizer.") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is not valid JSON ({error}).") from error
+    kind = settings.get("kind") if isinstance(settings, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UserError(f"{path}: the kind of tokenizer must be one of {', '.join(KINDS)}. Found: {kind!r}")
+    if set(settings) != set(KINDS[kind].settings):
+        raise UserError(f"{path}: expected {', '.join(KINDS[kind].settings)}. Found: {', '.join(settings):.80}")
+    return KINDS[kind].load(folder)
