@@ -12,16 +12,17 @@ TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # of a vocabulary, and of a kernel
 LONGEST_TERM = 64  # characters
+SHARE_COUNT = 5  # how often the terms for the shares of common words count
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
 class BagOfWords(NamedTuple):
-    """Classifies a text by its words and pairs of neighbouring words, whatever their order in the text.
+    """Classifies a text by its words and pairs of neighbouring words, and two texts by the words that they share.
 
         x_t = (1 + log count(t)) idf(t) for each term t of the vocabulary        logits = W x / |x| + b
 
     Attributes:
-        terms: list of V different str: a word, or two with a blank between them.
+        terms: list of V different str, see `terms_of` and `terms_of_pair`.
         idf: float32 array (V,).
         kernel: float32 array (V, K).
         bias: float32 array (K,).
@@ -36,8 +37,8 @@ class BagOfWords(NamedTuple):
         """Float32 array (N, K) for a list of N texts, or of pairs; equal to scikit-learn's."""
         places = {term: place for place, term in enumerate(self.terms)}
         found = np.tile(self.bias.astype("float32"), (len(texts), 1))
-        for row, text in enumerate(joined(texts, texts_b)):
-            counts = Counter(places[term] for term in terms_of(text) if term in places)
+        for row, terms in enumerate(all_terms(texts, texts_b)):
+            counts = Counter(places[term] for term in terms if term in places)
             if counts:
                 ids = np.fromiter(counts, int, len(counts))
                 values = (1 + np.log(np.fromiter(counts.values(), float, len(counts)))) * self.idf[ids]
@@ -59,9 +60,34 @@ def terms_of(text):
     return words + [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
 
 
-def joined(texts, texts_b=None):
-    """Pairs as single texts."""
-    return texts if texts_b is None else [f"{a}{BETWEEN}{b}" for a, b in zip(texts, texts_b, strict=True)]
+def terms_of_pair(first, second):
+    """What two texts share: list of str.
+
+    Args:
+        first, second: str.
+
+    Returns:
+        `both:word` and `one:word` for the words of both texts and of only one of them; and, `SHARE_COUNT` times each,
+        the number of common words divided by those of both texts, of the first and of the second one, in tenths:
+        `shared/all:7`, `shared/first:8`, `shared/second:9`.
+    """
+    a, b = (set(TERM.findall(text.lower())) for text in (first, second))
+    sizes = {"all": len(a | b), "first": len(a), "second": len(b)}
+    shares = [f"shared/{name}:{tenths(len(a & b), size)}" for name, size in sizes.items()]
+    return [f"both:{word}" for word in sorted(a & b)] + [f"one:{word}" for word in sorted(a ^ b)] + shares * SHARE_COUNT
+
+
+def tenths(part, whole):
+    """part / whole in tenths, rounded half up: int. 0 of 0 is 0."""
+    return (20 * part + whole) // (2 * whole) if whole else 0
+
+
+def all_terms(texts, texts_b=None):
+    """The terms of each text or pair; for pairs of models of an earlier version, also the terms of the joined texts."""
+    if texts_b is None:
+        return [terms_of(text) for text in texts]
+    pairs = list(zip(texts, texts_b, strict=True))
+    return [terms_of_pair(a, b) + terms_of(f"{a}{BETWEEN}{b}") for a, b in pairs]
 
 
 def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
@@ -82,7 +108,7 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
 
     most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
     words = TfidfVectorizer(analyzer=_short_terms, sublinear_tf=True, max_features=most, dtype=np.float32)
-    counts = words.fit_transform(joined(texts, texts_b))
+    counts = words.fit_transform(texts if texts_b is None else list(zip(texts, texts_b, strict=True)))
 
     def fitted(targets):
         return LogisticRegression(C=10.0, max_iter=1000).fit(counts, targets)
@@ -109,8 +135,9 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
     return BagOfWords(names, words.idf_.astype("float32"), kernel.astype("float32"), bias.astype("float32"))
 
 
-def _short_terms(text):
-    return [term for term in terms_of(text) if len(term) <= LONGEST_TERM and term.isprintable()]
+def _short_terms(text_or_pair):
+    terms = terms_of(text_or_pair) if isinstance(text_or_pair, str) else terms_of_pair(*text_or_pair)
+    return [term for term in terms if len(term) <= LONGEST_TERM and term.isprintable()]
 
 
 def bag_of_words_scores(words, validation, test, task):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_attention.evaluation.bag_of_words import BETWEEN
+from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT
 from keras_attention.export.graph_tokenizers import BLANKS, strip
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
@@ -150,9 +150,11 @@ class WordsInGraph(tf.Module):
 
     def logits(self, texts, texts_b=None):
         """Float32 tensor (B, K) for texts (B,), or pairs, as `BagOfWords.logits`."""
-        if texts_b is not None:
-            texts = tf.strings.join([texts, texts_b], BETWEEN)
-        terms = self._terms(texts)
+        if texts_b is None:
+            terms = self._terms(texts)
+        else:
+            joined = tf.strings.join([texts, texts_b], BETWEEN)
+            terms = tf.concat([self._terms(joined), self._shared(texts, texts_b)], axis=1)
         place, owner = self._places.lookup(terms.flat_values), terms.value_rowids()
         known = place >= 0
         both = tf.boolean_mask(owner * self._size + place, known)
@@ -167,11 +169,33 @@ class WordsInGraph(tf.Module):
 
     def _terms(self, texts):
         """The words of texts and their pairs of neighbours, a ragged tensor (B, None); as `bag_of_words.terms_of`."""
+        words = self._words(texts)
+        first, second = words[:, :-1], words[:, 1:]
+        pairs = first.with_flat_values(tf.strings.join([first.flat_values, second.flat_values], " "))
+        return tf.concat([words, pairs], axis=1)
+
+    def _shared(self, texts, texts_b):
+        """What texts share, a ragged tensor (B, None); as `bag_of_words.terms_of_pair`."""
+        a, b = (self._words(side).to_sparse() for side in (texts, texts_b))
+        both, only_a, only_b = tf.sets.intersection(a, b), tf.sets.difference(a, b), tf.sets.difference(b, a)
+        common, of_a, of_b = (tf.sets.size(words) for words in (both, only_a, only_b))
+        sizes = {"all": common + of_a + of_b, "first": common + of_a, "second": common + of_b}
+        shares = [
+            tf.strings.join([f"shared/{name}:", tf.strings.as_string((20 * common + size) // tf.maximum(2 * size, 1))])
+            for name, size in sizes.items()
+        ]
+        named = [
+            words.with_flat_values(tf.strings.join([name, words.flat_values]))
+            for name, words in zip(
+                ("both:", "one:", "one:"), map(tf.RaggedTensor.from_sparse, (both, only_a, only_b)), strict=True
+            )
+        ]
+        return tf.concat([*named, tf.RaggedTensor.from_tensor(tf.stack(shares * SHARE_COUNT, axis=1))], axis=1)
+
+    def _words(self, texts):
+        """The words of texts in lower case, a ragged tensor (B, None)."""
         texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # at a NUL, `lower` would end; no term has either
         lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
         parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
         words = tf.strings.split(parted, " ")
-        words = tf.ragged.boolean_mask(words, tf.not_equal(words, ""))
-        first, second = words[:, :-1], words[:, 1:]
-        pairs = first.with_flat_values(tf.strings.join([first.flat_values, second.flat_values], " "))
-        return tf.concat([words, pairs], axis=1)
+        return tf.ragged.boolean_mask(words, tf.not_equal(words, ""))

@@ -88,7 +88,8 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
-    update = session.compile(model, optimizer, loss, clip_norm=1.0)
+    ema_decay = settings.ema_decay or None
+    update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=ema_decay)
     update.any_length = settings.jit_compile is False
     watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
     before, score = model.get_weights(), -np.inf if validate is None else validate(model)["val_score"]
@@ -97,7 +98,8 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
             for batch in epoch:
                 epoch.record(update(batch))
             if validate:
-                session.report(**validate(model))
+                with session.averaged_weights():
+                    session.report(**validate(model))
     result = session.result
     if validate is None or (result.best is not None and result.best > from_chief([score])[0]):
         return result

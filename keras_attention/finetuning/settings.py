@@ -29,6 +29,7 @@ class FinetuneSettings(AccelerationSettings):
     freeze_embeddings: bool | None = setting(None, "do not train the token embeddings; default: with up to 20,000 rows")
     warmup_share: float = setting(0.1, "share of the updates until the peak; then linear decay")
     weight_decay: float = setting(0.01, "weight decay of AdamW, except for biases and norms")
+    ema_decay: float = setting(0.0, "decay of the exponential average of the weights over the updates; 0: no average")
     dropout: float = setting(0.1, "share of units dropped")
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "give rare labels as much weight as frequent ones")

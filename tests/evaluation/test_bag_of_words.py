@@ -27,14 +27,38 @@ def test_equals_scikit_learn(kind):
     np.testing.assert_allclose(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True), expected, atol=1e-3)
 
 
-def test_numbers_and_pairs():
+def test_numbers():
     targets = np.arange(18.0)
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
-    both = [text + bag_of_words.BETWEEN + "again" for text in TEXTS]
-    model = Ridge().fit(words.fit_transform(both), targets)
-    found = fit_bag_of_words(TEXTS, ["again"] * 18, targets, "regression", 1)
-    new = [text + bag_of_words.BETWEEN + "up" for text in NEW]
-    np.testing.assert_allclose(found.logits(NEW, ["up"] * 4)[:, 0], model.predict(words.transform(new)), atol=1e-3)
+    model = Ridge().fit(words.fit_transform(TEXTS), targets)
+    found = fit_bag_of_words(TEXTS, None, targets, "regression", 1)
+    np.testing.assert_allclose(found.logits(NEW)[:, 0], model.predict(words.transform(NEW)), atol=1e-3)
+
+
+def test_pairs_are_judged_by_what_they_share():
+    assert bag_of_words.terms_of_pair("Dogs run, dogs!", "The dogs run") == [
+        *("both:dogs", "both:run", "one:!", "one:,", "one:the"),
+        *("shared/all:4", "shared/first:5", "shared/second:7") * bag_of_words.SHARE_COUNT,
+    ]
+    assert set(bag_of_words.terms_of_pair("", "")) == {"shared/all:0", "shared/first:0", "shared/second:0"}
+    pairs = [(first, second) for first in TEXTS[:6] for second in TEXTS[:6]]
+    targets = np.array([int(first == second) for first, second in pairs])
+    words = TfidfVectorizer(analyzer=lambda pair: bag_of_words.terms_of_pair(*pair), sublinear_tf=True)
+    model = LogisticRegression(C=10.0, max_iter=1000).fit(words.fit_transform(pairs), targets)
+    found = fit_bag_of_words(*zip(*pairs, strict=True), targets, "binary", 2)
+    new = [(text, text) for text in NEW] + [(text, "a new one") for text in NEW]
+    logits = found.logits(*zip(*new, strict=True))
+    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], model.decision_function(words.transform(new)), atol=1e-3)
+    assert (logits.argmax(axis=1) == [1, 1, 1, 1, 0, 0, 0, 0]).all()
+
+
+def test_pairs_of_an_earlier_version_are_judged_as_before():
+    """It counted the words of the joined texts, with a separator between them."""
+    terms = ["dogs", "run the", "cats \N{SYMBOL FOR UNIT SEPARATOR}", "the"]
+    words = bag_of_words.BagOfWords(terms, np.ones(4, "float32"), np.eye(4, dtype="float32"), np.zeros(4, "float32"))
+    found = words.logits(["run the cats"], ["dogs or the dogs"])
+    counts = 1 + np.log([2.0, 1.0, 1.0, 2.0])
+    np.testing.assert_allclose(found[0], counts / np.linalg.norm(counts), atol=1e-6)
 
 
 def test_labels_that_no_row_has_are_improbable():

@@ -114,6 +114,12 @@ def test_a_bag_of_words():
     seconds = texts[::-1]
     found = graph.logits(tf.constant(texts), tf.constant(seconds))
     np.testing.assert_allclose(found, words.logits(texts, seconds), atol=1e-5)
+    seconds = [*texts[:30], "", *(f"{text} more words" for text in texts[30:60]), *texts[61:][::-1]]
+    targets = np.arange(len(texts)) % 3
+    of_pairs = fit_bag_of_words(texts, seconds, targets, "multiclass", 3)
+    assert any(term.startswith("both:") for term in of_pairs.terms)
+    found = WordsInGraph(of_pairs).logits(tf.constant(texts), tf.constant(seconds))
+    np.testing.assert_allclose(found, of_pairs.logits(texts, seconds), atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
