@@ -82,7 +82,6 @@ def main(arguments=None):
     config = accelerated(config.start, config)  # wide models in bfloat16, where the device gains by it
     session = Session.start(config, config.out + "_smoke" * config.smoke, unit="rows")
     settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
-
     if config.encoded:  # on another machine
         model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
     else:
@@ -100,19 +99,20 @@ def main(arguments=None):
 
     print(session.description)
     settings = filled_in(settings, model, len(ids))
-    shapes = settings.rows_per_batch, BUCKETS, settings.seed, model.encoder.num_segments > 1
-    batches = ClassificationBatches(ids, targets, *shapes)
+    segments = model.encoder.num_segments > 1
+    batches = ClassificationBatches(ids, targets, settings.rows_per_batch, BUCKETS, settings.seed, segments)
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     objective = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
-    update = session.compile(model, optimizer, objective, clip_norm=1.0)
+    update = session.compile(model, optimizer, objective, clip_norm=1.0, ema_decay=settings.ema_decay or None)
     watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
     with session:  # checkpoints, resume, Ctrl-C
         for epoch in session.epochs(batches, settings.epochs, **watched):
             for batch in epoch:
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
             if not config.encoded:
-                session.report(**score(model))
+                with session.averaged_weights():  # if there is an --ema-decay
+                    session.report(**score(model))
 
     if result := session.finish(weights_only=bool(config.encoded)):  # not in other workers
         finetuned = finish(prepared, result, settings)

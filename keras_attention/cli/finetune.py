@@ -94,7 +94,7 @@ def settings_of(arguments):
     settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})
     shares = {name: getattr(settings, name) for name in ("warmup_share", "dropout", "label_smoothing")}
     shares["validation_split"] = arguments.validation_split
-    shares["min_probability"] = settings.min_probability or 0.0
+    shares |= {name: getattr(settings, name) or 0.0 for name in ("min_probability", "ema_decay")}
     for name, value in shares.items():
         if not 0 <= value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")

@@ -11,6 +11,7 @@ from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.losses import classification_loss, distillation_loss, with_soft_labels
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
+    ema_decay_for,
     epochs_for,
     learning_rate_for,
     max_tokens_for,
@@ -88,8 +89,7 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
-    ema_decay = settings.ema_decay or None
-    update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=ema_decay)
+    update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=settings.ema_decay or None)
     update.any_length = settings.jit_compile is False
     watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
     before, score = model.get_weights(), -np.inf if validate is None else validate(model)["val_score"]
@@ -123,14 +123,20 @@ def freeze(model, settings):
 
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
-    epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"])
-    rate = settings.learning_rate or learning_rate_for(model.encoder.hidden_dim, model.encoder.num_layers)
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
+    trained = model.pooler_dense is None  # a model with random weights has a pooler
+    decay = settings.ema_decay
+    if decay is None:
+        decay = ema_decay_for(num_rows, size) if trained else 0.0
+    epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
+    rate = settings.learning_rate or learning_rate_for(
+        model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0
+    )
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
-    filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience}
-    if settings.freeze_embeddings is None:  # a model with random weights has a pooler and must learn them
-        filled["freeze_embeddings"] = num_rows <= MANY_ROWS and model.pooler_dense is None
+    filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}
+    if settings.freeze_embeddings is None:  # random ones must be trained
+        filled["freeze_embeddings"] = num_rows <= MANY_ROWS and trained
     return replace(settings, **filled, max_tokens=tokens)
 
 

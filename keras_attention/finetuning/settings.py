@@ -29,7 +29,9 @@ class FinetuneSettings(AccelerationSettings):
     freeze_embeddings: bool | None = setting(None, "do not train the token embeddings; default: with up to 20,000 rows")
     warmup_share: float = setting(0.1, "share of the updates until the peak; then linear decay")
     weight_decay: float = setting(0.01, "weight decay of AdamW, except for biases and norms")
-    ema_decay: float = setting(0.0, "decay of the exponential average of the weights over the updates; 0: no average")
+    ema_decay: float | None = setting(
+        None, "decay of the moving average of the weights, which becomes the model; 0: none; default: about one epoch"
+    )
     dropout: float = setting(0.1, "share of units dropped")
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "give rare labels as much weight as frequent ones")
@@ -54,18 +56,27 @@ class FinetuneSettings(AccelerationSettings):
     vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
 
 
+# With a moving average of the weights, larger steps and fewer epochs give better models: docs/fine_tune.md.
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
+AVERAGED_EPOCHS = ((100, 20), (300, 12), (1_000, 8), (5_000, 4), (50_000, 3), (float("inf"), 2))
 ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each need more epochs
+AVERAGED_UPDATES = (10, 1_000)  # the least and the most updates over which the weights are averaged
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
 SHALLOW = 4  # layers
 MANY_ROWS = 20_000  # with more rows, tokens occur often enough to train their embeddings
 
 
-def epochs_for(rows, classes=2):
+def epochs_for(rows, classes=2, averaged=True):
     """Default number of epochs: small tables need more of them."""
-    epochs = next(epochs for most, epochs in EPOCHS if rows <= most)
+    epochs = next(epochs for most, epochs in (AVERAGED_EPOCHS if averaged else EPOCHS) if rows <= most)
     return epochs + MORE_EPOCHS * (classes > 2 and rows > 1_000 and rows < ROWS_PER_CLASS * classes)
+
+
+def ema_decay_for(rows, rows_per_batch):
+    """Default decay of the moving average of the weights: it is over the updates of about one epoch."""
+    least, most = AVERAGED_UPDATES
+    return 1 - 1 / min(max(rows // rows_per_batch, least), most)
 
 
 def rows_per_batch_for(rows):
@@ -83,10 +94,10 @@ def max_tokens_for(longest):
     return min(MOST_TOKENS, longest)
 
 
-def learning_rate_for(width, num_layers=4):
+def learning_rate_for(width, num_layers=4, averaged=True):
     """Default peak learning rate: wide and deep models need smaller steps."""
     if width <= 256:
         return 3e-4
-    if width <= 512:
-        return 2e-4 if num_layers <= SHALLOW else 1e-4
-    return 5e-5
+    if width <= 512 and num_layers <= SHALLOW:
+        return 8e-4 if averaged else 2e-4
+    return 1e-4 if width <= 512 else 5e-5

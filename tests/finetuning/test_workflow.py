@@ -140,13 +140,32 @@ def test_a_small_table_gets_hundreds_of_updates_too(rows):
     )
     filled = filled_in(FinetuneSettings(), model, rows)
     updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
-    assert updates >= (150 if rows >= 90 else 60)
+    assert updates >= (120 if rows >= 90 else 60)
     assert filled.epochs * rows <= max(10_500, 6 * rows)
     assert 2 <= filled.patience <= filled.epochs
     asked = FinetuneSettings(epochs=7, rows_per_batch=5, patience=2)
     assert filled_in(asked, model, rows) == replace(
-        asked, learning_rate=filled.learning_rate, max_tokens=256, freeze_embeddings=rows <= 20_000
+        asked,
+        learning_rate=filled.learning_rate,
+        max_tokens=256,
+        freeze_embeddings=rows <= 20_000,
+        ema_decay=1 - 1 / min(max(rows // 5, 10), 1_000),
     )
+
+
+def test_a_new_model_is_not_averaged():
+    """It learns from random weights, so the average over an epoch would still be near them."""
+    encoder = SimpleNamespace(hidden_dim=384, num_layers=3)
+    new, trained = (
+        SimpleNamespace(encoder=encoder, settings={"max_length": 512, "num_labels": 2}, pooler_dense=pooler)
+        for pooler in ("dense", None)
+    )
+    without, averaged = (filled_in(FinetuneSettings(), model, 3_000) for model in (new, trained))
+    assert (without.ema_decay, averaged.ema_decay) == (0.0, 1 - 1 / 93)
+    assert (without.learning_rate, averaged.learning_rate) == (2e-4, 8e-4)
+    assert without.epochs > averaged.epochs
+    unaveraged = filled_in(FinetuneSettings(ema_decay=0.0), trained, 3_000)
+    assert (unaveraged.learning_rate, unaveraged.epochs) == (without.learning_rate, without.epochs)
 
 
 def test_many_classes_get_more_epochs():
