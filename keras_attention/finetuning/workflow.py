@@ -393,6 +393,6 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         finetuned = finetune_classifier(examples, validation, start, FinetuneSettings(**settings), **options)
         if out is not None:
             told = {"start": str(start), "facts": facts, "overwrite": overwrite}
-            told["data"] = [{"name": "lists given in Python", "terms": "as stated by their owner", "link": ""}]
+            told["data"] = [{"name": "lists given in Python", "terms": "as stated by its owner", "link": ""}]
             write_classifier(out, finetuned, make_report(finetuned), **told)
     return finetuned.classifier

@@ -29,7 +29,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         overwrite: bool. Whether to replace an existing entry.
 
     Returns:
-        The list of scores, see `scoring.scores_on`.
+        The list of scores, see `translation_scores.scores_on`.
     """
     if data.target_language == "iso":
         translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
@@ -94,7 +94,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     history = _continued(start, result.history)
     tokens = sum(entry["tokens"] for entry in history)
     texts = settings["text"]
-    terms = "those of the owners of the texts" if texts else "Python Software Foundation License"
+    terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
     measured = ", ".join(settings["validation"]) or "validation"
     told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
@@ -125,7 +125,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
 
 
 BEGINNINGS = ("", "The", "Return the", "This is")
-WRITTEN = "Its texts look like those it was trained on: they are neither facts nor checked."
+WRITTEN = "It imitates its training texts. Nothing it writes is checked, and it may be false."
 
 
 def write_language_model(folder, generator, *, scores, settings, result, facts, start=None, overwrite=False):
@@ -138,12 +138,12 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
         scores: dict of float by the name of the score, measured on the validation texts.
 
     Returns:
-        List of (beginning, what was written behind it).
+        List of (beginning, continuation).
     """
     written = list(zip(BEGINNINGS, generator.answers(list(BEGINNINGS)), strict=True))
     history = _continued(start, result.history)
     texts = [settings["data"]] if settings["data"] else settings["text"]
-    terms = "as their owners say" if texts else "Python Software Foundation License"
+    terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
     told = {
         "set": f"{settings['validation_share']:.1%} of the texts",
@@ -183,7 +183,7 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
         scores: dict with "val_cosine".
     """
     teacher, texts = settings["teacher"] or "a random encoder", settings["text"]
-    terms = "those of the owners of the texts"
+    terms = "as stated by its owner"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms}
     told = {"set": f"{settings['validation_share']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
     metrics = {

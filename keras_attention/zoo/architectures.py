@@ -46,7 +46,7 @@ DECODING_DEFAULTS = {
     "length_offset": 10,
     "max_source_length": 128,
 }
-# The task of a classifier, see `data.label_task.Task`. `threshold`: minimum probability of a label in a multilabel
+# The task of a classifier, see `label_task.Task`. `threshold`: minimum probability of a label in a multilabel
 # task, one for all labels or one for each. `pair`: whether the inputs are text pairs. `long_texts`: the part of a text
 # with too many tokens that is used. `min_probability`: in a task with one label per text, the classifier is unsure if
 # no label reaches it.
