@@ -106,6 +106,26 @@ class CompileCache:
             total -= facts.st_size
 
 
+def programs_fit(share=0.5):
+    """Whether this process should let XLA compile another program.
+
+    TensorFlow never frees a program, and each needs hundreds of memory mappings, three for every kernel; Linux allows
+    65,530 in a process, and a process that wants more crashes.
+
+    Args:
+        share: float, how many of them may be taken.
+
+    Returns:
+        bool; True where there is no such limit.
+    """
+    try:
+        most = int(Path("/proc/sys/vm/max_map_count").read_text())
+        with open("/proc/self/maps", "rb") as file:
+            return sum(1 for _ in file) < share * most
+    except (OSError, ValueError):
+        return True
+
+
 def use_compile_cache(models):
     """Makes TensorFlow, which must not be imported yet, store the programs that it compiles for these models.
 

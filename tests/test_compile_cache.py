@@ -8,7 +8,7 @@ import pytest
 from zoo.tiny_entry import ENGLISH
 
 from keras_attention import compile_cache
-from keras_attention.compile_cache import CompileCache, cache_root, machine_digest, use_compile_cache
+from keras_attention.compile_cache import CompileCache, cache_root, machine_digest, programs_fit, use_compile_cache
 
 
 @pytest.fixture
@@ -191,3 +191,9 @@ def test_the_second_translation_compiles_nothing(tmp_path, zoo):
     assert programs[0] == programs[1]
     assert programs[0]
     assert not list((tmp_path / "cache" / "programs").glob("*/.session*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no limit")
+def test_programs_fit_until_the_mappings_run_out():
+    assert programs_fit()
+    assert not programs_fit(share=0.0)

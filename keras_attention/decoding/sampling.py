@@ -129,6 +129,28 @@ def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_
     return choose
 
 
+def draw_within(logits, uniforms, kept, top_k, top_p):
+    """Draws as `sampler` does, with `top_k` and `top_p` as scalar tensors; one program serves all that fit `kept`.
+
+    Args:
+        logits: tensor (B, V), divided by the temperature.
+        uniforms: tensor (B,), in [0, 1).
+        kept: int in [0, V], at least `top_k`; 0 keeps all tokens, whatever `top_k` is.
+        top_k: int scalar tensor in [1, kept].
+        top_p: float scalar tensor in (0, 1].
+
+    Returns:
+        int32 tokens (B,).
+    """
+    ids = None
+    if kept:
+        logits, ids = ops.top_k(logits, kept)  # (B, kept)
+        logits = ops.where(ops.arange(kept, dtype="int32") < top_k, logits, -float("inf"))
+    logits = ops.cond(top_p < 1, lambda: keep_nucleus(logits, top_p), lambda: logits)
+    drawn = draw(logits, uniforms)
+    return ops.cast(drawn if ids is None else ops.take_along_axis(ids, drawn[:, None], axis=-1)[:, 0], "int32")
+
+
 def draw(logits, uniforms):
     """Returns the int32 index (B,) at which the running sum of softmax(logits (B, C)) passes `uniforms` (B,)."""
     weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))  # (B, C)

@@ -213,6 +213,15 @@ class GPT(FromPreset, keras.Model):
             caches.append(cache)
         return {"mask": mask, "last_ids": token_ids[:, -1], "layers": tuple(caches)}
 
+    def widened(self, memory, length):
+        """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
+        more = length - ops.shape(memory["mask"])[1]
+        layers = tuple(
+            (ops.pad(keys, ((0, 0), (0, 0), (more, 0))), ops.pad(values, ((0, 0), (more, 0), (0, 0))))
+            for keys, values in memory["layers"]
+        )
+        return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "layers": layers}
+
     def initial_state(self, memory, max_steps, beam_size=1):
         """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
 

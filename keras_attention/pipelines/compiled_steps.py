@@ -1,20 +1,27 @@
 """How the tokens of a text are chosen, and the compiled steps that write them."""
 
 import threading
+import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.compile_cache import programs_fit
 from keras_attention.decoding.greedy import most_probable
-from keras_attention.decoding.next_tokens import forbid
-from keras_attention.decoding.sampling import sampler
+from keras_attention.decoding.next_tokens import forbid, top_tokens
+from keras_attention.decoding.sampling import draw_within, uniform
 from keras_attention.errors import UserError
-from keras_attention.pipelines.compiled import MAX_PROGRAMS, SOURCE_LENGTHS, source_bucket
+from keras_attention.pipelines.compiled import SOURCE_LENGTHS, source_bucket
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16
-BATCH_SIZES = (1, 2, 4, 8, 16, 32)
+BATCH_SIZES = (1, 4, 32)
+TOP_K_SIZES = (16, 128, 1024)  # a program keeps so many most probable tokens, and of these the first `top_k`
+ALTERNATIVES = 5  # most probable tokens that are told beside each one
+CHUNK = 32  # tokens that one call of a program writes at most
+PIECE_SECONDS = 0.05  # how long a piece may take that somebody waits for
 START = -1  # for a step function: the last token of the beginning
 
 
@@ -55,86 +62,184 @@ def _check_number(name, value, low, high):
         raise UserError(f"`{name}` must be a number from {low:g} to {high:g}. Received: {name}={value!r}")
 
 
+class Written(NamedTuple):
+    """The next few tokens of each sequence.
+
+    Attributes:
+        tokens: int array (steps, N).
+        log_probs: float32 array (steps, N), under the model itself.
+        top_ids, top_log_probs: arrays (steps, N, ALTERNATIVES), the most probable tokens in the place of each; zeros
+            if nobody asked.
+    """
+
+    tokens: np.ndarray
+    log_probs: np.ndarray
+    top_ids: np.ndarray
+    top_log_probs: np.ndarray
+
+
 class CompiledSteps:
-    """Runs the step function of a causal language model as XLA programs of few shapes.
+    """Runs the step function of a causal language model as XLA programs, many tokens at a call.
+
+    TensorFlow never frees a compiled program. So there are few: one for each size of a batch, length and way to choose
+    tokens. All other settings are inputs, and a beginning is filled up to the same length as the room behind it. Where
+    there is no room for more of them, see `programs_fit`, the others run uncompiled: slower, with the same answers.
 
     Shapes: N sequences, P tokens of a beginning, V vocabulary.
 
     Args:
         model: GPT, built.
         never: list of int, the ids that are never written.
+        end_id: int, the token behind which a sequence ends.
+
+    Attributes:
+        programs: int, how many there are.
     """
 
-    def __init__(self, model, never):
-        self.model, self.never = model, never
+    def __init__(self, model, never, end_id):
+        self.model, self.never, self.end_id = model, never, end_id
         self._programs = {}
         self._tracing = threading.Lock()
 
-    def write(self, beginnings, steps, first_step, seen, keys, sampling):
-        """Writes token by token behind beginnings that all fit into the model's window, together with the steps.
+    @property
+    def programs(self):
+        return len(self._programs)
+
+    def write(self, beginnings, steps, first_step, seen, keys, sampling, alternatives=False, patient=True):
+        """Writes behind beginnings that all fit into the model's window, together with the steps.
 
         Args:
             beginnings: list of lists of int, at most 32; N is the next of `BATCH_SIZES`.
-            steps: int > 0, tokens to write.
+            steps: int > 0, tokens to write; fewer if END comes before in all of them.
             first_step: int, the number of the first one; each draws a random number of its own.
             seen: list of lists of int, the tokens of each sequence that the repetition penalty is for.
             keys: list of int for each sequence, see `decoding.sample`.
             sampling: Sampling.
+            alternatives: bool. Whether the most probable tokens are told, too.
+            patient: bool. Whether as many tokens as possible come at once; else few at first, and more the faster
+                they are.
 
         Yields:
-            (list of int, list of float): a token for each sequence, and its log probability under the model.
+            Written, for 1 to `CHUNK` steps. Tokens of a sequence behind its END mean nothing.
         """
-        count, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
-        size = next(size for size in BATCH_SIZES if size >= count)
-        shape = size, source_bucket(max(map(len, beginnings)), longest)
-        token_ids, mask = np.full(shape, PAD_ID, "int32"), np.zeros(shape, bool)
+        sequences, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
+        size = next(size for size in BATCH_SIZES if size >= sequences)
+        length = source_bucket(max(map(len, beginnings)), longest)
+        token_ids, mask = np.full((size, length), PAD_ID, "int32"), np.zeros((size, length), bool)
         was_there = np.zeros((size, self.model.vocabulary_size), bool)
         for i in range(size):  # filled up on the left; those that fill the batch are like the first one
-            beginning = beginnings[i if i < count else 0]
-            token_ids[i, shape[1] - len(beginning) :], mask[i, shape[1] - len(beginning) :] = beginning, True
-            was_there[i, seen[i if i < count else 0]] = True
-        rules = sampling.temperature > 0, sampling.top_k, sampling.top_p, sampling.repetition_penalty != 1
-        begin, go_on = self._program(shape, source_bucket(steps, longest), rules)
-        memory, state = begin(tf.constant(token_ids), tf.constant(mask))
-        numbers = [tf.constant(x, tf.float32) for x in (sampling.temperature, sampling.repetition_penalty)]
-        numbers = [tf.constant(sampling.seed), tf.constant([*keys, *[0] * (size - count)]), *numbers]
+            beginning = beginnings[i if i < sequences else 0]
+            token_ids[i, length - len(beginning) :], mask[i, length - len(beginning) :] = beginning, True
+            was_there[i, seen[i if i < sequences else 0]] = True
+        room = source_bucket(max(length, steps), longest)
+        memory = self._program(("read", size, length), self._compile_reading)(tf.constant(token_ids), tf.constant(mask))
+        memory = self.model.widened(memory, room)
+        state = self.model.initial_state(memory, room)
+        memory = {name: memory[name] for name in ("mask", "last_ids")}
+        kept = self._kept(sampling)
+        program = self._program(("write", size, room, kept), lambda: self._compile_writing(size, kept))
+        done = tf.constant([False] * sequences + [True] * (size - sequences))
         tokens, was_there = tf.constant([START] * size), tf.constant(was_there)
-        for index in range(first_step, first_step + steps):
-            tokens, log_probs, state, was_there = go_on(tokens, state, memory, was_there, tf.constant(index), *numbers)
-            yield tokens.numpy()[:count].tolist(), log_probs.numpy()[:count].tolist()
+        fixed = self._inputs(sampling, [*keys, *[0] * (size - sequences)], alternatives)
+        index, last, count = first_step, first_step + steps, CHUNK if patient else 1
+        while index < last:
+            began, count = time.perf_counter(), min(count, last - index)
+            found = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
+            made, tokens, state, was_there, done, *written = found
+            made = int(made)
+            yield Written(*(np.swapaxes(part.numpy()[:sequences, :made], 0, 1) for part in written))
+            if bool(tf.reduce_all(done)):
+                return
+            index += made
+            if not patient:
+                fitting = int(PIECE_SECONDS * made / (time.perf_counter() - began))
+                count = max(1, min(2 * count, fitting, CHUNK))
 
-    def _program(self, shape, max_steps, rules):
-        key = (shape, max_steps, rules)
+    def compiling(self):
+        """List of callables that compile what a single answer needs, but for `top_k`."""
+        longest = min(self.model.max_length, SOURCE_LENGTHS[-1])
+        lengths = {source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS}
+
+        def compile_one(length, temperature):
+            settings = Sampling(temperature=temperature)
+            for _ in self.write([[self.end_id] * length], 1, 0, [[]], [0], settings):
+                pass
+
+        return [partial(compile_one, length, temperature) for length in sorted(lengths) for temperature in (0.0, 1.0)]
+
+    def _kept(self, sampling):
+        """How many most probable tokens a program keeps: None writes the best, 0 keeps all."""
+        if sampling.temperature == 0:
+            return None
+        size = self.model.vocabulary_size
+        if not 0 < sampling.top_k < size:
+            return 0
+        return next((kept for kept in TOP_K_SIZES if sampling.top_k <= kept < size), size)
+
+    def _inputs(self, sampling, keys, alternatives):
+        """The inputs of a program that stay the same for all tokens."""
+        numbers = (sampling.temperature or 1.0, sampling.repetition_penalty, sampling.top_p)
+        temperature, penalty, top_p = (tf.constant(number, tf.float32) for number in numbers)
+        return {
+            "keys": tf.constant(keys, tf.int32),
+            "seed": tf.constant(sampling.seed),
+            "temperature": temperature,
+            "penalty": penalty,
+            "top_k": tf.constant(sampling.top_k),
+            "top_p": top_p,
+            "alternatives": tf.constant(alternatives),
+        }
+
+    def _program(self, key, compiled):
         with self._tracing:  # threads that need the same program trace it once
             if key not in self._programs:
-                if len(self._programs) >= MAX_PROGRAMS:
-                    self._programs.pop(next(iter(self._programs)))
-                self._programs[key] = self._compile(max_steps, *rules)
+                self._programs[key] = compiled()
             return self._programs[key]
 
-    def _compile(self, max_steps, draws, top_k, top_p, penalize):
-        model, never = self.model, self.never
+    def _compile_reading(self):
+        return tf.function(self.model.encode, jit_compile=programs_fit(), autograph=False)
 
-        @tf.function(jit_compile=True, autograph=False)
-        def begin(token_ids, mask):
-            memory = model.encode(token_ids, mask)
-            state = model.initial_state(memory, max_steps)
-            return {name: memory[name] for name in ("mask", "last_ids")}, state
+    def _compile_writing(self, size, kept):
+        """The program that writes up to CHUNK tokens; it returns how many, the new state, and the tokens."""
+        width = min(ALTERNATIVES, self.model.vocabulary_size)
 
-        @tf.function(jit_compile=True, autograph=False)
-        def go_on(tokens, state, memory, seen, index, seed, keys, temperature, penalty):
-            logits, state = model.step(tokens, state, memory)  # (N, V)
-            allowed = logits
-            if penalize:
+        @tf.function(jit_compile=programs_fit(), autograph=False)
+        def write(tokens, state, memory, seen, done, index, count, fixed):
+            def unfinished(made, tokens, state, seen, done, *written):
+                return tf.logical_and(made < count, tf.logical_not(tf.reduce_all(done)))
+
+            def one_more(made, tokens, state, seen, done, *written):
+                logits, state = self.model.step(tokens, state, memory)  # (N, V)
                 seen = tf.logical_or(seen, tf.one_hot(tokens, logits.shape[-1], True, False, dtype=tf.bool))
-                allowed = tf.where(seen, tf.where(logits > 0, logits / penalty, logits * penalty), logits)
-            allowed = forbid(allowed, never)
-            if draws:
-                choose = sampler(seed, logits.shape[0], keys, 1.0, top_k, top_p)
-                tokens = choose(allowed / temperature, index)
-            else:
-                tokens = most_probable(allowed, index)
-            log_probs = tf.gather(logits, tokens, axis=-1, batch_dims=1) - tf.reduce_logsumexp(logits, axis=-1)
-            return tokens, log_probs, state, seen
+                tokens = self._chosen(logits, seen, index + made, kept, fixed)
+                total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # (N, 1)
+                log_probs = tf.gather(logits, tokens, axis=-1, batch_dims=1) - total[:, 0]
+                top, top_ids = tf.cond(
+                    fixed["alternatives"],
+                    lambda: top_tokens(logits - total, width),
+                    lambda: (tf.zeros((size, width)), tf.zeros((size, width), tf.int32)),
+                )
+                here = tf.equal(tf.range(CHUNK), made)  # (CHUNK,)
+                written = [
+                    tf.where(tf.reshape(here, [1, -1, *[1] * (part.shape.rank - 2)]), new[:, None], part)
+                    for part, new in zip(written, (tokens, log_probs, top_ids, top), strict=True)
+                ]
+                return made + 1, tokens, state, seen, tf.logical_or(done, tokens == self.end_id), *written
 
-        return begin, go_on
+            places = [[size, CHUNK], [size, CHUNK], [size, CHUNK, width], [size, CHUNK, width]]
+            dtypes = (tf.int32, tf.float32, tf.int32, tf.float32)
+            written = [tf.zeros(place, dtype) for place, dtype in zip(places, dtypes, strict=True)]
+            start = (tf.constant(0), tokens, state, seen, done, *written)
+            return tf.while_loop(unfinished, one_more, start)
+
+        return write
+
+    def _chosen(self, logits, seen, index, kept, fixed):
+        """The next tokens (N,) for logits (N, V), without those that are never written."""
+        penalty = fixed["penalty"]  # 1 changes nothing
+        penalized = tf.where(logits > 0, logits / penalty, logits * penalty)
+        allowed = forbid(tf.where(seen, penalized, logits), self.never)
+        if kept is None:
+            return most_probable(allowed, index)
+        numbers = uniform(fixed["seed"], fixed["keys"], index)  # (N,)
+        return draw_within(allowed / fixed["temperature"], numbers, kept, fixed["top_k"], fixed["top_p"])

@@ -34,6 +34,40 @@ class Generation(NamedTuple):
     log_probs: list
 
 
+class Token(NamedTuple):
+    """One token of a Piece.
+
+    Attributes:
+        text: str.
+        log_prob: float, under the model itself.
+        start: int, where it begins in the text of the answer, in characters.
+        alternatives: list of (str, float), the most probable tokens in its place with their log probabilities.
+    """
+
+    text: str
+    log_prob: float
+    start: int
+    alternatives: list
+
+
+class Piece(NamedTuple):
+    """What was written next.
+
+    Attributes:
+        number: int, of the answer: `n` answers to the first prompt, then those to the second ...
+        text: str, that no later token takes back.
+        tokens: int, how many were drawn.
+        finish: "" until the last piece; then see `Generation`.
+        details: list of Token, if they were asked for.
+    """
+
+    number: int
+    text: str
+    tokens: int
+    finish: str
+    details: list
+
+
 class TextScore(NamedTuple):
     """How probable a text is as the beginning of a text; its end is not counted.
 
@@ -64,6 +98,7 @@ class TextGenerator(Pipeline):
         language: str, for the card.
     """
 
+    batching = "alone"
     request_fields = {
         "prompts": Field(list[str], "Beginnings of texts; an empty one begins anew.", low=1),
         "max_tokens": Field(int, "Tokens to write at most.", 64, 1, 4096),
@@ -88,7 +123,7 @@ class TextGenerator(Pipeline):
         self.window = min(model.max_length, SOURCE_LENGTHS[-1])
         self.end_id = tokenizer.end_id
         special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
-        self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)])
+        self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)], self.end_id)
         self.compiled = CompiledBert(self._token_log_probs, self.window, 1)
 
     @classmethod
@@ -147,32 +182,36 @@ class TextGenerator(Pipeline):
     def generations(self, prompts, *, n=1, progress=None, **sampling):
         """The same with details: for each prompt a list of `n` Generation; `progress` is called (done, in all)."""
         prompts, alone = as_texts(prompts, "prompts")
-        sampling = self._sampling(sampling)
-        check_whole("n", n, 1, MAX_SAMPLES)
-        beginnings, done = self._beginnings(prompts), 0
+        sampling = self._checked(sampling, n)
         answers: list = [[] for _ in prompts]
-        for batch in self._batches(beginnings, n, sampling.max_tokens):
-            texts = [_Text(self, beginnings[number], sampling) for number, _ in batch]
-            for _ in self._write(texts, [key for _, key in batch], sampling):
+        for batch in self._batches(self._beginnings(prompts), n, sampling):
+            for _ in self._write(batch, sampling):
                 pass
-            for (number, _), text in zip(batch, texts, strict=True):
-                answers[number].append(text.generation())
-            done += len(batch)
+            for text in batch:
+                answers[text.number // n].append(text.generation())
             if progress:
-                progress(done // n, len(prompts))
+                progress(sum(map(len, answers)) // n, len(prompts))
         return answers[0] if alone else answers
 
     def stream(self, prompt="", **sampling):
         """Yields what follows a prompt piece by piece, str; together they are the text of `generate` with n=1."""
         as_texts([prompt], "prompt")
-        sampling = self._sampling(sampling)
-        (beginning,) = self._beginnings([prompt])
-        text, shown = _Text(self, beginning, sampling), 0
-        for _ in self._write([text], [0], sampling):
-            ready = text.ready()
-            if len(ready) > shown:
-                yield ready[shown:]
-                shown = len(ready)
+        yield from (piece.text for piece in self.pieces([prompt], **sampling) if piece.text)
+
+    def pieces(self, prompts, *, n=1, details=False, **sampling):
+        """Yields a Piece of each answer whenever something was written; close the generator to write no more.
+
+        Args:
+            prompts: list of str.
+            details: bool. Whether each token is told, with the most probable ones in its place.
+            n, sampling: see `generate`.
+        """
+        sampling = self._checked(sampling, n)
+        for batch in self._batches(self._beginnings(prompts), n, sampling):
+            waiting = batch
+            for _ in self._write(batch, sampling, details, patient=False):
+                yield from (piece for text in waiting if (piece := text.next_piece()))
+                waiting = [text for text in waiting if not text.finish]
 
     def score(self, texts):
         """How probable one text or many are; a text that is longer than the model's window is read in several parts.
@@ -213,10 +252,11 @@ class TextGenerator(Pipeline):
         text = self.tokenizer.decode([ids])[0]
         return text.replace(self.line_break, "\n") if self.line_break else text
 
-    def _sampling(self, given):
+    def _checked(self, given, n):
         for name in given:
             if name not in Sampling._fields:
                 raise UserError(f"`{name}` is not a setting. Expected: n, {', '.join(Sampling._fields)}")
+        check_whole("n", n, 1, MAX_SAMPLES)
         return Sampling(**given).checked()
 
     def _beginnings(self, texts):
@@ -232,31 +272,32 @@ class TextGenerator(Pipeline):
         tokens = self.tokenizer.tokens(ids)
         return [token.replace(self.line_break, "\n") for token in tokens] if self.line_break else tokens
 
-    def _batches(self, beginnings, n, max_tokens):
-        """Lists of (number of a beginning, number of an answer to it) that are written side by side.
+    def _batches(self, beginnings, n, sampling):
+        """Lists of texts that are written side by side, `n` for each beginning.
 
         Texts that outgrow the window are read again when the longest does: answers to others are in no such batch.
         """
-        fits = [len(ids) + max_tokens <= self.window + 1 for ids in beginnings]
+        fits = [len(ids) + sampling.max_tokens <= self.window + 1 for ids in beginnings]
         groups = [[number for number, fit in enumerate(fits) if fit], *([i] for i, fit in enumerate(fits) if not fit)]
         for group in groups:
-            rows = [(number, key) for number in group for key in range(n)]
-            for first in range(0, len(rows), BATCH_SIZES[-1]):
-                yield rows[first : first + BATCH_SIZES[-1]]
+            pairs = [(number, key) for number in group for key in range(n)]
+            for first in range(0, len(pairs), BATCH_SIZES[-1]):
+                some = pairs[first : first + BATCH_SIZES[-1]]
+                yield [_Text(self, beginnings[number], sampling, number * n + key, key) for number, key in some]
 
-    def _write(self, texts, keys, sampling):
-        """Lets texts of a batch grow until all are done; yields after each token."""
-        done = 0
+    def _write(self, texts, sampling, details=False, patient=True):
+        """Lets texts of a batch grow until all are done; yields whenever there is more of them."""
+        done, keys = 0, [text.key for text in texts]
         while done < sampling.max_tokens:
             beginnings = [text.ids for text in texts]
             if max(map(len, beginnings)) >= self.window:
                 beginnings = [ids[-max(1, self.window // 2) :] for ids in beginnings]
             steps = min(sampling.max_tokens - done, self.window - max(map(len, beginnings)) + 1)
             seen = [[token for token in text.ids if token != self.end_id] for text in texts]
-            for tokens, log_probs in self.steps.write(beginnings, steps, done, seen, keys, sampling):
-                done += 1
-                for text, token, log_prob in zip(texts, tokens, log_probs, strict=True):
-                    text.add(token, log_prob, done >= sampling.max_tokens)
+            for written in self.steps.write(beginnings, steps, done, seen, keys, sampling, details, patient):
+                done += len(written.tokens)
+                for place, text in enumerate(texts):
+                    text.add(written, place, details, done >= sampling.max_tokens)
                 yield
                 if all(text.finish for text in texts):
                     return
@@ -272,29 +313,58 @@ class TextGenerator(Pipeline):
 class _Text:
     """A text that is being written: `ids` with its beginning; `finish` is empty until it is done."""
 
-    def __init__(self, generator, beginning, sampling):
-        self.generator, self.stop = generator, sampling.stop
+    def __init__(self, generator, beginning, sampling, number, key):
+        self.generator, self.stop, self.number, self.key = generator, sampling.stop, number, key
         self.ids, self.start = [*beginning], len(beginning)
         self.before = generator.text_of(beginning)
-        self.log_probs, self.finish, self.text = [], "", ""
+        self.log_probs, self.finish, self.text, self.details = [], "", "", []
+        self.shown, self.told = 0, 0  # characters and tokens that `next_piece` has given
 
-    def add(self, token, log_prob, last):
-        """One more token, unless the text is done; `last` if there will be no other."""
-        if self.finish:
-            return
-        self.ids.append(token)
-        self.log_probs.append(log_prob)
-        if token == self.generator.end_id:
-            self.finish = "end"
-            return
-        self.text = self.generator.text_of(self.ids)[len(self.before) :]
-        places = [place for stop in self.stop if (place := self.text.find(stop)) >= 0]
-        if places:
-            self.text, self.finish = self.text[: min(places)], "stop"
-        elif last:
+    def add(self, written, place, details, last):
+        """More tokens, until the text is done; `last` if there will be no others."""
+        for step, token in enumerate(written.tokens[:, place].tolist()):
+            if self.finish:
+                break
+            if details:
+                self._describe(token, written, step, place)
+            self.ids.append(token)
+            self.log_probs.append(float(written.log_probs[step, place]))
+            if token == self.generator.end_id:
+                self.finish = "end"
+            elif self.stop:
+                self._cut_at_stop()
+        if not self.finish and last:
             self.finish = "length"
+        if self.finish != "stop":
+            self.text = self._text()
 
-    def ready(self):
+    def _text(self):
+        return self.generator.text_of(self.ids)[len(self.before) :]
+
+    def _describe(self, token, written, step, place):
+        tops = self.generator._shown_tokens(written.top_ids[step, place])
+        alternatives = list(zip(tops, written.top_log_probs[step, place].tolist(), strict=True))
+        text = self.generator._shown_tokens([token])[0]
+        self.details.append(Token(text, float(written.log_probs[step, place]), len(self._text()), alternatives))
+
+    def _cut_at_stop(self):
+        text = self._text()
+        places = [place for stop in self.stop if (place := text.find(stop)) >= 0]
+        if places:
+            self.text, self.finish = text[: min(places)], "stop"
+
+    def next_piece(self):
+        """The Piece that was written since the last one, or None if nothing was that is sure."""
+        ready, tokens = self._ready(), len(self.ids) - self.start
+        if len(ready) == self.shown and not self.finish:
+            return None
+        piece = Piece(
+            self.number, ready[self.shown :], tokens - self.told, self.finish, self.details[self.told : tokens]
+        )
+        self.shown, self.told = len(ready), tokens
+        return piece
+
+    def _ready(self):
         """As much of the text as no later token can take back: it ends before what may become a stop text."""
         if self.finish:
             return self.text

@@ -93,7 +93,7 @@ def share_batches(pipeline, settings, observe):
     Returns:
         List of callables that together compute every shape once.
     """
-    ways = {"search": _batch_searches, "sequences": _batch_sequences}
+    ways = {"search": _batch_searches, "sequences": _batch_sequences, "alone": _compile_steps}
     return ways[pipeline.batching](pipeline, settings, observe) if pipeline.batching else []
 
 
@@ -101,6 +101,11 @@ def _batch_searches(translator, settings, observe):
     translator.decoding["beam_size"] = settings.beam or translator.decoding["beam_size"]
     translator.compiled = BatchedSearch(translator, settings.batch_sizes, observe)
     return translator.compiled.steps()
+
+
+def _compile_steps(generator, settings, observe):
+    """Each request is written by itself; compiled before are the programs for one answer."""
+    return generator.steps.compiling()
 
 
 def _batch_sequences(pipeline, settings, observe):

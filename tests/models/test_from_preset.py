@@ -5,10 +5,11 @@ import pytest
 from keras import ops
 from zoo.tiny_bert import TEXTS, task, tiny_classifier, tiny_encoder, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import tiny_parts, write_tiny_entry
+from zoo.tiny_gpt import tiny_generator
 
 import keras_attention
 from keras_attention.errors import UserError
-from keras_attention.models import AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
+from keras_attention.models import GPT, AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
 
 IDS = {"token_ids": np.array([[2, 7, 11, 3, 0]], "int32"), "segment_ids": np.array([[0, 0, 0, 0, 0]], "int32")}
 
@@ -20,6 +21,7 @@ def zoo(tmp_path_factory):
     write_tiny(folder / "moods", tiny_classifier().model, task=task())
     write_tiny(folder / "gaps", tiny_mask_filler().model)
     write_tiny(folder / "vectors", tiny_encoder())
+    tiny_generator("char").save(folder / "writer")
     return folder
 
 
@@ -30,6 +32,7 @@ def zoo(tmp_path_factory):
         (BertClassifier, "moods", lambda: tiny_classifier().model),
         (BertMaskedLM, "gaps", lambda: tiny_mask_filler().model),
         (BertEncoder, "vectors", tiny_encoder),
+        (GPT, "writer", lambda: tiny_generator("char").model),
         (BertEncoder, "gaps", lambda: tiny_mask_filler().model.encoder),
         (BertEncoder, "moods", lambda: tiny_classifier().model.encoder),
     ],
@@ -58,6 +61,7 @@ def test_it_computes_what_the_pipeline_computes(zoo, monkeypatch):
         (BertClassifier, "gaps", "gaps is a BertMaskedLM. Expected: a BertClassifier"),
         (BertMaskedLM, "vectors", "vectors is a BertEncoder. Expected: a BertMaskedLM"),
         (BertEncoder, "words", "words is a AttentionSeq2Seq. Expected: a BertEncoder"),
+        (GPT, "words", "words is a AttentionSeq2Seq. Expected: a GPT"),
         (Transformer, "nothing", "There is no model"),
     ],
 )

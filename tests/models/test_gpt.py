@@ -201,6 +201,20 @@ def test_every_search_writes_as_if_it_read_all_again(search, form):
         np.testing.assert_array_equal(with_memory.token_ids, found[0])
 
 
+@pytest.mark.parametrize("form", ["learned", "rotary"])
+def test_beginnings_that_are_filled_up_further_give_the_same_logits(form):
+    model = make_model(**FORMS[form])
+    token_ids = np.array([[0, 0, 5, 7, 11], [3, 13, 2, 7, 5]], "int32")
+    short = model.encode(token_ids)
+    found = []
+    for memory in (short, model.widened(short, 11)):
+        state = model.initial_state(memory, 2)
+        first, state = model.step(np.array([-1, -1], "int32"), state, memory)
+        second, _ = model.step(np.array([7, 3], "int32"), state, memory)
+        found.append((np.asarray(first), np.asarray(second)))
+    assert_all_close(*found, 1e-5)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("mixed_float16", 0.05), ("mixed_bfloat16", 0.4)])
 @pytest.mark.parametrize("form", ["learned", "rotary"])
 def test_half_precision_stays_near(form, dtype, tolerance):

@@ -1,6 +1,7 @@
 """Text generation: against a loop that reads the whole text again at every step, and what must hold of every answer."""
 
 import functools
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from zoo.tiny_gpt import TEXTS, tiny_generator
 import keras_attention as ka
 from keras_attention.decoding.sampling import sampler
 from keras_attention.errors import UserError
+from keras_attention.pipelines import compiled_steps
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
@@ -62,6 +64,8 @@ def test_it_writes_as_if_it_read_all_again(kind):
         assert one.token_ids == ids
         np.testing.assert_allclose(one.log_probs, log_probs, atol=1e-4)
         assert one.finish == ("end" if ids[-1] == END_ID else "length")
+        before = generator()._beginnings([prompt])[0]
+        assert one.text == generator().text_of([*before, *ids])[len(generator().text_of(before)) :]
     assert len({tuple(one.token_ids) for (one,) in found}) > 1
 
 
@@ -117,6 +121,65 @@ def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
     for (answer,) in one.generations(PROMPTS, max_tokens=13, temperature=3.0):
         assert not {PAD_ID, UNKNOWN_ID, START_ID} & set(answer.token_ids)
         assert "<" not in answer.text
+
+
+@pytest.mark.thorough
+def test_pieces_tell_tokens_and_what_else_was_probable():
+    prompts, settings = PROMPTS[:2], {"max_tokens": 13, "temperature": 1.5, "seed": 4}
+    expected = [one for found in generator().generations(prompts, n=2, **settings) for one in found]
+    pieces = list(generator().pieces(prompts, n=2, details=True, **settings))
+    for number, one in enumerate(expected):
+        mine = [piece for piece in pieces if piece.number == number]
+        assert "".join(piece.text for piece in mine) == one.text
+        assert [piece.finish for piece in mine] == [""] * (len(mine) - 1) + [one.finish]
+        details = [token for piece in mine for token in piece.details]
+        assert sum(piece.tokens for piece in mine) == len(details) == len(one.token_ids)
+        assert [token.text for token in details] == one.tokens
+        for token, log_prob in zip(details, one.log_probs, strict=True):
+            best = [value for _, value in token.alternatives]
+            assert token.log_prob == log_prob <= best[0] + 1e-5
+            assert best == sorted(best, reverse=True)
+        assert [token.start for token in details] == sorted(token.start for token in details)
+    ids = [END_ID, *generator().tokenizer.encode([prompts[0]])[0]]
+    first = log_softmax(generator().model({"token_ids": np.array([ids], "int32")}))[0, -1]
+    top = np.argsort(-first, kind="stable")[:5]
+    tokens, values = zip(*pieces[0].details[0].alternatives, strict=True)
+    assert list(tokens) == generator().tokenizer.tokens(top)
+    np.testing.assert_allclose(values, first[top], atol=1e-4)
+
+
+def test_settings_and_lengths_share_few_programs(monkeypatch):
+    """TensorFlow never frees a program, and each takes hundreds of the 65,530 memory mappings of a process."""
+    monkeypatch.setattr(compiled_steps, "programs_fit", lambda: False)  # that only one is made shows without a compiler
+    one = tiny_generator("char")
+    for number, prompt in enumerate(["", "A dog", "A dog runs over", " ".join(TEXTS)]):
+        for max_tokens in (1, 2, 3, 5, 11, 23):
+            settings = {"top_k": number, "repetition_penalty": 1 + number / 7, "seed": max_tokens}
+            draws = {"temperature": 0.1 + number, "top_p": 1 - number / 17}
+            for sampling in ({"temperature": 0.0}, draws):
+                one.generate(prompt, max_tokens=max_tokens, **settings | sampling)
+    for step in one.steps.compiling():
+        step()
+    # Lengths 16 and 29, each to read; and to write greedily, with all tokens, and with the 16 best.
+    assert one.steps.programs == 2 * (1 + 3)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.3])
+@pytest.mark.skipif(sys.platform != "linux", reason="has no limit")
+def test_without_room_for_programs_it_writes_the_same(temperature, monkeypatch):
+    settings = {"max_tokens": 11, "temperature": temperature, "top_p": 0.9, "seed": 3}
+    expected = generator("char").generations(PROMPTS[0], **settings)
+    monkeypatch.setattr(compiled_steps, "programs_fit", lambda: False)
+    one, before = tiny_generator("char"), mappings()
+    (found,) = one.generations(PROMPTS[0], **settings)
+    assert (found.text, found.token_ids) == (expected[0].text, expected[0].token_ids)
+    np.testing.assert_allclose(found.log_probs, expected[0].log_probs, atol=1e-4)
+    assert mappings() < before + 100
+
+
+def mappings():
+    with open("/proc/self/maps") as file:
+        return len(file.readlines())
 
 
 def test_line_breaks_are_kept():
