@@ -4,6 +4,7 @@ import threading
 from contextlib import asynccontextmanager
 from importlib.resources import files
 
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
@@ -11,7 +12,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
 from keras_attention.errors import UserError
-from keras_attention.server.gate import Gate
+from keras_attention.server import completions
+from keras_attention.server.gate import CLIENT_IS_GONE, Gate
 from keras_attention.server.messages import (
     AttentionReply,
     AttentionRequest,
@@ -35,11 +37,11 @@ from keras_attention.server.vectors import (
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
-QUESTIONS = ("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/models")
+QUESTIONS = ("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/completions", "/v1/models")
 ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
-        (400, "Invalid JSON"),
+        (400, "Invalid JSON, or a field that is not supported"),
         (404, "Unknown model"),
         (408, "The request did not arrive in time"),
         (413, "Body too large"),
@@ -140,6 +142,14 @@ def _add_questions(app, server):
         """Returns the texts that are most like another one."""
         name, found = await server.answer(similar, request, "encode", beside=True)
         return JSONResponse({"model": name, "answers": found})
+
+    @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
+    async def complete(request: completions.CompletionsRequest, http: Request):
+        """Writes on from the beginnings of texts, in the form that OpenAI's clients read; also as a stream."""
+        completions.check(request)
+        name, found = server.stream(completions.pieces, request, "generate")
+        is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
+        return await completions.answer(name, found, request, is_gone)
 
 
 def explain(pipeline, request):

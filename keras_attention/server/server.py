@@ -113,11 +113,45 @@ class Workers:
         work.add_done_callback(self._release)
         done, _ = await asyncio.wait([work], timeout=self.seconds)
         if not done:
-            raise Refusal(
-                503,
-                f"There was no answer within {self.seconds:g} seconds. Send less text, or try again later.",
-            )
+            raise self._too_late()
         return work.result()
+
+    async def stream(self, function, *arguments):
+        """Yields what the generator function(*arguments) yields in a thread, all of it within the time limit.
+
+        Whoever closes this generator, or lets the time run out, stops the other one at its next piece.
+
+        Raises:
+            Refusal: with 503, if all threads are busy or time runs out.
+        """
+        self.check_room()
+        self.busy += 1
+        loop, pieces, stopped = asyncio.get_running_loop(), asyncio.Queue(), threading.Event()
+
+        def tell():
+            for piece in function(*arguments):
+                if stopped.is_set():
+                    return
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        work = loop.run_in_executor(self._threads, tell)
+        work.add_done_callback(self._release)
+        work.add_done_callback(lambda _: pieces.put_nowait(work))
+        end = loop.time() + self.seconds
+        try:
+            while (piece := await asyncio.wait_for(pieces.get(), end - loop.time())) is not work:
+                yield piece
+            work.result()
+        except TimeoutError:
+            raise self._too_late() from None
+        finally:
+            stopped.set()
+
+    def _too_late(self):
+        return Refusal(
+            503,
+            f"There was no answer within {self.seconds:g} seconds. Send less text, or try again later.",
+        )
 
     def check_room(self):
         """Raises Refusal with 503 if all threads are busy."""
@@ -214,13 +248,23 @@ class Server:
             task: str, what the model must be made for, or None. Without a name, the first such model is asked.
             beside: bool. Whether models may be asked, too, that can do the task beside their own.
         """
+        model = self._ready_model(request, task, beside)
+        return model.name, await self.workers.run(function, model.pipeline, request)
+
+    def stream(self, function, request, task):
+        """The model's name and what the generator function(pipeline, request) yields, see `Workers.stream`."""
+        model = self._ready_model(request, task)
+        return model.name, self.workers.stream(function, model.pipeline, request)
+
+    def _ready_model(self, request, task, beside=False):
+        """The ServedModel for a request within the limits."""
         if self.state not in ("warming", "ready"):
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
         model = self._model(request.model, task, beside)
         if model.name not in self.ready:
             raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
-        return model.name, await self.workers.run(function, model.pipeline, request)
+        return model
 
     def _model(self, name, task, beside):
         able = [model for model in self.models.values() if task in (None, model.task)]

@@ -1,0 +1,227 @@
+"""Texts that go on, over HTTP: /v1/completions in the form that OpenAI's clients send and read."""
+
+import json
+import secrets
+import time
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, StreamingResponse
+
+from keras_attention.errors import UserError, quoted
+from keras_attention.server.gate import CLIENT_GONE
+from keras_attention.server.messages import Refusal
+
+MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32
+Texts = Annotated[list[str], Field(min_length=1)]
+# Fields of OpenAI's that no model here has, with the values that change nothing.
+NEUTRAL = {
+    "best_of": (None, 1),
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "logit_bias": (None, {}),
+    "suffix": (None, ""),
+}
+FINISH = {"end": "stop", "stop": "stop", "length": "length", "": None}
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells beside the texts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    include_usage: bool = False
+
+
+class CompletionsRequest(BaseModel):
+    """Beginnings of texts, as OpenAI's clients send them; `top_k` and `repetition_penalty` are further fields."""
+
+    model_config = ConfigDict(extra="allow", strict=True)  # what is not supported gets 400, see `check`
+
+    model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first that writes.")
+    prompt: str | Texts = Field("", description="One beginning or several.", examples=["Once upon a time"])
+    max_tokens: int = Field(16, ge=1, le=4096, description="Tokens to write at most.")
+    temperature: float = Field(1.0, ge=0, le=100, description="0: the most probable tokens.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Draw from the most probable tokens with this probability.")
+    top_k: int = Field(0, ge=0, le=1_000_000, description="Draw from so many most probable tokens; 0: from all.")
+    repetition_penalty: float = Field(1.0, ge=0.01, le=100, description="Above 1: less of what was there before.")
+    n: int = Field(1, ge=1, le=MAX_ANSWERS, description="Answers to each beginning.")
+    stop: str | list[str] | None = Field(None, description="One text or several at which to end.")
+    seed: int | None = Field(None, ge=0, lt=2**31, description="The same seed gives the same answer.")
+    logprobs: int | None = Field(None, ge=0, le=MAX_ALTERNATIVES, description="Most probable tokens to tell of each.")
+    echo: bool = Field(False, description="Whether the answer begins with the prompt.")
+    stream: bool = Field(False, description="Whether the answer comes as server-sent events.")
+    stream_options: StreamOptions | None = Field(None, description="With `stream` only.")
+    user: str | None = Field(None, description="Accepted and ignored.")
+
+    @property
+    def prompts(self):
+        """list of str."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+
+class Logprobs(BaseModel):
+    """The tokens of a text, with their natural log probabilities under the model itself."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]] | None
+    text_offset: list[int] = Field(description="Where each begins behind the beginning of the prompt, in characters.")
+
+
+class Choice(BaseModel):
+    """One answer, or in a stream its next piece."""
+
+    text: str
+    index: int = Field(description="`n` answers to the first prompt, then those to the second ...")
+    logprobs: Logprobs | None
+    finish_reason: str | None = Field(description="stop or length; null while there is more.")
+
+
+class Usage(BaseModel):
+    """The numbers of tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class CompletionsReply(BaseModel):
+    """The answers. With `stream` each event holds such an object, and the last one is [DONE]."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage | None = None
+
+
+def check(request):
+    """Raises Refusal: 400 for a field of OpenAI's, or of others, that no model here has, 422 for half a character."""
+    for prompt in request.prompts:
+        if prompt.encode("utf-8", "ignore").decode() != prompt:
+            raise Refusal(422, f"A prompt is not valid UTF-8: {quoted(prompt)}")
+    for name, value in (request.model_extra or {}).items():
+        if name not in NEUTRAL:
+            raise Refusal(400, f"{quoted(name)} is not supported. Leave it out.")
+        if not any(value == neutral for neutral in NEUTRAL[name]):
+            raise Refusal(400, f"{name}={quoted(value)} is not supported. Leave it out, or send null.")
+    if request.echo and request.logprobs is not None:
+        raise Refusal(400, "echo with logprobs is not supported: leave one of them out.")
+    if request.stream_options and not request.stream:
+        raise Refusal(400, "stream_options is for stream=true only.")
+
+
+def pieces(generator, request):
+    """Yields (Choice as a dict, number of its tokens) whenever something was written; first the prompts' tokens."""
+    prompts = request.prompts
+    yield None, sum(map(len, generator.tokenizer.encode(prompts)))
+    if request.echo:
+        for index in range(len(prompts) * request.n):
+            yield _choice(prompts[index // request.n], index), 0
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    sampling = {name: getattr(request, name) for name in ("max_tokens", "top_k", "top_p", "repetition_penalty", "n")}
+    sampling |= {"temperature": request.temperature, "stop": [text for text in stop if text]}
+    sampling |= {"seed": secrets.randbelow(2**31) if request.seed is None else request.seed}
+    for piece in generator.pieces(prompts, details=request.logprobs is not None, **sampling):
+        told = None if request.logprobs is None else _logprobs(piece, prompts, request)
+        yield _choice(piece.text, piece.number, told, FINISH[piece.finish]), piece.tokens
+
+
+def _choice(text, index, logprobs=None, finish_reason=None):
+    return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": finish_reason}
+
+
+def _logprobs(piece, prompts, request):
+    offset = len(prompts[piece.number // request.n])
+    tops = [_by_text(token.alternatives[: request.logprobs]) for token in piece.details]
+    return {
+        "tokens": [token.text for token in piece.details],
+        "token_logprobs": [token.log_prob for token in piece.details],
+        "top_logprobs": tops if request.logprobs else None,
+        "text_offset": [offset + token.start for token in piece.details],
+    }
+
+
+def _by_text(alternatives):
+    """Dict from text to log probability; of tokens with the same text the most probable one counts."""
+    found = {}
+    for text, log_prob in alternatives:
+        found.setdefault(text, log_prob)
+    return found
+
+
+async def answer(name, found, request, is_gone):
+    """The response to a request.
+
+    Args:
+        name: str, the model.
+        found: asynchronous generator of what `pieces` yields.
+        request: CompletionsRequest.
+        is_gone: callable() -> bool, whether the client has left; then nothing more is written.
+
+    Returns:
+        JSONResponse, or a StreamingResponse of server-sent events, whose first piece is already there.
+    """
+    facts = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
+    facts["model"] = name
+    if request.stream:
+        _, prompt_tokens = await anext(found)
+        first = await anext(found)
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        lines = _events(facts, prompt_tokens, first, found, request)
+        return StreamingResponse(lines, media_type="text/event-stream", headers=headers)
+    async with aclosing(found):
+        _, prompt_tokens = await anext(found)
+        written, choices = 0, {}
+        async for choice, tokens in found:
+            if is_gone():
+                raise Refusal(CLIENT_GONE, "The client has left.")
+            written += tokens
+            _extend(choices, choice)
+    ordered = [choices[index] for index in sorted(choices)]
+    return JSONResponse({**facts, "choices": ordered, "usage": _usage(prompt_tokens, written)})
+
+
+def _extend(choices, piece):
+    """Adds a piece to what was written before it of the same answer."""
+    known = choices.setdefault(piece["index"], piece)
+    if known is piece:
+        return
+    known["text"] += piece["text"]
+    known["finish_reason"] = piece["finish_reason"]
+    if known["logprobs"]:
+        for name, values in piece["logprobs"].items():
+            if values is not None:
+                known["logprobs"][name] += values
+
+
+def _usage(prompt, completion):
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+async def _events(facts, prompt_tokens, first, found, request):
+    """The lines of server-sent events; an error that comes later is an event, too."""
+    written = 0
+    async with aclosing(found):  # also where the client leaves: then nothing more is written
+        try:
+            choice, tokens = first
+            while True:
+                written += tokens
+                yield _event({**facts, "choices": [choice]})
+                choice, tokens = await anext(found)
+        except StopAsyncIteration:
+            if request.stream_options and request.stream_options.include_usage:
+                yield _event({**facts, "choices": [], "usage": _usage(prompt_tokens, written)})
+            yield "data: [DONE]\n\n"
+        except (Refusal, UserError) as error:
+            yield _event({"error": {"message": str(error), "type": type(error).__name__}})
+        except Exception:
+            yield _event({"error": {"message": "Internal server error; see the log.", "type": "Error"}})
+            raise
+
+
+def _event(value: dict[str, Any]):
+    return f"data: {json.dumps(value)}\n\n"
