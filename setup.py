@@ -20,6 +20,7 @@ SERVE = [
     "uvicorn>=0.54,<0.55",  # server/http_server.py extends a class of its private modules
     "uvloop>=0.23",
 ]
+CTRANSLATE2 = ["ctranslate2>=4.8"]
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.8", "mkdocstrings[python]>=1.0"]
 
 # The zoo stands at the top of the checkout and travels inside the package.
@@ -93,10 +94,12 @@ setup(
     extras_require={
         "serve": SERVE,
         "cjk": CJK,
+        "ctranslate2": CTRANSLATE2,
         "docs": DOCS,
         "test": [
             *SERVE,
             *CJK,
+            *CTRANSLATE2,
             "hypothesis>=6.170",
             "jax>=0.10",
             "pyright>=1.1.414",
@@ -106,7 +109,7 @@ setup(
             "selenium>=4.51",
             "setuptools>=77.0.3",
         ],
-        "benchmarks": ["ctranslate2>=4.8", "torch>=2.14", "transformers>=5.23"],
+        "benchmarks": [*CTRANSLATE2, "torch>=2.14", "transformers>=5.23"],
     },
     entry_points={"console_scripts": ["keras-attention=keras_attention.__main__:run"]},
 )

@@ -167,17 +167,15 @@ def prepared(arguments, texts, temporary):
 
 
 def prepare(name, untrained, texts, temporary):
-    from ctranslate2_model import write_ctranslate2
-
-    from keras_attention.zoo.archive import load_entry
+    from keras_attention.pipelines.base import load_pipeline
+    from keras_attention.pipelines.ctranslate2_engine import write_ctranslate2
     from keras_attention.zoo.registry import find_entry
 
     if untrained:
         write_untrained(temporary / "entry", texts)
     else:
         (temporary / "entry").symlink_to(Path(find_entry(name)).resolve())
-    _, model, tokenizers = load_entry((temporary / "entry").resolve())
-    write_ctranslate2(model, tokenizers["source"], temporary / "ctranslate2")
+    write_ctranslate2(temporary / "ctranslate2", load_pipeline((temporary / "entry").resolve(), "translate"))
 
 
 def write_untrained(folder, texts):

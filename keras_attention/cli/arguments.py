@@ -7,6 +7,7 @@ from keras_attention.flags import add_settings
 from keras_attention.server.limits import ServerSettings
 
 DEFAULT_MASKED_LM = "bert_mini_en"
+COMPUTE_TYPES = ("float32", "int8")  # of CTranslate2
 MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published BERT"
 
 
@@ -49,6 +50,7 @@ def add_translate(commands):
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling")
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     add_search(command)
+    add_engine(command)
 
 
 def _numbers(text):
@@ -77,6 +79,7 @@ def add_evaluate(commands):
         "--model", required=True, dest="models", action="append", metavar="NAME_OR_PATH", help=help_text
     )
     add_search_options(command)
+    add_engine(command)
 
 
 def add_attention(commands):
@@ -110,10 +113,12 @@ def add_export(commands):
     command.add_argument("folder", metavar="DIR", help="new folder, written whole or not at all")
     command.add_argument(
         "--format",
-        choices=("saved_model", "litert", "onnx"),
+        choices=("saved_model", "litert", "onnx", "ctranslate2"),
         default="saved_model",
-        help="saved_model (default): TensorFlow, text in and text out; litert, onnx: token ids in, logits out",
+        help="saved_model (default): TensorFlow, text in and text out; litert, onnx: token ids in, logits out; "
+        "ctranslate2: a Transformer that translates, tokens in and tokens out",
     )
+    command.add_argument("--compute-type", choices=COMPUTE_TYPES, help="with --format ctranslate2: stored weights")
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 5")
     command.add_argument(
         "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"
@@ -146,6 +151,13 @@ def add_search_options(command):
         "--coverage-penalty", type=float, metavar="X", help="0 or more; larger avoids untranslated source words"
     )
     command.add_argument("--max-length", type=int, metavar="N", help="maximum number of tokens of a translation")
+
+
+def add_engine(command):
+    help_text = "what computes translations; ctranslate2 is faster and runs Transformers only (default: keras)"
+    command.add_argument("--engine", choices=("keras", "ctranslate2"), default="keras", help=help_text)
+    help_text = "with --engine ctranslate2: precision of the weights (default: float32)"
+    command.add_argument("--compute-type", choices=COMPUTE_TYPES, help=help_text)
 
 
 def add_finetune(commands):
@@ -312,6 +324,7 @@ def add_serve(commands):
         default = getattr(known, name)
         help_text = meaning if default is None else f"{meaning} ({default:,})"
         command.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, metavar="N", help=help_text)
+    add_engine(command)
 
 
 def add_warm(commands):

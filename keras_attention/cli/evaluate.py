@@ -24,9 +24,12 @@ def evaluate(arguments):
         raise UserError(f"{arguments.model} can {task}. Expected: one --model; only classifiers can be compared.")
     if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
+        if arguments.engine != "keras" or arguments.compute_type:
+            raise UserError(f"{arguments.model} is a classifier: leave out --engine and --compute-type.")
         evaluate_model = _evaluate_classifier
     elif task == "translate":
         _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
+        translate.check_engine(arguments)
         evaluate_model = _evaluate_translator
     else:
         raise UserError(f"{arguments.model} can {task}. Expected: a model that can translate or classify.")
@@ -99,7 +102,8 @@ def _check_alike(first, task, second, other):
 def _evaluate_translator(arguments, entry):
     sources, references = read_parallel(arguments.source, arguments.target)
     progress = ProgressLine()
-    answers = translate.load(entry).hypotheses(sources, progress=progress, **translate.search_options(arguments))
+    translator = translate.with_engine(translate.load(entry), arguments)
+    answers = translator.hypotheses(sources, progress=progress, **translate.search_options(arguments))
     outputs = [best.text for best, *_ in answers]
     report = {
         "model": arguments.model,

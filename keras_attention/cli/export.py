@@ -30,6 +30,9 @@ def export(arguments):
         raise UserError(
             f"--beam and --length-penalty need --format saved_model: {arguments.format} contains no search."
         )
+    if arguments.compute_type and arguments.format != "ctranslate2":
+        raise UserError("--compute-type needs --format ctranslate2.")
+    quantization = {"quantization": arguments.compute_type} if arguments.compute_type else {}
     entry = open_entry(arguments.name)
     if search and entry.architecture.use.task != "translate":
         raise UserError(f"--beam and --length-penalty are for translators: {arguments.name} does not search.")
@@ -43,7 +46,7 @@ def export(arguments):
             )
         with silent_libraries():
             write = imported(pipeline.exports[arguments.format])
-            signature = write(folder, pipeline, name=Path(arguments.folder).name, **search)
+            signature = write(folder, pipeline, name=Path(arguments.folder).name, **search, **quantization)
         shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # with the licence terms of the data
         files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}

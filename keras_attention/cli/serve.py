@@ -5,6 +5,7 @@ import json
 from functools import partial
 
 from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.translate import check_engine
 from keras_attention.errors import UserError
 from keras_attention.server.limits import ServerSettings
 from keras_attention.zoo.registry import find_entry, list_models
@@ -15,6 +16,7 @@ def serve(arguments):
     needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(f"The server needs {', '.join(missing)}: pip install 'keras-attention[serve]'")
+    check_engine(arguments)
     given = {name: getattr(arguments, name) for name in ServerSettings._fields if hasattr(arguments, name)}
     settings = ServerSettings(**given).checked()
     names = arguments.models or list_models()

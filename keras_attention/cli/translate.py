@@ -1,6 +1,7 @@
 """`keras-attention translate`."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
@@ -18,12 +19,13 @@ def translate(arguments):
     check_source(arguments)
     entry = open_entry(arguments.model, "translate")
     _check_options(arguments)
+    check_engine(arguments)
     if arguments.stream:
         _stream(arguments, entry)
         return
     with many_texts(arguments, entry.folder) as job:
-        translator = load(entry)
-        for window in job.windows(compiling=not has_compiled()):
+        translator = with_engine(load(entry), arguments)
+        for window in job.windows(compiling=arguments.engine == "keras" and not has_compiled()):
             answers = translator.hypotheses(
                 window.texts,
                 n_best=arguments.n_best,
@@ -61,7 +63,7 @@ def _stream(arguments, entry):
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
     with text_output(arguments.output) as output:
         texts = _texts(arguments)
-        translator = load(entry)
+        translator = with_engine(load(entry), arguments)
         for text in texts:
             for piece in translator.stream(text, **sampling):
                 print(piece, end="", file=output, flush=True)
@@ -82,6 +84,22 @@ def load(entry):
         from keras_attention.pipelines.base import load_pipeline
 
     return load_pipeline(entry, "translate")
+
+
+def check_engine(arguments):
+    """Raises UserError if the package of the chosen engine is missing, or an option needs another engine."""
+    if arguments.engine == "keras":
+        if arguments.compute_type:
+            raise UserError("--compute-type needs --engine ctranslate2.")
+    elif find_spec(arguments.engine) is None:
+        raise UserError(f"--engine {arguments.engine} needs a package: pip install 'keras-attention[ctranslate2]'")
+
+
+def with_engine(translator, arguments):
+    """The translator, computed by the engine of the command line."""
+    if arguments.engine != "keras":
+        translator.use_engine(arguments.engine, compute_type=arguments.compute_type)
+    return translator
 
 
 def search_options(arguments):

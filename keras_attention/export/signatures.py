@@ -33,6 +33,11 @@ FILLINGS = {
     },
 }
 
+PIECES = {
+    "inputs": {"source": ("lists of strings", 'the pieces of each sentence, the last "</s>"')},
+    "outputs": {"hypotheses": ("lists of strings", "the pieces of the translations, best first")},
+}
+
 
 def classes(task):
     """The signature of a classifier, see `schema.TASK`."""

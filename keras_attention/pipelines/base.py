@@ -40,7 +40,7 @@ from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import load_entry, write_entry
 from keras_attention.zoo.entry import Entry
 from keras_attention.zoo.registry import check_task, open_entry
-from keras_attention.zoo.schema import architecture_of
+from keras_attention.zoo.schema import architecture_of, imported
 
 
 class Field(NamedTuple):
@@ -76,6 +76,7 @@ class Pipeline(abc.ABC):
             `CompiledSearch`, "sequences" if it has a `CompiledBert`, "alone" with `CompiledSteps`; None: it computes
             one request after the other.
         exports: dict from the name of a format to "module:function", the function that writes it; see `export`.
+        engines: dict from the name of an engine other than Keras to "module:function"; see `use_engine`.
     """
 
     entry: Entry | None = None
@@ -86,6 +87,7 @@ class Pipeline(abc.ABC):
     view_options: tuple = ()
     batching = None
     exports: dict = {}
+    engines: dict = {}
 
     @classmethod
     @abc.abstractmethod
@@ -164,6 +166,16 @@ class Pipeline(abc.ABC):
             UserError: if the model gives no labels.
         """
         raise UserError("This model gives no labels, so there is nothing to explain.")
+
+    def use_engine(self, name: str, **options: Any) -> None:
+        """Computes with another engine from now on, such as "ctranslate2"; see the function that `engines` names.
+
+        Raises:
+            UserError: if this pipeline does not have the engine, or the engine cannot run its model.
+        """
+        if name not in self.engines:
+            raise UserError(f"This model cannot use the engine {name}, which is for translators.")
+        imported(self.engines[name])(self, **options)
 
     def check_view(self, text_b, options):
         """Raises UserError for an argument of `attention_view` that this pipeline does not have."""

@@ -194,6 +194,10 @@ class CompiledSearch:
                 program = self._keep(key, program.get_concrete_function())
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
 
+    def in_graph(self, max_steps, **options):
+        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph."""
+        return tf.function(search_function(self.model, max_steps, **options), jit_compile=True, autograph=False)
+
     def stream(self, source_ids, limit, max_steps, sampling=None):
         """Generates one answer token by token.
 

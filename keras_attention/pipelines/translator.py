@@ -173,7 +173,9 @@ class Translator(Pipeline):
         "saved_model": "keras_attention.export.saved_model:export_saved_model",
         "litert": "keras_attention.export.keras_formats:export_litert",
         "onnx": "keras_attention.export.keras_formats:export_onnx",
+        "ctranslate2": "keras_attention.export.ctranslate2_folder:export_ctranslate2",
     }
+    engines = {"ctranslate2": "keras_attention.pipelines.ctranslate2_engine:use_ctranslate2"}
 
     def __init__(
         self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None, target_language=None
@@ -376,13 +378,8 @@ class Translator(Pipeline):
         self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
     ):
         """The checked settings of a search: the given ones, and the model's defaults for the others."""
-        given = {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "coverage_penalty": coverage_penalty,
-            "max_length": max_length,
-        }
-        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
+        given = zip(SEARCH_SETTINGS, (beam_size, length_penalty, coverage_penalty, max_length), strict=True)
+        settings = {**self.decoding, **{name: value for name, value in given if value is not None}}
         for name, low in (("beam_size", 1), ("max_length", 1)):
             if type(settings[name]) is not int or settings[name] < low:
                 raise UserError(f"`{name}` must be a positive integer. Received: {name}={settings[name]!r}")

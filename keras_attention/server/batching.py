@@ -11,7 +11,6 @@ from keras_attention.pipelines.compiled import (
     SEARCH_OPTIONS,
     SOURCE_LENGTHS,
     answer_limit,
-    search_function,
     source_bucket,
 )
 from keras_attention.pipelines.texts import TokenSequence
@@ -153,7 +152,7 @@ def _trace(sizes, observe, function, specs):
 
 
 class BatchedSearch:
-    """Replaces the `CompiledSearch` of a translator; each source length has one program and one queue.
+    """Replaces the `CompiledSearch` or other engine of a translator; each source length has one program and one queue.
 
     The programs search with the model's beam size; requests for fewer translations take the first ones.
 
@@ -169,7 +168,7 @@ class BatchedSearch:
         self._observe = observe
         longest = self._settings["max_source_length"]
         self._batchers = {
-            length: self._batcher(translator.model, length)
+            length: self._batcher(translator.compiled, length)
             for length in sorted({source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS})
         }
 
@@ -192,13 +191,12 @@ class BatchedSearch:
 
         return [partial(step, length, size) for length in self._batchers for size in self._sizes]
 
-    def _batcher(self, model, length):
+    def _batcher(self, compiled, length):
         settings = self._settings
         options = {name: settings[name] for name in SEARCH_OPTIONS}
-        search = search_function(
-            model, answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
+        program = compiled.in_graph(
+            answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
         )
-        program = tf.function(search, jit_compile=True, autograph=False)
         specs = [tf.TensorSpec((None, length), tf.int32), tf.TensorSpec((None,), tf.int32)]
         return Batcher(by_size(program, self._sizes), specs, self._sizes)
 

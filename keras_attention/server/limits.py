@@ -16,6 +16,8 @@ class ServerSettings(NamedTuple):
         body_bytes: int > 0, maximum size of a request body.
         seconds: float > 0, time limit for receiving a request, and again for answering it.
         beam: int > 0 or None, beam size of the translators; None takes it from each model.
+        engine: str, "keras" or what computes the translators, see `Pipeline.use_engine`.
+        compute_type: str or None, an option of that engine.
     """
 
     concurrency: int = 64
@@ -25,11 +27,13 @@ class ServerSettings(NamedTuple):
     body_bytes: int = 1_000_000
     seconds: float = 10.0
     beam: int | None = None
+    engine: str = "keras"
+    compute_type: str | None = None
 
     def checked(self):
         """The settings; raises UserError if one is out of range."""
         for name, value in self._asdict().items():
-            if value is not None and not 0 < value <= 1_000_000:
+            if isinstance(value, (int, float)) and not 0 < value <= 1_000_000:
                 raise UserError(f"`{name}` must be greater than 0 and at most 1,000,000. Received: {name}={value}")
         if self.max_batch & (self.max_batch - 1):
             raise UserError(f"`max_batch` must be a power of two. Received: max_batch={self.max_batch}")

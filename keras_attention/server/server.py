@@ -59,6 +59,8 @@ def load_models(names, settings, observe):
         if entry.name in models:
             raise UserError(f"Two models have the name {entry.name!r}. Rename one of the folders.")
         pipeline = load_pipeline(entry)
+        if settings.engine in pipeline.engines:
+            pipeline.use_engine(settings.engine, compute_type=settings.compute_type)
         steps = share_batches(pipeline, settings, partial(observe, entry.name))
         models[entry.name] = served_model(pipeline, steps)
     return models
