@@ -6,6 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 import tensorflow_text
 
+from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # What str.strip removes; TensorFlow's own strip removes ASCII blanks only.
@@ -81,7 +82,13 @@ def in_graph(tokenizer):
 
     Returns:
         A tf.Module with `tokenize`, `detokenize` and `tokens`.
+
+    Raises:
+        UserError: for another tokenizer.
     """
+    if tokenizer.kind not in GRAPH_TOKENIZERS:
+        known = " or ".join(GRAPH_TOKENIZERS)
+        raise UserError(f"A {tokenizer.kind} tokenizer cannot be part of a TensorFlow graph. Supported: {known}")
     return GRAPH_TOKENIZERS[tokenizer.kind](tokenizer)
 
 

@@ -6,7 +6,8 @@ from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.export.graph_bert import GraphClassifier, GraphEncoder, GraphFiller
 from keras_attention.export.graph_translator import GraphTranslator
-from keras_attention.export.signatures import FILLINGS, TEXT, VECTORS, classes, listing
+from keras_attention.export.graph_writer import GraphWriter
+from keras_attention.export.signatures import CONTINUED, FILLINGS, TEXT, VECTORS, classes, listing
 
 README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs tensorflow and tensorflow-text.
 
@@ -94,6 +95,14 @@ def export_filler(folder, filler, name):
     return _write(folder, graph, graph.answer, FILLINGS, **given)
 
 
+def export_writer(folder, generator, name):
+    """Writes a TextGenerator, see `GraphWriter`; returns its signature."""
+    graph = GraphWriter(generator)
+    shown, sizes = 'answers["text"].numpy()[0].decode()', f"B texts. At most {graph.room} tokens are read and written."
+    examples = {"texts": "The", "max_tokens": 20, "temperature": 0.8, "seed": 0}
+    return _write(folder, graph, graph.answer, CONTINUED, name=name, examples=examples, shown=shown, sizes=sizes)
+
+
 def _examples(classifier):
     """The texts of the first example of the card by input, or others."""
     found = (classifier.entry.metrics["examples"] if classifier.entry else []) or [{"source": "A dog runs."}]
@@ -109,7 +118,10 @@ def _write(folder, graph, function, signature, *, name, examples, shown, sizes, 
         raise UserError(f"TensorFlow cannot write the model: {error.message}") from error
     text = README.format(
         name=name,
-        inputs=", ".join(f"{key}=tf.constant([{text!r}])" for key, text in examples.items()),
+        inputs=", ".join(
+            f"{key}=tf.constant([{given!r}])" if isinstance(given, str) else f"{key}=tf.constant({given})"
+            for key, given in examples.items()
+        ),
         shown=shown,
         sizes=sizes,
         settings=settings,

@@ -38,6 +38,20 @@ PIECES = {
     "outputs": {"hypotheses": ("lists of strings", "the pieces of the translations, best first")},
 }
 
+CONTINUED = {
+    "inputs": {
+        "texts": ("string (B)", "beginnings in UTF-8, any number of any length; an empty one begins anew"),
+        "max_tokens": ("int32 ()", "tokens to write at most"),
+        "temperature": ("float32 ()", "0: the most probable tokens; lower: more predictable"),
+        "seed": ("int32 ()", "the same seed gives the same answer"),
+    },
+    "outputs": {
+        "text": ("string (B)", "what may follow"),
+        "log_prob": ("float32 (B)", "summed natural log probability of its tokens"),
+        "truncated": ("bool (B)", "whether the beginning was too long, and only its end was read"),
+    },
+}
+
 
 def classes(task):
     """The signature of a classifier, see `schema.TASK`."""

@@ -99,6 +99,7 @@ class TextGenerator(Pipeline):
     """
 
     batching = "alone"
+    exports = {"saved_model": "keras_attention.export.saved_model:export_writer"}
     request_fields = {
         "prompts": Field(list[str], "Beginnings of texts; an empty one begins anew.", low=1),
         "max_tokens": Field(int, "Tokens to write at most.", 64, 1, 4096),
