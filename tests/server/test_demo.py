@@ -1,6 +1,7 @@
 """The demo page in a real browser: typing, clicking, the keyboard, a phone, a table that comes back."""
 
 import csv
+import math
 import time
 
 import pytest
@@ -8,6 +9,7 @@ from browser import background, chromium, complaints, look, overflows
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS
 from zoo.tiny_entry import ENGLISH
+from zoo.tiny_gpt import tiny_generator
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +25,7 @@ def opened(tmp_path_factory, downloads):
     zoo = tmp_path_factory.mktemp("zoo")
     with chromium(downloads) as driver:
         write_tiny_zoo(zoo)
+        tiny_generator("char").save(zoo / "writer")
         with server_in_this_process(zoo) as (url, models):
             look(driver)
             driver.get(url)
@@ -183,10 +186,33 @@ def test_the_keyboard_reaches_everything(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_light_and_dark(page, scheme):
-    for model in ("words", "moods", "gaps", "pairs"):
+    for model in ("words", "moods", "gaps", "pairs", "writer"):
         for width in (360, 1200):
             look(page, width=width, scheme=scheme)
             choose(page, model)
             assert not overflows(page)
     assert (sum(background(page)) < 200) == (scheme == "dark")
     look(page)
+
+
+def test_writes_on_and_shows_what_else_was_probable(page, models):
+    choose(page, "writer")
+    until(page, lambda: element(page, "write").is_displayed(), "the button")
+    write(page, "A dog")
+    write(page, "12", "length")
+    write(page, "0", "temperature")
+    element(page, "write").click()
+    until(page, lambda: "tokens/s" in element(page, "status").text and element(page, "hint").is_displayed(), "a text")
+    (one,) = models["writer"].generations("A dog", max_tokens=12, temperature=0.0)
+    assert page.execute_script("return document.getElementById('written').textContent") == "A dog" + one.text
+    tokens = page.find_elements("css selector", "#written .token")
+    tokens[2].click()
+    until(page, lambda: element(page, "alternatives").is_displayed(), "the alternatives")
+    script = "return [...document.querySelectorAll('#alternatives li')].map(e => [e.className, e.textContent])"
+    shown = page.execute_script(script)
+    assert len(shown) == 5
+    (chosen,) = [text for name, text in shown if name == "chosen"]
+    assert chosen == f"{one.tokens[2].replace(' ', '␣')}{100 * math.exp(one.log_probs[2]):.1f} %"
+    write(page, "A girl")
+    until(page, lambda: not element(page, "hint").is_displayed(), "the old text is gone")
+    assert complaints(page) == []

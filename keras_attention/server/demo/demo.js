@@ -2,20 +2,37 @@
 const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
-const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text" };
+const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text", generate: "Beginning of a text" };
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
-let models = [], limits, model, asked = null, timer = null, table = null, uploads = 0;
+let models = [], limits, model, asked = null, writing = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
-async function call(path, body, signal) {
+async function respond(path, body, signal) {
   for (;;) {
     const answer = await fetch(path, { method: body ? "POST" : "GET", headers: body ? { "content-type": "application/json" } : {}, body: body && JSON.stringify(body), signal });
+    if (answer.ok) return answer;
     const found = await answer.json();
-    if (answer.ok) return found;
     if (answer.status !== 503) throw new Error(found.error);
     tell(`Waiting: ${found.error}`);
     await new Promise((go) => setTimeout(go, RETRY_MS));
     if (signal?.aborted) throw new DOMException("aborted", "AbortError");
+  }
+}
+async function call(path, body, signal) { return (await respond(path, body, signal)).json(); }
+// The objects of a stream of server-sent events, up to [DONE].
+async function* events(path, body, signal) {
+  const reader = (await respond(path, { ...body, stream: true }, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let waiting = ""; ;) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error("The connection broke off.");
+    const lines = (waiting + value).split("\n\n");
+    waiting = lines.pop();
+    for (const line of lines) {
+      if (line === "data: [DONE]") return;
+      const event = JSON.parse(line.replace(/^data: /, ""));
+      if (event.error) throw new Error(event.error.message);
+      yield event;
+    }
   }
 }
 function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
@@ -29,6 +46,7 @@ async function start() {
   $("file").addEventListener("change", readFile);
   $("classify").addEventListener("click", classifyTable);
   $("explain").addEventListener("click", explain);
+  $("write").addEventListener("click", write);
   $("view").addEventListener("load", fitView);
   $("text").maxLength = $("text-b").maxLength = limits.characters;
   choose();
@@ -45,8 +63,9 @@ function choose() {
   $("gap").hidden = model.task !== "fill-mask";
   $("table").hidden = model.task !== "classify";
   $("looked").hidden = !model.attention;
+  $("writing").hidden = model.task !== "generate";
   $("examples").replaceChildren();
-  for (const example of model.examples) {
+  for (const example of model.examples.filter((one) => one.source)) {
     const button = make("button", example.source, $("examples"));
     button.type = "button"; button.dir = "auto";
     button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
@@ -62,9 +81,13 @@ function insertGap() {
 
 // Asks the chosen model; an answer that is no longer wanted is dropped.
 async function ask() {
-  clearTimeout(timer); asked?.abort();
+  clearTimeout(timer); asked?.abort(); writing?.abort();
   $("explained").hidden = $("explain").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
+  if (model.task === "generate") {
+    $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
+    return tell("The model writes on from your text.");
+  }
   const empty = !text.trim() || (model.pair && !second.trim());
   if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
@@ -156,6 +179,62 @@ function colour(place, text, words, full) {
     done = word.end;
   }
   place.append(letters.slice(done).join(""));
+}
+// Lets the model write on; the same button stops it.
+async function write() {
+  if (writing) return writing.abort();
+  const prompt = $("text").value, controller = writing = new AbortController(), began = performance.now();
+  const body = { model: model.name, prompt, max_tokens: Number($("length").value) || 60, temperature: Number($("temperature").value), logprobs: 5 };
+  const text = [], tokens = [];  // characters, as places are counted in them; tokens with their places and alternatives
+  let finish = null;
+  $("write").textContent = "Stop"; $("alternatives").hidden = true; $("hint").hidden = true; $("written").replaceChildren();
+  make("span", prompt, $("written")).className = "soft";
+  tell("Writing ...");
+  const speed = () => `${tokens.length} tokens \u00b7 ${Math.round(1000 * tokens.length / (performance.now() - began))} tokens/s`;
+  try {
+    for await (const { choices: [choice] } of events("/v1/completions", body, controller.signal)) {
+      text.push(...choice.text); finish = choice.finish_reason;
+      const { tokens: names, text_offset: starts, token_logprobs: chosen, top_logprobs: tops } = choice.logprobs;
+      names.forEach((name, i) => tokens.push({ name, start: starts[i] - [...prompt].length, logprob: chosen[i], top: tops[i] }));
+      showTokens(text, tokens);
+      tell(speed());
+    }
+    tell([speed(), finish === "length" ? "more may follow" : "the text ended"].join(" \u00b7 "));
+    $("hint").hidden = false;
+  } catch (error) {
+    if (error.name !== "AbortError") tell(error.message, true); else if (tokens.length) { tell(`${speed()} \u00b7 stopped`); $("hint").hidden = false; }
+  } finally { writing = null; $("write").textContent = "Write"; }
+}
+// Adds what is new; of the last token there may have been more characters since.
+function showTokens(text, tokens) {
+  const place = $("written");
+  tokens.forEach((token, i) => {
+    const shown = text.slice(token.start, tokens[i + 1]?.start).join("");
+    if (token.element ? token.element.textContent === shown : !shown) return;
+    token.element ||= clickable(make("span", undefined, place), () => showAlternatives(token));
+    token.element.textContent = shown;
+  });
+}
+function clickable(one, act) {
+  one.className = "token"; one.tabIndex = 0; one.setAttribute("role", "button");
+  one.addEventListener("click", act);
+  one.addEventListener("keydown", (event) => { if (event.key === "Enter") act(); });
+  return one;
+}
+function showAlternatives(token) {
+  const place = $("alternatives"), rows = Object.entries(token.top).sort((a, b) => b[1] - a[1]);
+  if (!(token.name in token.top)) rows.push([token.name, token.logprob]);
+  for (const one of document.querySelectorAll(".token.chosen")) one.classList.remove("chosen");
+  token.element.classList.add("chosen");
+  place.replaceChildren(); place.hidden = false;
+  const list = make("ol", undefined, place);
+  for (const [name, logprob] of rows) {
+    const item = make("li", undefined, list), share = Math.exp(logprob), bar = make("div", undefined, item);
+    bar.className = "bar"; bar.style.width = `${100 * share}%`;
+    make("span", name.replaceAll("\n", "\u23ce").replaceAll(" ", "\u2423"), item).className = "what";
+    make("span", `${(100 * share).toFixed(1)} %`, item).className = "score";
+    item.classList.toggle("chosen", name === token.name);
+  }
 }
 function showView(text, second) {
   const query = new URLSearchParams({ model: model.name, text, ...(model.pair && { text_b: second }) });
