@@ -47,9 +47,10 @@ def test_jax_trains_as_tensorflow_does(tmp_path):
             np.testing.assert_allclose(found[f"arr_{index}"], variable.numpy(), atol=1e-5)
 
 
-def test_a_transformer_has_the_same_loss_curve_on_both(tmp_path):
-    """With dropout and R-Drop: the masks are a hash that both backends compute alike."""
-    script = Path(__file__).with_name("transformer_curve.py")
+@pytest.mark.parametrize("network", ["transformer", "gpt"])
+def test_a_network_has_the_same_loss_curve_on_both(network, tmp_path):
+    """With dropout, the Transformer with R-Drop: the masks are a hash that both backends compute alike."""
+    script = Path(__file__).with_name(f"{network}_curve.py")
     curves = []
     for backend in ("tensorflow", "jax"):
         path = tmp_path / f"{backend}.npz"
