@@ -509,7 +509,7 @@ FINETUNING = _breaks(
         "if len(v.shape) < 2]",
         "if len(v.shape) < 1]",
         "tests/finetuning/test_fitting.py",
-        '"""Trains a classifier on token ids; needs neither texts nor TensorFlow."""',
+        '"""Trains a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""',
     ),
     (
         "embeddings learn as fast as the top layer",
@@ -522,7 +522,7 @@ FINETUNING = _breaks(
         '"patience": settings.patience, "restore_best": True}',
         '"patience": settings.patience, "restore_best": False}',
         "tests/finetuning/test_fitting.py",
-        '"""Trains a classifier on token ids; needs neither texts nor TensorFlow."""',
+        '"""Trains a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""',
     ),
     (
         "the pre-trained encoder is not used",

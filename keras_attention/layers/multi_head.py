@@ -19,16 +19,17 @@ from keras_attention.layers.attention_axes import (
 )
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
-from keras_attention.layers.fast.cached_attention import (
+from keras_attention.layers.fast.chunked_attention import is_large
+from keras_attention.layers.fast.heads_first import (
+    HeadProjection,
     attend_heads_first,
     attend_in_chunks,
     heads_first,
     mask_in_cache,
+    project,
     write_to_cache,
     zero_masked_by_head,
 )
-from keras_attention.layers.fast.chunked_attention import is_large
-from keras_attention.layers.fast.head_projection import HeadProjection, project
 from keras_attention.layers.masks import Tensor, zero_masked
 from keras_attention.layers.positions import rotate
 

@@ -17,23 +17,21 @@ from keras_attention.server.gate import CLIENT_IS_GONE, Gate
 from keras_attention.server.messages import (
     AttentionReply,
     AttentionRequest,
+    EmbeddingsReply,
+    EmbeddingsRequest,
     Error,
     ExplainReply,
     ExplainRequest,
     Refusal,
-    reply_model,
-    request_model,
-)
-from keras_attention.server.server import look
-from keras_attention.server.server_metrics import CONTENT_TYPE
-from keras_attention.server.vectors import (
-    EmbeddingsReply,
-    EmbeddingsRequest,
     SimilarReply,
     SimilarRequest,
     embeddings,
+    reply_model,
+    request_model,
     similar,
 )
+from keras_attention.server.server import look
+from keras_attention.server.server_metrics import CONTENT_TYPE
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")

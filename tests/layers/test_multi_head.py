@@ -16,7 +16,7 @@ from layer_checks import (
 )
 
 from keras_attention.layers import MultiHeadAttention
-from keras_attention.layers.fast.head_projection import HeadProjection
+from keras_attention.layers.fast.heads_first import HeadProjection
 
 B, T, S, DQ, DK, DV, H, HKV, K, V, D = 2, 5, 7, 11, 13, 17, 6, 3, 19, 23, 29
 SETTINGS = {"num_heads": H, "key_dim": K, "value_dim": V, "output_shape": D, "bias_initializer": "normal"}

@@ -11,8 +11,7 @@ import pytest
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 
-from keras_attention.server.messages import ExplainReply
-from keras_attention.server.vectors import EmbeddingsReply, SimilarReply
+from keras_attention.server.messages import EmbeddingsReply, ExplainReply, SimilarReply
 
 
 @pytest.fixture(scope="module")
