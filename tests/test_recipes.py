@@ -6,6 +6,7 @@ import io
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import traceback
@@ -19,6 +20,7 @@ import tensorflow_text  # noqa: F401
 from recipe_modules import load_recipe
 
 import keras_attention as ka
+from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
 from keras_attention.flags import read_settings
 from keras_attention.locks import release_claims
@@ -161,6 +163,27 @@ def test_a_language_model_is_trained_further(run, tmp_path):
     assert ka.load(tmp_path / "runs" / "more_smoke").model.max_length == 32
 
 
+@pytest.mark.slow
+def test_a_language_model_goes_on_after_ctrl_c(run, monkeypatch):
+    recipe, real = TRANSLATION.with_name("language_model.py"), Windows.__getitem__
+    flags = ("--smoke", "--max_steps=7", "--dropout=0.3")
+    assert run(recipe, *flags, "--out=whole")[0] == 0
+
+    def interrupted(windows, index):
+        if index == 3:
+            signal.raise_signal(signal.SIGINT)
+        return real(windows, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Windows, "__getitem__", interrupted)
+        assert run(recipe, *flags, "--out=cut")[0] == 130
+    assert run(recipe, *flags, "--out=cut", "--resume")[0] == 0
+    with h5py.File("whole_smoke/model.weights.h5") as whole, h5py.File("cut_smoke/model.weights.h5") as cut:
+        assert sorted(whole) == sorted(cut)
+        for name in whole:
+            np.testing.assert_array_equal(cut[name], whole[name])
+
+
 @pytest.mark.thorough
 def test_bert_learns_which_text_follows(run, tmp_path):
     code, out, _ = run(BERT["bert_pretrain"], "--smoke", "--next_sentence", "--mixed_precision")
@@ -240,6 +263,19 @@ def test_training_elsewhere_on_jax(name, run, complains, tmp_path):
     assert (code, err.count("\n")) == (2, 1)
     assert "no weights for this model" in err
     assert "no encoded pairs" in complains(path, "--smoke", "--encoded=nowhere.npz")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_a_language_model_is_trained_elsewhere_on_jax(run, tmp_path):
+    path = TRANSLATION.with_name("language_model.py")
+    assert run(path, "--smoke", "--encode_to=tokens")[0] == 0
+    train_on_jax(path, "--smoke", "--encoded=tokens", "--out=there/trained")
+    code, out, _ = run(path, "--smoke", "--weights=there/trained_smoke", "--out=here")
+    assert (code, "validation: loss per token" in out) == (0, True)
+    assert ka.load(tmp_path / "here_smoke").generate("Return", max_tokens=5)
+    told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
+    assert "--encoded=tokens" in told["command"]
 
 
 @pytest.mark.thorough
