@@ -312,10 +312,30 @@ PIECES = {
     "a million pieces": ("vocab.txt", lambda text: text + "\n".join(map(str, range(1_000_000)))),
     "one long piece": ("vocab.txt", lambda text: text.rstrip() + "x" * 1_000_000 + "\n"),
 }
+BYTE_PIECES = {
+    "bytes: deep pieces": ("vocab.json", lambda text: "[" * MANY),
+    "bytes: a list of pieces": ("vocab.json", lambda text: '["a"]'),
+    "bytes: an id twice": ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),
+    "bytes: an id that is true": ("vocab.json", lambda text: text.replace(": 1,", ": true,")),
+    "bytes: a piece twice": ("vocab.json", lambda text: text.replace('{"', '{"!": 5, "!": 6, "', 1)),
+    "bytes: one long piece": ("vocab.json", lambda text: text.replace('{"', '{"' + "x" * 900_000, 1)),
+    "bytes: a command to the terminal": ("vocab.json", lambda text: text.replace('{"', '{"\\u001b[2J', 1)),
+    "bytes: a script as merges": ("merges.txt", lambda text: "#!/bin/sh\ntouch pwned\n"),
+    "bytes: many merges": ("merges.txt", lambda text: text + "a b\n" * 200_000),
+    "bytes: a million merges": ("merges.txt", lambda text: text + "a b\n" * 1_000_000),
+    "bytes: a merge to the end": ("merges.txt", lambda text: text + "<|endoftext |>\n"),
+    "bytes: Latin-1": ("merges.txt", lambda text: text.encode("latin-1", errors="replace") + b"\xff"),
+    "bytes: a pickle as merges": ("merges.txt", lambda text: PICKLE),
+    "bytes: a byte as end": ("tokenizer.json", lambda text: text.replace("<|endoftext|>", "!")),
+    "bytes: a file as pieces": (
+        "tokenizer.json",
+        lambda text: text.replace("}}", '}, "vocab": "/etc/passwd"}'),
+    ),
+}
 
 
 def pieces(name, change):
-    """Changes the vocabulary of a BERT."""
+    """Changes the vocabulary of a BERT or a GPT."""
 
     def changed(folder, outside):
         path = folder / "tokenizer" / name
@@ -332,6 +352,7 @@ HOSTILE = {
 }
 HOSTILE |= {f"weights: {name}": ("translator", changed_weights(change)) for name, change in WEIGHTS_CHANGES.items()}
 HOSTILE |= {name: ("filler", pieces(*case)) for name, case in PIECES.items()}
+HOSTILE |= {name: ("writer", pieces(*case)) for name, case in BYTE_PIECES.items()}
 
 
 def make(name, bases, folder, outside):

@@ -10,6 +10,7 @@ from convert.hostile_checkpoints import CHECKPOINTS, write_hostile_checkpoint
 from zoo.hostile_entries import HOSTILE, make
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import write_tiny_entry
+from zoo.tiny_gpt import write_byte_level
 
 NAMES = (*HOSTILE, *CHECKPOINTS)
 PROGRAM = Path(__file__).with_name("watched_loading.py")
@@ -23,6 +24,7 @@ def write_bases(folder):
     write_tiny(folder / "filler", tiny_mask_filler().model)
     judge = tiny_classifier()
     write_tiny(folder / "judge", judge.model, task=judge.task)
+    write_byte_level(folder / "writer")
     return {path.name: path for path in folder.iterdir()}
 
 

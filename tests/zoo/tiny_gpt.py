@@ -3,11 +3,14 @@
 import functools
 
 import keras
+from tiny_byte_level import tiny_byte_level
 from zoo.tiny_bert import scaled
+from zoo.tiny_entry import METRICS
 
 from keras_attention.models import GPT
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+from keras_attention.zoo.archive import write_entry
 
 TEXTS = ["A dog runs over green grass.", "Two men are near many bushes.", "A girl in a red dress sings.", "Men sit."]
 SIZES = {"hidden_dim": 14, "intermediate_dim": 19, "num_heads": 1, "num_layers": 2, "max_length": 29}
@@ -27,3 +30,11 @@ def tiny_generator(level="bpe", seed=3, factor=30.0, line_break=LINE_BREAK, begi
     keras.utils.set_random_seed(seed)
     model = scaled(GPT(tokenizer(level).vocabulary_size, **{**SIZES, **settings}), factor)
     return TextGenerator(model, tokenizer(level), line_break, begins_with)
+
+
+def write_byte_level(folder):
+    """Writes an entry with a byte-level tokenizer."""
+    model, tokens = GPT(283, **SIZES, pad_id=None), tiny_byte_level(283)
+    model.build()
+    metrics = {**METRICS, "examples": [], "parameters": model.count_params(), "pictures": []}
+    return write_entry(folder, model, {"text": tokens}, about={"language": "en"}, metrics=metrics)

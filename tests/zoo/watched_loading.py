@@ -81,6 +81,8 @@ def answer(folder):
         pipeline.encode("a")
     elif hasattr(pipeline, "classify"):
         pipeline.classify("a")
+    elif hasattr(pipeline, "score"):
+        pipeline.score("a")
     else:
         pipeline.translate("A dog runs.")
 
