@@ -142,7 +142,7 @@ class CTranslate2Search:
         return found
 
     def in_graph(self, max_steps, **options):
-        """See `CompiledSearch.in_graph`. Equal rows, such as those that fill up a batch, are searched once."""
+        """See `CompiledSearch.in_graph`. Equal sentences, such as those that fill up a batch, are searched once."""
 
         def run(source_ids, limits):
             _, first, places = np.unique(source_ids, axis=0, return_index=True, return_inverse=True)
