@@ -205,7 +205,7 @@ def merge_of(merge, where):
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(piece, str) and piece for piece in pair):
         raise UserError(f"{where}: expected two pieces. Found: {quoted(merge)}")
-    return tuple(pair)
+    return pair[0], pair[1]
 
 
 def _check_pieces(vocabulary):
