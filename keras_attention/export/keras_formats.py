@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+import numpy as np
 import tensorflow as tf
 
 from keras_attention.errors import UserError
@@ -93,12 +94,39 @@ def write_network(folder, model, file_format, shapes):
     specs = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
     path = str(folder / FILES[file_format])
     try:
+        if file_format == "onnx":
+            register_erfc()
         model.export(path, format=file_format, input_signature=[specs], verbose=False, **options)
     except Exception as error:  # the converters raise all kinds of exceptions
         raise UserError(
             f"Keras's {file_format} export does not support this {type(model).__name__}: {first_line(error)} "
             "Use --format saved_model, which supports every model."
         ) from error
+
+
+def register_erfc():
+    """Teaches tf2onnx the operation Erfc, erfc(x) = 1 - erf(x), which TensorFlow's exact GELU consists of.
+
+    tf2onnx 1.17 copies the unknown operation into the file, which no runtime then loads.
+    """
+    from tf2onnx.handler import tf_op
+    from tf2onnx.utils import make_name
+
+    if any("Erfc" in known for known in tf_op.get_opsets().get("", ())):
+        return
+
+    class Erfc:
+        @classmethod
+        def version_9(cls, graph, node, **options):
+            (dtype,), (shape,) = node.output_dtypes, node.output_shapes
+            inputs, outputs = node.input, node.output
+            graph.remove_node(node.name)
+            erf = graph.make_node("Erf", inputs, dtypes=[dtype], shapes=[shape])
+            one = graph.make_const(make_name("one"), np.ones((), "float32"))
+            names = {"name": node.name, "outputs": outputs}
+            graph.make_node("Sub", [one.output[0], erf.output[0]], dtypes=[dtype], shapes=[shape], **names)
+
+    tf_op("Erfc")(Erfc)
 
 
 def first_line(error):
