@@ -137,7 +137,7 @@ def test_words_that_decide_are_coloured(page, models):
     until(page, lambda: element(page, "explain").is_displayed(), "the button")
     element(page, "explain").click()
     until(page, lambda: element(page, "explained").is_displayed(), "the words")
-    script = "return [...document.querySelectorAll('.words')].map(e => e.textContent)"
+    script = "return [...document.querySelectorAll('#explained .words')].map(e => e.textContent)"
     assert page.execute_script(script) == [TEXTS[0], TEXTS[2]]
     script = "return [...document.querySelectorAll('.words span')].map(e => [e.textContent, e.className])"
     shown = [[word.text, "for" if word.effect > 0 else "against"] for word in expected.words]
@@ -158,7 +158,7 @@ def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
     choose(page, "moods")
     (tmp_path / "torn.csv").write_text("a,b\n1\n")
     element(page, "file").send_keys(str(tmp_path / "torn.csv"))
-    until(page, lambda: "TokenSequence 2 has 1 fields" in element(page, "table-status").text, "the fault")
+    until(page, lambda: "Row 2 has 1 fields" in element(page, "table-status").text, "the fault")
     assert not element(page, "classify").is_enabled()
 
 
