@@ -119,6 +119,13 @@ def add_export(commands):
         "ctranslate2: a Transformer that translates, tokens in and tokens out",
     )
     command.add_argument("--compute-type", choices=COMPUTE_TYPES, help="with --format ctranslate2: stored weights")
+    help_text = "with --format litert or onnx of a BERT: weights of 8 bits; tells how much the answers change"
+    command.add_argument("--int8", action="store_true", help=help_text)
+    help_text = "with --int8 of a classifier: table whose score is measured before and after"
+    command.add_argument("--table", metavar="FILE", help=help_text)
+    command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
+    command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
+    command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 5")
     command.add_argument(
         "--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer translations"

@@ -33,7 +33,9 @@ def export(arguments):
     if arguments.compute_type and arguments.format != "ctranslate2":
         raise UserError("--compute-type needs --format ctranslate2.")
     quantization = {"quantization": arguments.compute_type} if arguments.compute_type else {}
+    quantization |= {"int8": True} if arguments.int8 else {}
     entry = open_entry(arguments.name)
+    rows, said = _rows(arguments, entry) if arguments.int8 else _no_rows(arguments)
     if search and entry.architecture.use.task != "translate":
         raise UserError(f"--beam and --length-penalty are for translators: {arguments.name} does not search.")
     check_free(arguments.folder)
@@ -47,15 +49,76 @@ def export(arguments):
         with silent_libraries():
             write = imported(pipeline.exports[arguments.format])
             signature = write(folder, pipeline, name=Path(arguments.folder).name, **search, **quantization)
+            change = _change(arguments.format, folder, pipeline, rows) if arguments.int8 else None
         shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # with the licence terms of the data
         files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     report = {"model": arguments.name, "folder": arguments.folder, "format": arguments.format, "files": files}
     if arguments.json:
+        report |= {"int8": change} if change else {}
         report |= {side: _as_json(tensors) for side, tensors in signature.items()}
         print_json(report)
     else:
         print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
+        if said:
+            print(said)
+        if change:
+            print("\n".join(_as_lines(change)))
         print(listing(signature))
+
+
+def _no_rows(arguments):
+    """Raises UserError for options that need --int8."""
+    if any((arguments.table, arguments.text, arguments.label, arguments.text_b)):
+        raise UserError("--table, --text, --label and --text-b need --int8: they measure what 8 bits change.")
+    return None, None
+
+
+def _rows(arguments, entry):
+    """Checks that a model can be stored in 8 bits; returns the Examples of --table with a summary, or None twice."""
+    tasks, name = entry.architecture.use.tasks, arguments.name
+    if "encode" not in tasks:
+        raise UserError(f"--int8 is for BERTs. {name} can {entry.architecture.use.task}. See --compute-type int8.")
+    if arguments.format not in ("litert", "onnx"):
+        raise UserError(f"--int8 needs --format litert or --format onnx. Found: --format {arguments.format}")
+    if arguments.table is None:
+        if any((arguments.text, arguments.label, arguments.text_b)):
+            raise UserError("--text, --label and --text-b name columns of a --table FILE, which is missing.")
+        return None, None
+    if "classify" not in tasks:
+        raise UserError(
+            f"--table is for classifiers, whose score it measures. {name} can {entry.architecture.use.task}."
+        )
+    task = entry.config["task"]
+    if task["pair"] != (arguments.text_b is not None):
+        expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
+        raise UserError(f"{name} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
+    from keras_attention.finetuning.examples import read_examples
+
+    columns = arguments.text or "text", arguments.label or "label", arguments.text_b
+    return read_examples(arguments.table, *columns, empty_labels=task["separator"] is not None)
+
+
+def _change(file_format, folder, pipeline, rows):
+    """What weights of 8 bits change: dict of the texts (str) and the agreement; of Examples also before and after."""
+    from keras_attention.export.exported_network import change_of_answers, without_and_with
+    from keras_attention.finetuning.report import measure
+
+    both = without_and_with(folder, file_format, pipeline)
+    if rows is None:
+        examples = pipeline.entry.metrics["examples"] or pipeline.examples()
+        return {"texts": "the examples of the card", "agreement": change_of_answers(*both, examples)}
+    before, after = (measure(one, rows).scores for one in both)
+    texts_b = () if rows.texts_b is None else (rows.texts_b,)
+    agreement = both[0].agreement(both[1], rows.texts, *texts_b)
+    return {"texts": f"{len(rows):,} rows", "before": before, "after": after, "agreement": agreement}
+
+
+def _as_lines(change):
+    """The result of `_change` as lines of text."""
+    agreement = ", ".join(f"{name}: {value:.4g}" for name, value in change["agreement"].items()) or "no examples"
+    yield f"In 8 bits, on {change['texts']}: {agreement}"
+    for name, before in change.get("before", {}).items():
+        yield f"  {name:14} {change['after'][name]:7.2f}   before: {before:7.2f}"
 
 
 def load(entry):

@@ -22,14 +22,14 @@ def export_onnx(folder, translator, name):
     return export_translator(folder, translator, "onnx")
 
 
-def export_bert_litert(folder, pipeline, name):
+def export_bert_litert(folder, pipeline, name, int8=False):
     """Writes a LiteRT file, see `TextEncoder.exports`."""
-    return export_bert(folder, pipeline, "litert")
+    return export_bert(folder, pipeline, "litert", int8)
 
 
-def export_bert_onnx(folder, pipeline, name):
+def export_bert_onnx(folder, pipeline, name, int8=False):
     """Writes an ONNX file, see `TextEncoder.exports`."""
-    return export_bert(folder, pipeline, "onnx")
+    return export_bert(folder, pipeline, "onnx", int8)
 
 
 def export_translator(folder, translator, file_format):
@@ -60,18 +60,21 @@ def export_translator(folder, translator, file_format):
     return token_signature(*sizes) if batch else token_signature()
 
 
-def export_bert(folder, pipeline, file_format):
-    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.sequence_signature`."""
+def export_bert(folder, pipeline, file_format, int8=False):
+    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.sequence_signature`.
+
+    With `int8` (bool), the weights are integers of 8 bits, a quarter of the size.
+    """
     segments = pipeline.encoder.num_segments > 1
     shape = (1, pipeline.max_tokens) if file_format == "litert" else (None, None)
     names = ("token_ids", "segment_ids") if segments else ("token_ids",)
-    write_network(folder, pipeline.model, file_format, dict.fromkeys(names, shape))
+    write_network(folder, pipeline.model, file_format, dict.fromkeys(names, shape), int8)
     pipeline.tokenizer.save(folder / "tokenizer")
     sizes = dict(zip(("batch", "tokens"), shape, strict=True)) if shape[0] else {}
     return sequence_signature(**sizes, segments=segments, output=pipeline.network_output)
 
 
-def write_network(folder, model, file_format, shapes):
+def write_network(folder, model, file_format, shapes, int8=False):
     """Exports a network in one of Keras's formats; for LiteRT, only with LiteRT's built-in operations.
 
     LiteRT runtimes do not include TensorFlow's operations.
@@ -81,27 +84,41 @@ def write_network(folder, model, file_format, shapes):
         model: keras.Model, built.
         file_format: "litert" or "onnx".
         shapes: dict from the name of an input of int32 to its shape.
+        int8: bool. Whether to store the weights as integers of 8 bits.
 
     Raises:
         UserError: if a package is missing, or Keras cannot export this model, with the reason.
     """
-    missing = [name for name in NEEDED[file_format] if find_spec(name) is None]
+    needed = (*NEEDED[file_format], *["onnxruntime"] * (int8 and file_format == "onnx"))
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise UserError(f"--format {file_format} needs other packages: pip install {' '.join(missing)}")
     options = {}
     if file_format == "litert":
         options = {"target_spec": {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}}
+        options |= {"optimizations": [tf.lite.Optimize.DEFAULT]} if int8 else {}
     specs = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
-    path = str(folder / FILES[file_format])
+    path = folder / FILES[file_format]
     try:
         if file_format == "onnx":
             register_erfc()
-        model.export(path, format=file_format, input_signature=[specs], verbose=False, **options)
+        model.export(str(path), format=file_format, input_signature=[specs], verbose=False, **options)
+        if file_format == "onnx" and int8:
+            quantize_onnx(path)
     except Exception as error:  # the converters raise all kinds of exceptions
         raise UserError(
             f"Keras's {file_format} export does not support this {type(model).__name__}: {first_line(error)} "
             "Use --format saved_model, which supports every model."
         ) from error
+
+
+def quantize_onnx(path):
+    """Stores the weights of an ONNX file (Path) as integers of 8 bits; activations are quantized at run time."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    exact = path.rename(path.with_name("float32.onnx"))
+    quantize_dynamic(exact, path, weight_type=QuantType.QInt8)
+    exact.unlink()
 
 
 def register_erfc():

@@ -216,6 +216,21 @@ class Classifier(TextEncoder):
         """Blends logits (N, K) of the network with those of the bag of words, if the model has one."""
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
+    def with_network(self, network):
+        """As in TextEncoder, without the bag of words: what the networks alone answer is compared."""
+        other = super().with_network(network)
+        other.blend = None
+        return other
+
+    def agreement(self, other, texts, texts_b=None):
+        """The share of equal labels, and the largest change of a probability; of numbers, the largest change."""
+        pairs = list(zip(*(one.classify(texts, texts_b, return_scores=True) for one in (self, other)), strict=True))
+        if self.task["kind"] == "regression":
+            return {"largest change": max(abs(mine.label - its.label) for mine, its in pairs)}
+        changes = [abs(p - its.probabilities[name]) for mine, its in pairs for name, p in mine.probabilities.items()]
+        same = 100.0 * sum(mine.label == its.label for mine, its in pairs) / len(pairs)
+        return {"same labels (%)": same, "largest change of a probability": max(changes)}
+
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights and the decision, as a page: see `explanation.bert_view`."""
         self.check_view(text_b, options)

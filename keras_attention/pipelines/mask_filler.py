@@ -135,6 +135,11 @@ class MaskFiller(TextEncoder):
     def answers(self, sources, sources_b=None):
         return [best.text for best, *_ in self.fill_mask(sources, top_k=1)]
 
+    def agreement(self, other, texts, texts_b=None):
+        """The share of texts that are filled in the same way."""
+        mine, its = self.answers(texts), other.answers(texts)
+        return {"same words (%)": 100.0 * sum(map(str.__eq__, mine, its)) / len(texts)}
+
     def reply(self, texts, top=5):
         return [fillings_as_json(fillings) for fillings in self.fill_mask(texts, top_k=top)]
 

@@ -1,5 +1,6 @@
 """Texts in, vectors out."""
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,6 +181,19 @@ class TextEncoder(Pipeline):
     def directions(self, texts, progress=None):
         """The vectors of texts (list of str) scaled to length 1: float32 array (N, D)."""
         return unit(self.encode(texts, progress=progress).pooled)
+
+    def with_network(self, network):
+        """This pipeline with another network that has the `run` of `CompiledBert`, such as an exported one."""
+        other = copy.copy(self)
+        other.encoding = network if self.compiled is self.encoding else self.encoding
+        other.compiled = network
+        return other
+
+    def agreement(self, other, texts, texts_b=None):
+        """How much the answers of two pipelines agree: dict from a measure, such as "mean cosine", to a float."""
+        texts = [*texts, *(texts_b or ())]
+        cosines = (self.directions(texts) * other.directions(texts)).sum(axis=-1)
+        return {"mean cosine": float(cosines.mean()), "least cosine": float(cosines.min())}
 
     def similar(self, query, texts, *, top=5):
         """The texts that are most like another one, by the cosine of their vectors.
