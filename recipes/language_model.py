@@ -1,8 +1,9 @@
-"""Train a language model, GPT (Radford et al. 2018, 2019), on any text.
+"""Train a language model on any text: GPT (Radford et al. 2018, 2019), or a network from before it.
 
     python recipes/language_model.py                      # the docstrings of this Python, no download
     python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
+    python recipes/language_model.py --model lstm --num-layers 2 --hidden-dim 256
     python recipes/language_model.py --smoke              # a few steps, end to end
 
 Every token is predicted from all tokens before it in its window. Try it with `keras-attention generate --model FOLDER`.
@@ -19,8 +20,8 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.token_stream import StreamSettings, WindowBatches, Windows, load_stream
 from keras_attention.flags import parse_config, setting
-from keras_attention.models import GPT, GPT_PRESETS
-from keras_attention.models.gpt import POSITIONS, SETTINGS, scale_residual_projections
+from keras_attention.models.causal_lm import KINDS, new_language_model
+from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import token_cross_entropy
 from keras_attention.training.optim import LinearDecay
@@ -32,7 +33,7 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
-    model: str = setting("gpt", "kind of network", ("gpt",))
+    model: str = setting("gpt", "kind of network", tuple(KINDS))
     size: str = setting("", "sets the sizes below; none: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
@@ -70,18 +71,18 @@ def loss(model, inputs, labels):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=config.hidden_dim >= 256)
+    session = Session.start(
+        config, config.out + "_smoke" * config.smoke, large_products=config.model == "gpt" and config.hidden_dim >= 256
+    )
     config, start = session.config, load_start(config.start_from)
 
     stream = load_stream(config, start and start.tokenizers["text"])
     if config.encode_to:
         return stream.save(config.encode_to)
     batches = WindowBatches(stream.train, config.max_tokens, config.rows_per_batch, config.seed)
-    sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
+    sizes = {"max_length": start.model.max_length if start else config.max_tokens}
     sizes["vocabulary_size"] = stream.tokenizer.vocabulary_size
-    model = GPT(**sizes, max_length=start.model.max_length if start else config.max_tokens)
-    model.build()
-    scale_residual_projections(model)
+    model = new_language_model(config.model, asdict(config) | sizes)
     if start:
         take_weights(model, start.model)
     if scored := keras.backend.backend() == "tensorflow":

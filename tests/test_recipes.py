@@ -24,6 +24,7 @@ from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
 from keras_attention.flags import read_settings
 from keras_attention.locks import release_claims
+from keras_attention.models.causal_lm import KINDS
 from keras_attention.zoo.entry import read_entry
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
@@ -161,6 +162,20 @@ def test_a_language_model_is_trained_further(run, tmp_path):
     metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["command"].count("language_model.py") == 2
     assert ka.load(tmp_path / "runs" / "more_smoke").model.max_length == 32
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gpt"])
+def test_other_kinds_of_language_models(kind, run, tmp_path):
+    recipe = TRANSLATION.with_name("language_model.py")
+    assert run(recipe, "--smoke", f"--model={kind}")[0] == 0
+    writer = ka.load(tmp_path / "runs" / "language_model_smoke")
+    assert writer.generate("Return", max_tokens=5)
+    assert writer.score("Return the").tokens
+    start = ("--smoke", "--start_from=runs/language_model_smoke", "--out=runs/more")
+    code, _, err = run(recipe, *start)
+    assert (code, "Expected: a GPT. Choose the kind of network with --model." in err) == (2, True)
+    assert run(recipe, *start, f"--model={kind}")[0] == 0
 
 
 @pytest.mark.slow

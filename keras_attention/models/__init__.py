@@ -3,6 +3,7 @@
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
 from keras_attention.models.gpt import GPT, GPT_PRESETS
+from keras_attention.models.recurrent_lm import RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.transformer import PRESETS, Transformer
 
@@ -16,5 +17,6 @@ __all__ = [
     "BertEncoder",
     "BertMaskedLM",
     "BertPretrainer",
+    "RecurrentLM",
     "Transformer",
 ]

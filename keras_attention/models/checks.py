@@ -47,6 +47,13 @@ def check_heads(settings):
         raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
 
 
+def check_pad_id(settings):
+    """The padding must be a token of the vocabulary, or None."""
+    pad_id = settings["pad_id"]
+    if pad_id is not None and (not isinstance(pad_id, int) or not 0 <= pad_id < settings["vocabulary_size"]):
+        raise ValueError(f"`pad_id` must be None or a token id below `vocabulary_size`. Received: pad_id={pad_id}")
+
+
 def check_epsilon(settings):
     """What layer normalization adds to variances must be between 0 and 1."""
     epsilon = settings["layer_norm_epsilon"]

@@ -19,6 +19,7 @@ from keras_attention.models.checks import (
     check_choices,
     check_epsilon,
     check_heads,
+    check_pad_id,
     check_rates,
     check_sizes,
 )
@@ -49,9 +50,7 @@ def check_settings(**settings):
     if (width // heads if positions == "rotary" else width) % 2 and positions != "learned":
         what = "heads of an even width" if positions == "rotary" else "an even `hidden_dim`"
         raise ValueError(f"`positions={positions}` needs {what}. Received: hidden_dim={width}, num_heads={heads}")
-    pad_id = settings["pad_id"]
-    if pad_id is not None and (not isinstance(pad_id, int) or not 0 <= pad_id < settings["vocabulary_size"]):
-        raise ValueError(f"`pad_id` must be None or a token id below `vocabulary_size`. Received: pad_id={pad_id}")
+    check_pad_id(settings)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

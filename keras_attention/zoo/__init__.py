@@ -1,3 +1,3 @@
 """Trained models as files: entry, manifest, weights, schema, card, and the registry that finds them."""
 
-from keras_attention.zoo import architectures  # noqa: F401  (registers the architectures of the package)
+from keras_attention.zoo import architectures, language_models  # noqa: F401  (register the package's architectures)

@@ -128,17 +128,17 @@ def _kind(task):
     return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
 
 
-def _language(config):
+def language_of(config):
     return f"Language: {config['language']}"
 
 
 def _decides(config):
     names = config["task"]["label_names"]
     labels = f" with the labels {', '.join(names[:10])}{', ...' * (len(names) > 10)}" if names else ""
-    return f"{_language(config)}; {_kind(config['task'])}{labels}"
+    return f"{language_of(config)}; {_kind(config['task'])}{labels}"
 
 
-_TEXT_TOKENIZER = {"text": "vocabulary_size"}
+TEXT_TOKENIZER = {"text": "vocabulary_size"}
 _TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
 # `pooling`: the vector of a text is the mean over all tokens, including [CLS] and [SEP], or the vector of [CLS].
 # `normalize`: whether the vector is scaled to length 1.
@@ -148,51 +148,34 @@ ENCODING = Use(
     tasks=("encode",),
     pipeline="keras_attention.pipelines.text_encoder:TextEncoder",
     method="encode",
-    tokenizers=_TEXT_TOKENIZER,
+    tokenizers=TEXT_TOKENIZER,
     keys={**_TEXT_KEYS, **_VECTOR_KEYS},
     defaults=_VECTOR_DEFAULTS,
     title=lambda config: f"{config['language']}, text embeddings",
-    reads=_language,
+    reads=language_of,
     check=_check_length,
 )
 MASK_FILLING = Use(
     tasks=("fill-mask", "encode"),
     pipeline="keras_attention.pipelines.mask_filler:MaskFiller",
     method="fill_mask",
-    tokenizers=_TEXT_TOKENIZER,
+    tokenizers=TEXT_TOKENIZER,
     keys={**_TEXT_KEYS, **_VECTOR_KEYS},
     defaults=_VECTOR_DEFAULTS,
     title=lambda config: f"{config['language']}, masked words",
-    reads=_language,
+    reads=language_of,
     check=_check_length,
 )
 CLASSIFICATION = Use(
     tasks=("classify", "encode"),
     pipeline="keras_attention.pipelines.classifier:Classifier",
     method="classify",
-    tokenizers=_TEXT_TOKENIZER,
+    tokenizers=TEXT_TOKENIZER,
     keys={**_TEXT_KEYS, "task": OBJECT, "words": optional(OBJECT)},
     defaults={"words": None},
     title=lambda config: f"{config['language']}, {_kind(config['task'])}",
     reads=_decides,
     check=_check_classifier,
-)
-
-# `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: what stood before the texts
-# of the training, and is put before a beginning that is written on.
-GENERATION = Use(
-    tasks=("generate", "score"),
-    pipeline="keras_attention.pipelines.text_generator:TextGenerator",
-    method="generate",
-    tokenizers=_TEXT_TOKENIZER,
-    keys={
-        "language": LANGUAGE,
-        "line_break": optional(text(r"[^\w\s]", "one sign")),
-        "begins_with": choice("end", "line_break"),
-    },
-    defaults={"line_break": None, "begins_with": "end"},
-    title=lambda config: f"{config['language']}, text generation",
-    reads=_language,
 )
 
 # ---- Close upper bounds on the number of weights of a model, from its settings alone.
@@ -217,7 +200,7 @@ def _seq2seq_parameters(model):
 
 def _transformer_parameters(model):
     width = model["hidden_dim"]
-    attention, feed_forward, norm = _layer_parts(model)
+    attention, feed_forward, norm = layer_parts(model)
     encoder = model["num_encoder_layers"] * (attention + feed_forward + 2 * norm)
     decoder = model["num_decoder_layers"] * (2 * attention + feed_forward + 3 * norm)
     positions = 2 * model["max_length"] * width if model["positions"] == "learned" else 0
@@ -226,22 +209,14 @@ def _transformer_parameters(model):
 
 def _bert_parameters(model):
     width = model["hidden_dim"]
-    attention, feed_forward, norm = _layer_parts(model)
+    attention, feed_forward, norm = layer_parts(model)
     tables = (model["vocabulary_size"] + model["max_length"] + model["num_segments"]) * width
     pooled = width * (2 if model.get("pooling") == "both" else 1)
     head = (pooled + 1) * width + norm + max(model["vocabulary_size"], (pooled + 1) * model.get("num_labels", 0))
     return tables + model["num_layers"] * (attention + feed_forward + 2 * norm) + 2 * norm + head
 
 
-def _gpt_parameters(model):
-    width = model["hidden_dim"]
-    attention, feed_forward, norm = _layer_parts(model)
-    positions = model["max_length"] if model["positions"] == "learned" else 0
-    layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
-    return (model["vocabulary_size"] + positions) * width + layers + norm
-
-
-def _layer_parts(model):
+def layer_parts(model):
     """The numbers of weights of an attention layer, a feed-forward network and a norm."""
     width, inner = model["hidden_dim"], model["intermediate_dim"]
     return 4 * (width + 1) * width, (2 * width + 1) * inner + width, 2 * width
@@ -342,27 +317,5 @@ register(
         parameters=_bert_parameters,
         use=CLASSIFICATION,
         defaults={"pooling": "cls"},
-    )
-)
-register(
-    Architecture(
-        name="GPT",
-        model="keras_attention.models.gpt:GPT",
-        settings={
-            "vocabulary_size": VOCABULARY,
-            "hidden_dim": whole(1, 8192),
-            "intermediate_dim": whole(1, 32768),
-            "num_heads": whole(1, 128),
-            "num_layers": whole(1, 64),
-            "max_length": whole(2, 65536),
-            "positions": choice("learned", "sinusoidal", "rotary"),
-            "dropout": number(0, 0.99),
-            "activation": choice("gelu_approximate", "gelu", "relu", "silu"),
-            "layer_norm_epsilon": number(1e-14, 0.1),
-            "pad_id": optional(whole(0, 1_000_000)),
-        },
-        parameters=_gpt_parameters,
-        use=GENERATION,
-        detail=lambda settings: f" with {settings['positions']} positions",
     )
 )

@@ -162,7 +162,8 @@ ARCHITECTURES = {}
 def register(architecture):
     """Registers an architecture for the zoo, the commands, the server, the export and the cards.
 
-    `zoo/architectures.py` has one call for each model of the package. `pipelines/base.py` explains how to add a model.
+    `zoo/architectures.py` and `zoo/language_models.py` have one call for each model of the package. `pipelines/base.py`
+    explains how to add a model.
 
     Args:
         architecture: Architecture.

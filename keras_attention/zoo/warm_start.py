@@ -57,11 +57,16 @@ def take_weights(model, trained):
 
     Args:
         model: built keras.Model; changed in place.
-        trained: built keras.Model of the same class.
+        trained: built keras.Model.
 
     Raises:
         UserError: if the models differ in any other way; `model` is then unchanged.
     """
+    if type(model).__name__ != type(trained).__name__:
+        raise UserError(
+            f"The trained model is a {type(trained).__name__}. Expected: a {type(model).__name__}. Choose the kind of "
+            "network with --model."
+        )
     if len(model.weights) != len(trained.weights):
         raise UserError(
             f"The trained model has {len(trained.weights)} weights. Expected: {len(model.weights)}. Leave out the "

@@ -1,0 +1,159 @@
+"""Recurrent causal language models (Mikolov et al. 2010, Zaremba et al. 2014): settings and model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers import GRUCell, LSTMCell, padding_mask
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.fast.recurrence import read_forwards
+from keras_attention.layers.masks import Tensor
+from keras_attention.layers.recurrent import run_over_time, time_first
+from keras_attention.models.checks import check_choices, check_pad_id, check_rates, check_sizes
+from keras_attention.presets import FromPreset
+
+SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
+SETTINGS = (*SIZES, "cell", "dropout", "pad_id")
+CELLS = {"lstm": LSTMCell, "gru": GRUCell}
+
+
+def check_settings(**settings):
+    """Raises ValueError for a setting out of range."""
+    check_sizes(settings, SIZES)
+    check_choices(settings, {"cell": tuple(CELLS)})
+    check_rates(settings, "dropout")
+    check_pad_id(settings)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class RecurrentLM(FromPreset, keras.Model):
+    """Predicts the next token of a text from a state of fixed size, which it updates with every token.
+
+        x = E[token]        x = cells(x), layer by layer, from left to right        logits = E x + b
+
+    To write, `encode` reads the beginnings of texts once, and `step` adds a token: with `initial_state` between them
+    they are the step function of everything in `decoding`.
+
+    Args:
+        vocabulary_size: int > 0.
+        hidden_dim: int > 0. Width H of the embeddings and of all layers.
+        num_layers: int > 0.
+        max_length: int > 0, tokens. The longest text that it is meant for; it could read longer ones.
+        cell: "lstm" or "gru".
+        dropout: float in [0, 1), on embeddings, between layers and on the output of the last one.
+        pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+
+    Call arguments:
+        inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
+        training: bool. Whether to apply dropout.
+
+    Returns:
+        Logits (B, T, V) in float32, those at position t for token t + 1. Logits at padding are finite and mean nothing.
+
+    Raises:
+        ValueError: if an argument is out of range, or a text is longer than `max_length`.
+
+    Source: Zaremba, Sutskever & Vinyals (2014), section 3, https://arxiv.org/abs/1409.2329: dropout on all connections
+    but the recurrent ones. Differences: the output shares the embeddings (Press & Wolf 2017,
+    https://arxiv.org/abs/1608.05859), and a text begins with the state zero, not with that of the text before.
+
+    Example:
+        model = RecurrentLM(8000, hidden_dim=256, num_layers=2, max_length=128)
+        logits = model({"token_ids": token_ids})
+    """
+
+    def __init__(
+        self, vocabulary_size, hidden_dim, num_layers, max_length=1024, cell="lstm", dropout=0.1, pad_id=0, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+        start = keras.initializers.RandomUniform(-0.1, 0.1)
+        self.token_embedding = keras.layers.Embedding(
+            vocabulary_size, hidden_dim, embeddings_initializer=start, dtype=self.dtype_policy, name="token_embedding"
+        )
+        self.cells = [CELLS[cell](hidden_dim, dtype=self.dtype_policy, name=f"cell_{i}") for i in range(num_layers)]
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
+
+    def build(self, input_shape=None):
+        self.token_embedding.build((None, None))
+        for cell in self.cells:
+            cell.build((None, self.hidden_dim))
+        self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", name="output_bias")
+        self.built = True
+
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
+        token_ids = inputs["token_ids"]
+        length = ops.shape(token_ids)[1]
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"A text may have up to `max_length`={self.max_length} tokens. "
+                f"Received: token_ids.shape={tuple(token_ids.shape)}"
+            )
+        x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, H)
+        for cell in self.cells:
+            x = self.dropout_layer(read_forwards(cell, x), training=training)
+        return self._logits(x)  # (B, T, V)
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
+        return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
+
+    def encode(self, token_ids, mask=None):
+        """Reads the beginnings of texts (B, P), at least one token each: what `initial_state` and `step` need of them.
+
+        Shorter ones are filled up on the left. `mask` (B, P) is True at tokens; None: at all but `pad_id`. The last
+        token is left to the first step.
+        """
+        if mask is None:
+            mask = padding_mask(token_ids, -1 if self.pad_id is None else self.pad_id)  # (B, P)
+        batch, length = ops.shape(token_ids)
+        before_last = ops.logical_and(mask, ops.arange(length) < length - 1)
+        steps_mask = ops.transpose(before_last)[:, :, None]  # (P, B, 1)
+        x, states = self.token_embedding(token_ids), []  # (B, P, H)
+        for cell in self.cells:
+            start = (ops.zeros((batch, cell.units), dtype=cell.compute_dtype),) * cell.num_states
+            end, outputs = run_over_time(
+                lambda carry, x, cell=cell: cell(x[0], carry, step_mask=x[1])[1],
+                (time_first(cell.project(x)), steps_mask),
+                start,
+            )
+            x = time_first(outputs[0])
+            states.append(end)
+        return {"mask": mask, "last_ids": token_ids[:, -1], "states": tuple(states)}
+
+    def widened(self, memory, length):
+        """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
+        more = length - ops.shape(memory["mask"])[1]
+        return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0)))}
+
+    def initial_state(self, memory, max_steps=None, beam_size=1):
+        """The state before the first step, in tensors with leading axis B.
+
+        `max_steps` and `beam_size` have no effect; they exist because `GPT` needs them.
+        """
+        return {"states": memory["states"]}
+
+    def step(self, token_ids, state, memory):
+        """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
+
+        A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. N
+        is a multiple k of the B texts of `memory`: a text's hypotheses, side by side.
+        """
+        beams = ops.shape(token_ids)[0] // ops.shape(memory["last_ids"])[0]
+        token_ids = ops.where(token_ids < 0, ops.repeat(memory["last_ids"], beams), token_ids)
+        x, states = self.token_embedding(token_ids), []  # (N, H)
+        for cell, before in zip(self.cells, state["states"], strict=True):
+            x, after = cell(cell.project(x), before)
+            states.append(after)
+        return self._logits(x), {"states": tuple(states)}
+
+    def _logits(self, x):
+        kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (H, V)
+        return ops.cast(ops.matmul(x, kernel), "float32") + ops.cast(self.output_bias, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}

@@ -1,0 +1,77 @@
+"""The language models of the package, one registration each, like `architectures.py`."""
+
+from keras_attention.zoo.architectures import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, language_of, layer_parts
+from keras_attention.zoo.schema import Architecture, Use, choice, number, optional, register, text, whole
+
+# `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: what stood before the texts
+# of the training, and is put before a beginning that is written on.
+GENERATION = Use(
+    tasks=("generate", "score"),
+    pipeline="keras_attention.pipelines.text_generator:TextGenerator",
+    method="generate",
+    tokenizers=TEXT_TOKENIZER,
+    keys={
+        "language": LANGUAGE,
+        "line_break": optional(text(r"[^\w\s]", "one sign")),
+        "begins_with": choice("end", "line_break"),
+    },
+    defaults={"line_break": None, "begins_with": "end"},
+    title=lambda config: f"{config['language']}, text generation",
+    reads=language_of,
+)
+
+
+def _gpt_parameters(model):
+    width = model["hidden_dim"]
+    attention, feed_forward, norm = layer_parts(model)
+    positions = model["max_length"] if model["positions"] == "learned" else 0
+    layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
+    return (model["vocabulary_size"] + positions) * width + layers + norm
+
+
+def _recurrent_parameters(model):
+    width, gates = model["hidden_dim"], 4 if model["cell"] == "lstm" else 3
+    layers = model["num_layers"] * 2 * gates * width * (width + 1)
+    return model["vocabulary_size"] * (width + 1) + layers
+
+
+register(
+    Architecture(
+        name="GPT",
+        model="keras_attention.models.gpt:GPT",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "intermediate_dim": whole(1, 32768),
+            "num_heads": whole(1, 128),
+            "num_layers": whole(1, 64),
+            "max_length": whole(2, 65536),
+            "positions": choice("learned", "sinusoidal", "rotary"),
+            "dropout": number(0, 0.99),
+            "activation": choice("gelu_approximate", "gelu", "relu", "silu"),
+            "layer_norm_epsilon": number(1e-14, 0.1),
+            "pad_id": optional(whole(0, 1_000_000)),
+        },
+        parameters=_gpt_parameters,
+        use=GENERATION,
+        detail=lambda settings: f" with {settings['positions']} positions",
+    )
+)
+register(
+    Architecture(
+        name="RecurrentLM",
+        model="keras_attention.models.recurrent_lm:RecurrentLM",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "num_layers": whole(1, 16),
+            "max_length": whole(2, 65536),
+            "cell": choice("lstm", "gru"),
+            "dropout": number(0, 0.99),
+            "pad_id": optional(whole(0, 1_000_000)),
+        },
+        parameters=_recurrent_parameters,
+        use=GENERATION,
+        detail=lambda settings: f" of {settings['cell'].upper()} cells",
+    )
+)
