@@ -39,6 +39,8 @@ class Config(StreamSettings, RunSettings):
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
     num_heads: int = setting(4, "number of attention heads")
     num_layers: int = setting(4, "layers")
+    kernel_size: int = setting(3, "tokens that a convolution reads")
+    dilation_cycle: int = setting(7, "convolutions until the distance between these tokens is 1 again")
     positions: str = setting("learned", "learned, sinusoidal or rotary", POSITIONS)
     activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
     dropout: float = setting(0.0, "share of units dropped")
@@ -95,7 +97,8 @@ def main(arguments=None):
         scores_of = MaskedLMScores(model, config.jit_compile)
 
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(config.epochs)), config.max_steps or 10**9)
-    print(f"{stream}, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
+    reach = f"receptive field {min(model.receptive_field, config.max_tokens)}"
+    print(f"{stream}, {model.count_params():,} parameters, {reach}, {total_steps:,} updates\n{session.description}")
     rate = LinearDecay(config.learning_rate, min(int(config.warmup_share * total_steps), total_steps - 1), total_steps)
     optimizer = keras.optimizers.AdamW(rate, config.weight_decay, beta_2=0.99)
     optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])

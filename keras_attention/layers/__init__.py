@@ -6,6 +6,7 @@ B batch, T queries, S keys, D width (Dq, Dk, Dv of query, key, value), H heads, 
 
 from keras_attention.layers.additive import AdditiveAttention
 from keras_attention.layers.attention import attend, masked_softmax
+from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
 from keras_attention.layers.luong import LuongAttention
@@ -20,6 +21,7 @@ __all__ = [
     "Dropout",
     "FeedForward",
     "GRUCell",
+    "GatedCausalConvolution",
     "LSTMCell",
     "LearnedPositionalEmbedding",
     "LuongAttention",

@@ -1,6 +1,7 @@
 """Every causal language model by the name of its kind, as recipes and benchmarks choose it."""
 
-from keras_attention.models import gpt, recurrent_lm
+from keras_attention.models import convolutional_lm, gpt, recurrent_lm
+from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, scale_residual_projections
 from keras_attention.models.recurrent_lm import RecurrentLM
 
@@ -8,6 +9,7 @@ from keras_attention.models.recurrent_lm import RecurrentLM
 KINDS = {
     "gpt": (GPT, gpt.SETTINGS, {}),
     **{cell: (RecurrentLM, recurrent_lm.SETTINGS, {"cell": cell}) for cell in recurrent_lm.CELLS},
+    "convolutional": (ConvolutionalLM, convolutional_lm.SETTINGS, {}),
 }
 
 

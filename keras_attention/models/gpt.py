@@ -159,6 +159,11 @@ class GPT(FromPreset, keras.Model):
             part.build(shape)
         self.built = True
 
+    @property
+    def receptive_field(self):
+        """int, the number of tokens that a prediction may depend on."""
+        return self.max_length
+
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:

@@ -85,6 +85,11 @@ class RecurrentLM(FromPreset, keras.Model):
         self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", name="output_bias")
         self.built = True
 
+    @property
+    def receptive_field(self):
+        """int, the number of tokens that a prediction may depend on."""
+        return self.max_length
+
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
         token_ids = inputs["token_ids"]
         length = ops.shape(token_ids)[1]

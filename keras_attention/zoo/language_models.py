@@ -35,6 +35,18 @@ def _recurrent_parameters(model):
     return model["vocabulary_size"] * (width + 1) + layers
 
 
+def _convolutional_parameters(model):
+    width = model["hidden_dim"]
+    layer = 2 * width * (model["kernel_size"] * width + 1) + (width + 1) * width + 2 * width
+    return model["vocabulary_size"] * (width + 1) + model["num_layers"] * layer + 2 * width
+
+
+def _convolutional_detail(settings):
+    """The distances between the inputs of the layers, from `ConvolutionalLM`, make its receptive field."""
+    distances = [2 ** (i % settings["dilation_cycle"]) for i in range(settings["num_layers"])]
+    return f" with a receptive field of {1 + (settings['kernel_size'] - 1) * sum(distances)} tokens"
+
+
 register(
     Architecture(
         name="GPT",
@@ -73,5 +85,24 @@ register(
         parameters=_recurrent_parameters,
         use=GENERATION,
         detail=lambda settings: f" of {settings['cell'].upper()} cells",
+    )
+)
+register(
+    Architecture(
+        name="ConvolutionalLM",
+        model="keras_attention.models.convolutional_lm:ConvolutionalLM",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "num_layers": whole(1, 64),
+            "max_length": whole(2, 65536),
+            "kernel_size": whole(2, 64),
+            "dilation_cycle": whole(1, 16),
+            "dropout": number(0, 0.99),
+            "pad_id": optional(whole(0, 1_000_000)),
+        },
+        parameters=_convolutional_parameters,
+        use=GENERATION,
+        detail=_convolutional_detail,
     )
 )

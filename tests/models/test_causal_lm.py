@@ -98,6 +98,7 @@ def test_hypotheses_are_reordered_with_their_states(kind):
 
 
 @EVERY_KIND
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_search_writes_as_if_it_read_all_again(search, kind):
     function, options, beams = SEARCHES[search]

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from keras_attention.data.keras_batches import KerasBatches
-from keras_attention.models import GPT, AttentionSeq2Seq, BertClassifier, BertMaskedLM, RecurrentLM, Transformer
+from keras_attention.models import (
+    GPT,
+    AttentionSeq2Seq,
+    BertClassifier,
+    BertMaskedLM,
+    ConvolutionalLM,
+    RecurrentLM,
+    Transformer,
+)
 
 ROWS, S, T, V, CLASSES = 11, 7, 5, 23, 3
 BERT = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 17, "num_heads": 2, "num_layers": 1}
@@ -19,6 +27,7 @@ WHAT = {
     "masked_lm": lambda **options: BertMaskedLM(**BERT, **options),
     "gpt": lambda **options: GPT(**BERT, max_length=S, **options),
     "recurrent": lambda **options: RecurrentLM(V, 13, 2, max_length=S, **options),
+    "convolutional": lambda **options: ConvolutionalLM(V, 13, 2, max_length=S, **options),
 }
 TRANSLATORS = ("transformer", "seq2seq")
 
@@ -49,7 +58,7 @@ def arrays(kind, rows=ROWS):
         targets = ids(rows, T, 2)
         return {"source_ids": ids(rows, S, 1), "target_ids": targets}, targets
     texts = ids(rows, S, 1)
-    if kind in ("masked_lm", "gpt", "recurrent"):
+    if kind in ("masked_lm", "gpt", "recurrent", "convolutional"):
         return {"token_ids": texts}, texts
     return {"token_ids": texts}, np.arange(rows, dtype="int32") % CLASSES
 
