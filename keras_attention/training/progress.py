@@ -107,8 +107,8 @@ class Epoch:
     def __iter__(self):
         session, progress, steps = self.session, self.session.progress, len(self.sequence)
         told = session.num_epochs, steps, progress, session.rate, session.verbose, session.unit
-        bar = EpochBar(*told, compiling=not session.compiled)
-        reason = None
+        reason = session.stopped_because  # of a resumed training, which may have no update left
+        bar = EpochBar(*told, compiling=reason is None and not session.compiled)
         while progress.epoch_step < steps and reason is None:
             session.stop_if_interrupted()
             step = progress.epoch_step

@@ -87,7 +87,7 @@ class Session:
         self.compiled = False  # whether an update has been made
         self._interrupts = Interrupts()
         self._best_weights = None
-        self._stopped_because = None
+        self.stopped_because = None
         self._started = self._saved_at = time.perf_counter()
         self._seconds_before = 0.0
         self._saved_step = None
@@ -209,20 +209,22 @@ class Session:
         if self.config.resume:
             self._resume()
         devices.check_alike(self._settings, self.progress.total_steps)
-        self._stopped_because = self._nothing_left()
-        while self._stopped_because is None:
+        self.stopped_because = self._nothing_left()
+        unended = self.progress.epoch_step > 0  # a limit may have ended it, but nothing has been reported since
+        while self.stopped_because is None or unended:
+            unended = False
             epoch = Epoch(self, batches.epoch(self.progress.epoch))
             yield epoch
             log.write(self._end_epoch())
-            if self._stopped_because is None:
+            if self.stopped_because is None:
                 if self.checkpoint_is_due():
                     self.save()
-                self._stopped_because = self._nothing_left()
+                self.stopped_because = self._nothing_left()
         self.save()
         kept = self._best_weights if self._best_weights is not None else self._averaged_weights()
         if kept is not None:
             optim.assign_weights(self.model, kept)
-        self.say(f"Training ended: {self._stopped_because}.")
+        self.say(f"Training ended: {self.stopped_because}.")
 
     @contextlib.contextmanager
     def averaged_weights(self):
@@ -255,7 +257,7 @@ class Session:
         best, best_epoch = (self.stopping.best, self.stopping.best_epoch) if self.stopping else (None, None)
         progress = self.progress
         return TrainResult(
-            progress.history, progress.total_steps, self._seconds(), best, best_epoch, self._stopped_because
+            progress.history, progress.total_steps, self._seconds(), best, best_epoch, self.stopped_because
         )
 
     def finish(self, weights_only=False):
@@ -335,8 +337,8 @@ class Session:
 
     def reason_to_end(self):
         """The reason why the training must end now, or None. The workers agree on it."""
-        self._stopped_because = self._nothing_left()
-        return self._stopped_because
+        self.stopped_because = self._nothing_left()
+        return self.stopped_because
 
     def _nothing_left(self):
         """The limit that this process has reached, as a sentence, or None."""

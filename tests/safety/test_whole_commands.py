@@ -16,7 +16,7 @@ GROUPS = (
     ("translate --output", "translate --attention", "translate --attention, several", "attention --out"),
     ("classify --output", "classify --table", "classify --explain", "evaluate --output", "evaluate --json > file"),
     ("encode", "similar", "generate", "score", "convert", "download"),
-    ("export", "export classifier", "export mask filler"),
+    ("export", "export classifier", "export mask filler", "export language model"),
     ("encode pairs", "encode prose", "encode rows", "encode stream", "weights from elsewhere"),
     ("finetune", "recipe distill", "recipe language_model"),
     ("recipe rnn_attention", "recipe transformer"),

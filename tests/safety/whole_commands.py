@@ -42,7 +42,7 @@ from keras_attention.training import checkpoints
 from keras_attention.zoo.entry import verify_files
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 300  # for a command
+SECONDS = 1800  # for a command, on a computer that has other work
 KILLED = -signal.SIGKILL
 NOTES = ("tiny 1/1 ", "only their beginning was")  # a download's progress; a warning about long texts
 ERRORS = ("no space", "no permission", "disk error")
@@ -105,6 +105,7 @@ COMMANDS = {
     "export": Command(["export", "model", "exported"]),
     "export classifier": Command(["export", "moods", "exported"]),
     "export mask filler": Command(["export", "filler", "exported"]),
+    "export language model": Command(["export", "writer", "exported"]),
     "convert": Command(["convert", "published", "--out=mine", "--overwrite"]),
     "finetune": Command([*FINETUNE, "--out=mine", "--overwrite"], TRAININGS, ("mine_checkpoints",)),
     **{
@@ -254,7 +255,7 @@ class Trial:
                 shutil.copytree(self.here, self.place / "kept" / str(self.points), symlinks=True)
 
         code = self.faults.watch(self.here, self._in_child, look)
-        assert code == 0, self.told()
+        assert code == 0, (code, self.told())
         self.after, self.left = self.state(), self.names()
         for operation, state in seen:
             for name in state.keys() | self.before.keys() | self.after.keys():

@@ -74,6 +74,19 @@ def test_a_finished_training_resumes_to_the_same_end(tmp_path):
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.parametrize("kept", [{"average_last": 2}, {"restore_best": True}])
+def test_a_training_that_a_limit_ended_within_an_epoch_resumes_to_the_same_end(tmp_path, kept):
+    """Killed before its model was saved: the history of the resumed run had no last epoch."""
+    arguments = {"max_steps": 9, "validate": constant_validation, "checkpoint_dir": tmp_path, **kept}
+    first, *expected = run(**arguments)
+    again, *found = run(**arguments, resume=True)
+    assert len(first.history) == 2
+    assert untimed(again.history) == untimed(first.history)
+    assert again[3:] == first[3:]
+    for before, after in zip(arrays_of(*expected), arrays_of(*found), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
