@@ -78,6 +78,7 @@ TRANSLATION = Use(
     pipeline="keras_attention.pipelines.translator:Translator",
     method="translate",
     tokenizers={"source": "source_vocabulary_size", "target": "target_vocabulary_size"},
+    tokenizer_kinds=("characters", "sentencepiece"),  # a byte-level one writes control characters
     keys={
         "decoding": OBJECT,
         "source_language": LANGUAGE,
@@ -139,6 +140,7 @@ def _decides(config):
 
 
 TEXT_TOKENIZER = {"text": "vocabulary_size"}
+_BERT_TOKENIZERS = ("wordpiece",)
 _TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
 # `pooling`: the vector of a text is the mean over all tokens, including [CLS] and [SEP], or the vector of [CLS].
 # `normalize`: whether the vector is scaled to length 1.
@@ -149,6 +151,7 @@ ENCODING = Use(
     pipeline="keras_attention.pipelines.text_encoder:TextEncoder",
     method="encode",
     tokenizers=TEXT_TOKENIZER,
+    tokenizer_kinds=_BERT_TOKENIZERS,
     keys={**_TEXT_KEYS, **_VECTOR_KEYS},
     defaults=_VECTOR_DEFAULTS,
     title=lambda config: f"{config['language']}, text embeddings",
@@ -160,6 +163,7 @@ MASK_FILLING = Use(
     pipeline="keras_attention.pipelines.mask_filler:MaskFiller",
     method="fill_mask",
     tokenizers=TEXT_TOKENIZER,
+    tokenizer_kinds=_BERT_TOKENIZERS,
     keys={**_TEXT_KEYS, **_VECTOR_KEYS},
     defaults=_VECTOR_DEFAULTS,
     title=lambda config: f"{config['language']}, masked words",
@@ -171,6 +175,7 @@ CLASSIFICATION = Use(
     pipeline="keras_attention.pipelines.classifier:Classifier",
     method="classify",
     tokenizers=TEXT_TOKENIZER,
+    tokenizer_kinds=_BERT_TOKENIZERS,
     keys={**_TEXT_KEYS, "task": OBJECT, "words": optional(OBJECT)},
     defaults={"words": None},
     title=lambda config: f"{config['language']}, {_kind(config['task'])}",

@@ -115,12 +115,17 @@ def load_entry(entry):
         EntryError: see `read_entry`; also if the weights or the tokenizers do not fit config.json.
     """
     entry = entry if isinstance(entry, Entry) else read_entry(entry)
-    settings, sizes = entry.config["model"], entry.architecture.use.tokenizers
+    settings, use = entry.config["model"], entry.architecture.use
     folders = entry.config["tokenizer"]
     loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # one for both roles stays one
     tokenizers = {role: loaded[name] for role, name in folders.items()}
     for role, tokenizer in tokenizers.items():
-        size = settings[sizes[role]]
+        if use.tokenizer_kinds is not None and tokenizer.kind not in use.tokenizer_kinds:
+            raise EntryError(
+                f"{entry.folder}: the {role} tokenizer is of the kind {tokenizer.kind}. "
+                f"Expected: {' or '.join(use.tokenizer_kinds)}"
+            )
+        size = settings[use.tokenizers[role]]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
                 f"{entry.folder}: the {role} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"

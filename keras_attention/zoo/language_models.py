@@ -10,6 +10,7 @@ GENERATION = Use(
     pipeline="keras_attention.pipelines.text_generator:TextGenerator",
     method="generate",
     tokenizers=TEXT_TOKENIZER,
+    tokenizer_kinds=("byte-level", "characters", "sentencepiece"),
     keys={
         "language": LANGUAGE,
         "line_break": optional(text(r"[^\w\s]", "one sign")),

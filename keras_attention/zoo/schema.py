@@ -101,6 +101,7 @@ class Use:
         pipeline: str, "module:Class" of a `pipelines.base.Pipeline`.
         method: str, the method of the pipeline for the example on a card.
         tokenizers: dict from the role of a tokenizer to the model's setting with its vocabulary size.
+        tokenizer_kinds: tuple of str, the kinds of tokenizers that the pipeline works with; None: all.
         keys: dict from each key of `config.json`, in addition to `ALWAYS`, to its allowed values.
         defaults: dict, optional keys with their defaults.
         title: callable(config) -> str, a short text for lists: "en to de".
@@ -114,6 +115,7 @@ class Use:
     title: Callable
     reads: Callable
     tokenizers: dict = field(default_factory=dict)
+    tokenizer_kinds: tuple | None = None
     keys: dict = field(default_factory=dict)
     defaults: dict = field(default_factory=dict)
     check: Callable = _as_it_is

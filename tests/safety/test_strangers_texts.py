@@ -4,18 +4,27 @@ import io
 import json
 import struct
 import sys
+from types import SimpleNamespace
 
 import pytest
 import sentencepiece
 from convert.tiny_checkpoints import changed_header, safetensors_bytes, tiny_tensors, write_checkpoint
+from tiny_byte_level import END, pieces
 from zoo.hostile_entries import sign
 from zoo.tiny_entry import write_tiny_entry
 
+from keras_attention.cli import generate
 from keras_attention.cli.io.terminal import json_text, print_json, safe
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
-from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_attention.tokenizers import (
+    ByteLevelTokenizer,
+    CharacterTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    load_tokenizer,
+)
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import PACKAGE
 
@@ -38,6 +47,9 @@ def test_no_vocabulary_has_control_characters(name):
         CharacterTokenizer(f"ab{sign}")
     with pytest.raises(UserError, match="without control characters"):
         WordPieceTokenizer([*SPECIALS, f"a{sign}"])
+    vocabulary, merges = pieces()
+    with pytest.raises(UserError, match="without control characters"):
+        ByteLevelTokenizer([*vocabulary, f"a{sign}"], merges, {"end": END})
     assert sign not in CharacterTokenizer.train([f"ab{sign}"]).characters
 
 
@@ -71,7 +83,9 @@ def hostile(tmp_path_factory):
     return zoo
 
 
-@pytest.mark.parametrize("command", ["list", "list --json", "show", "show --json", "verify", "verify --json"])
+@pytest.mark.parametrize(
+    "command", ["list", "list --json", "show", "show --json", "show --card", "verify", "verify --json"]
+)
 def test_no_terminal_obeys_a_card(hostile, monkeypatch, capsys, command):
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(hostile))
     name, *flags = command.split()
@@ -80,9 +94,36 @@ def test_no_terminal_obeys_a_card(hostile, monkeypatch, capsys, command):
     assert err == ""
     shown = out.replace("\n", "")
     assert shown.isprintable(), [sign for sign in shown if not sign.isprintable()]
-    assert "\nzoo: sound" not in out if name != "show" or flags else True
-    if flags and name == "show":
+    assert "\nzoo: sound" not in out or command == "show --card"  # a card has lines of its own
+    if command == "show --json":
         assert json.loads(out)["metrics"]["description"] == HOSTILE
+
+
+class Obeying:
+    """A language model that writes what it was told to, as a byte-level one can."""
+
+    def stream(self, prompt, **sampling):
+        yield from (HOSTILE[:5], HOSTILE[5:])
+
+    def generations(self, prompts, n, **sampling):
+        return [[SimpleNamespace(text=HOSTILE, _asdict=lambda: {"text": HOSTILE})] * n for _ in prompts]
+
+    def score(self, texts):
+        score = {"log_prob": -1.0, "perplexity": 2.0, "tokens": [HOSTILE], "log_probs": [-1.0]}
+        return [SimpleNamespace(**score, _asdict=lambda: score)] * len(texts)
+
+
+@pytest.mark.parametrize(
+    "command", ["generate", "generate --n 2", "generate --json", "score", "score --tokens", "score --json"]
+)
+def test_no_terminal_obeys_a_model_that_writes_bytes(monkeypatch, capsys, command):
+    monkeypatch.setattr(generate, "open_entry", lambda name, task: name)
+    monkeypatch.setattr(generate, "load", lambda entry, task: Obeying())
+    name, *flags = command.split()
+    assert main([name, *flags, "--model", "writer", HOSTILE]) == 0
+    out, _ = capsys.readouterr()
+    assert out.replace("\n", "").replace("\t", "").isprintable()
+    assert out.count("\n") == 1 or command in ("generate", "generate --n 2")  # whose answers have lines of their own
 
 
 def test_json_says_the_same_with_escapes():

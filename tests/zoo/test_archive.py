@@ -9,6 +9,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from tiny_byte_level import tiny_byte_level
 from zoo.tiny_entry import DECODING, ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
 import keras_attention
@@ -202,6 +203,8 @@ def test_never_writes_what_it_could_not_read(tmp_path):
     model, source, target = tiny_parts()
     with pytest.raises(EntryError, match="source tokenizer has"):
         write_tiny_entry(tmp_path / "entry", (model, CharacterTokenizer("abc"), target))
+    with pytest.raises(EntryError, match="target tokenizer is of the kind byte-level. Expected: characters or sent"):
+        write_tiny_entry(tmp_path / "entry", (model, source, tiny_byte_level()))
     about = {"source_language": "en", "target_language": "de", "decoding": DECODING}
     options = {"tokenizers": {"source": source, "target": target}, "about": about, "metrics": METRICS}
     with pytest.raises(EntryError, match="beam_size=0"):
