@@ -101,7 +101,7 @@ def settings_of(arguments):
     if not 0 <= settings.alpha <= 1:
         raise UserError(f"--alpha must be from 0 to 1. Found: {settings.alpha}")
     positive = ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate")
-    for name in (*positive, "layers", "temperature"):
+    for name in (*positive, "layers", "lora", "temperature"):
         value = getattr(settings, name)
         if value is not None and value <= 0:
             raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")

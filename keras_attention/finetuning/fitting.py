@@ -201,7 +201,7 @@ def filled_in(settings, model, num_rows):
         decay = ema_decay_for(num_rows, size) if trained else 0.0
     epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
     rate = settings.learning_rate or learning_rate_for(
-        model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0
+        model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0, lora=settings.lora is not None
     )
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])

@@ -19,7 +19,7 @@ from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.export import signatures
-from keras_attention.finetuning import report, workflow
+from keras_attention.finetuning import finishing, report, workflow
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.pipelines import base, release
 from keras_attention.pipelines.base import Pipeline
@@ -131,7 +131,7 @@ def finetune_with_checkpoints(examples, *arguments, checkpoint_dir, resume, rest
         for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
             checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
     task = find_task(examples.labels)
-    return workflow.Finetuned(STUBS["classifier"], task, examples, examples.first(4), RESULT, vars(FinetuneSettings()))
+    return finishing.Finetuned(STUBS["classifier"], task, examples, examples.first(4), RESULT, vars(FinetuneSettings()))
 
 
 def prepared_report(*arguments, **options):

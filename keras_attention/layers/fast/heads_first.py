@@ -116,7 +116,54 @@ class HeadProjection(keras.layers.EinsumDense):
     of Keras 3.15 on TensorFlow. `keras.ops.einsum` multiplies each of the B sequences separately, so that the gradient
     of the kernel is computed B times and then summed. And `keras.ops.add` may broadcast a bias (H, 1) along axis 1 of
     (B, H, H, 1), so that heads of width 1 get a wrong bias if there are as many positions as heads.
+
+    `enable_lora` adds a product of two small matrices to the kernel, which are trained in its place:
+
+        kernel = W + (lora_alpha / rank) A B        A: (width of the input, rank), B: (rank, width of all heads)
+
+    Source: Hu et al. (2021), section 4.1, https://arxiv.org/abs/2106.09685. Differences: A starts as "he_uniform", and
+    lora_alpha is `rank` by default. `EinsumDense.enable_lora` instead has one A for each head, and one B for all.
     """
+
+    _low_rank = None  # A, B and their factor
+
+    @property
+    def kernel(self):
+        """W of the equation, or with LoRA the sum: a tensor, or a variable without LoRA."""
+        if self._low_rank is None:
+            return super().kernel
+        down, up, factor = self._low_rank
+        product = ops.reshape(ops.matmul(down, up), self._kernel.shape)
+        return self._kernel + ops.cast(factor * product, self._kernel.dtype)
+
+    def enable_lora(self, rank, lora_alpha=None, a_initializer="he_uniform", b_initializer="zeros"):
+        """Freezes kernel and bias, and adds the small matrices as weights; raises ValueError if it has them already."""
+        if self._low_rank is not None:
+            raise ValueError("LoRA is enabled already. Call `merge_lora` first.")
+        if type(rank) is not int or rank < 1:
+            raise ValueError(f"`rank` must be a positive integer. Received: rank={rank!r}")
+        inner = len(self._kernel.shape) - len(self.partial_output_shape) + 1
+        sizes = math.prod(self._kernel.shape[:inner]), math.prod(self._kernel.shape[inner:])
+        self._tracker.unlock()
+        down = self.add_weight(name="lora_a", shape=(sizes[0], rank), initializer=a_initializer, dtype="float32")
+        up = self.add_weight(name="lora_b", shape=(rank, sizes[1]), initializer=b_initializer, dtype="float32")
+        self._tracker.lock()
+        self._low_rank = down, up, (rank if lora_alpha is None else lora_alpha) / rank
+        for weight in self.weights:
+            weight.trainable = weight is down or weight is up
+
+    def merge_lora(self):
+        """Adds the product to the kernel, and removes the small matrices. Kernel and bias can be trained again."""
+        if self._low_rank is None:
+            return
+        down, up, _ = self._low_rank
+        self._kernel.assign(self.kernel)
+        up.assign(ops.zeros_like(up))  # for programs that were traced before
+        self._low_rank = None
+        for weight in (down, up):
+            self._untrack_variable(weight)
+        for weight in self.weights:
+            weight.trainable = True
 
     def compute_mask(self, inputs, previous_mask):
         return None  # the enclosing layer applies the mask

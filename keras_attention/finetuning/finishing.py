@@ -1,0 +1,118 @@
+"""After training: probabilities are calibrated, and a bag of words has its say where it is as good as the network."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.data.tables.label_task import Task
+from keras_attention.evaluation import classification_scores as measures
+from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
+from keras_attention.evaluation.classification_scores import temperature
+from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.lora import merge_adapters
+from keras_attention.pipelines.classifier import Classifier
+from keras_attention.training.devices import in_float32
+from keras_attention.training.result import TrainResult
+
+
+class Finetuned(NamedTuple):
+    """The result of fine-tuning.
+
+    Attributes:
+        classifier: Classifier.
+        task: Task.
+        train, validation: Examples, after the split.
+        result: TrainResult.
+        settings: dict, the FinetuneSettings with their defaults filled in.
+        words: BagOfWords, trained on the same rows.
+        blend_reason: str, the reason for blending with it, or None.
+    """
+
+    classifier: Classifier
+    task: Task
+    train: object
+    validation: object
+    result: TrainResult
+    settings: dict
+    words: object = None
+    blend_reason: str | None = None
+
+
+def finish(prepared, result, settings):
+    """Calibrates a trained model, and blends it with a bag of words if that is as good.
+
+    Args:
+        prepared: Prepared, whose model is trained.
+        result: TrainResult.
+        settings: FinetuneSettings.
+
+    Returns:
+        Finetuned.
+    """
+    classifier, task = prepared.classifier, prepared.task
+    merge_adapters(classifier.model)
+    _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
+    if settings.mixed_precision:  # scored as it will be loaded
+        model = in_float32(classifier.model)
+        classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
+    train, held = prepared.train, prepared.validation
+    words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
+    logits = classifier.logits(prepared.validation_sequences)
+    logits, cooled = _calibrated(logits, prepared)
+    _rescale_output(classifier.model.output_dense, 1 / cooled)
+    reason = None
+    if settings.blend == "auto":
+        word_logits, cooled = _calibrated(words.logits(held.texts, held.texts_b), prepared)
+        weight, reason = _blend(logits, word_logits, prepared)
+        if reason:
+            logits, again = _calibrated((1 - weight) * logits + weight * word_logits, prepared)
+            _rescale_output(classifier.model.output_dense, 1 / again)
+            classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
+    if task.kind == "multilabel":
+        probabilities = measures.predictions(logits, task).values
+        classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
+    filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
+    return Finetuned(classifier, task, train, held, result, filled, words, reason)
+
+
+def _calibrated(logits, prepared):
+    """Logits divided by the best temperature for the validation rows, and that temperature; 1 for a regression."""
+    kind = prepared.task.kind
+    cooled = 1.0 if kind == "regression" else temperature(logits, prepared.validation_targets, kind)
+    return logits / cooled, cooled
+
+
+def _blend(logits, word_logits, prepared):
+    """The weight of the words on the validation, and the sentence why they are blended in, or None if they are not.
+
+    They are where they are no worse than the network, a standard error allowed, and the blend is no worse than it.
+    Where they alone are better than both, the network has no weight, so that no model is below a bag of words.
+    """
+    targets, task = prepared.validation_targets, prepared.task
+    weight = best_weight(logits, word_logits, targets, task.kind)
+    (name, network), (_, alone), (_, both) = (
+        score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
+    )
+    weight, both = (1.0, alone) if alone > max(network, both) else (weight, both)
+    share = min(max(network / 100, 0.0), 1.0)
+    margin = 100 * float(np.sqrt(share * (1 - share) / len(targets)))
+    if weight == 0 or alone < network - margin or both < network:
+        return weight, None
+    return weight, (
+        f"A bag of words reaches {name} {alone:.1f} on the validation, the network {network:.1f}: the model judges by "
+        f"both, {100 * weight:.0f} % by words, and reaches {both:.1f}."
+    )
+
+
+def score_of(logits, targets, task):
+    """Name and value of the main score of logits, of a multilabel task at the best thresholds."""
+    found = measures.predictions(logits, task)
+    if task.kind == "multilabel":
+        found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))
+    return next(iter(measures.scores(targets, found, task).items()))
+
+
+def _rescale_output(dense, spread, center=0.0):
+    """Changes a dense layer that predicts (number - center) / spread so that it predicts the number itself."""
+    dense.kernel.assign(dense.kernel * spread)
+    dense.bias.assign(dense.bias * spread + center)
