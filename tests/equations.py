@@ -86,6 +86,29 @@ def positional_mask(num_queries, num_keys, causal=False, window=None):
     return mask
 
 
+def sparse_mask(kind, sizes, num_queries, num_keys, causal, random_blocks=()):
+    """Which key (T, S) a query may attend to: Child et al. (2019), section 4.3; Zaheer et al. (2020), appendix D.
+
+    `random_blocks` are those of each block, -1 for none. Beltagy et al. (2020), section 3.1: a window.
+    """
+    mask = np.zeros((num_queries, num_keys), bool)
+    for i in range(num_queries):
+        for j in range(num_keys):
+            if kind == "window":
+                allowed = abs(i - j) < sizes["width"]
+            elif kind == "strided":
+                allowed = abs(i - j) <= sizes["stride"] if sizes["part"] == 1 else (i - j) % sizes["stride"] == 0
+            elif kind == "fixed":
+                same = i // sizes["stride"] == j // sizes["stride"]
+                allowed = same if sizes["part"] == 1 else j % sizes["stride"] >= sizes["stride"] - sizes["summary"]
+            else:
+                a, b = i // sizes["block"], j // sizes["block"]
+                allowed = min(a, b) < sizes["globals"] or abs(a - b) <= (sizes["window"] - 1) / 2
+                allowed = allowed or (a < len(random_blocks) and b in random_blocks[a])
+            mask[i, j] = allowed and not (causal and j > i)
+    return mask
+
+
 def dot_score(q, k):
     """Luong et al. (2015), equation 8, "dot"."""
     return sum(q_i * k_i for q_i, k_i in zip(q, k, strict=True))

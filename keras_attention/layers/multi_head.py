@@ -32,6 +32,7 @@ from keras_attention.layers.fast.heads_first import (
 )
 from keras_attention.layers.masks import Tensor, zero_masked
 from keras_attention.layers.positions import rotate
+from keras_attention.layers.sparse_patterns import pattern_of_attention
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -68,6 +69,7 @@ class MultiHeadAttention(keras.layers.Layer):
         seed: int or None, the dropout seed.
         num_key_value_heads: int > 0, a divisor of `num_heads` and by default equal to it. Each head of keys and values
             is shared by a group of adjacent query heads (grouped-query attention).
+        attention_pattern: str or None, a sparse pattern such as "bigbird:block=64,length=4096" (`sparse_patterns`).
 
     Call arguments:
         query: float tensor (B, T, Dq), or (B, ..., Dq) with more axes.
@@ -90,6 +92,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache_index: int or scalar int tensor, at most L - T.
         rotation: float tensor (1, T, K/2) or (B, T, K/2), the `rotary_angles` by which queries and keys are turned, or
             None. For attention of a sequence to itself.
+        positions: pair of int tensors (B, T), (B, S), where the queries and keys stand in `attention_pattern` or
+            `sliding_window`, or None for 0, 1, 2 ... (queries: `cache_index` ...). If given, no blocks are skipped.
 
     Returns:
         Output (B, T, D); or a tuple of the output, the weights (B, H, T, S) if requested, and the updated cache if one
@@ -129,6 +133,7 @@ class MultiHeadAttention(keras.layers.Layer):
         bias_constraint: Any = None,
         seed: int | None = None,
         num_key_value_heads: int | None = None,
+        attention_pattern: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -144,6 +149,8 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_axes = (attention_axes,) if isinstance(attention_axes, int) else attention_axes
         self.attention_axes = None if attention_axes is None else tuple(attention_axes)
         self.sliding_window = None if sliding_window is None else positive(sliding_window, "sliding_window")
+        self.attention_pattern = attention_pattern
+        self._pattern = pattern_of_attention(attention_pattern, self.sliding_window)
         self.num_key_value_heads = num_heads
         if num_key_value_heads is not None:
             self.num_key_value_heads = positive(num_key_value_heads, "num_key_value_heads")
@@ -230,6 +237,7 @@ class MultiHeadAttention(keras.layers.Layer):
         cache: tuple[Tensor, Tensor] | None = None,
         cache_index: int | Tensor | None = None,
         rotation: Tensor | None = None,
+        positions: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor | tuple:
         self._check_call(value, projected_key_value, cache, cache_index)
         if rotation is not None and (projected_key_value is not None or len(query.shape) > 3):
@@ -243,9 +251,9 @@ class MultiHeadAttention(keras.layers.Layer):
             value_mask, key_mask = (mask_in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
         masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
         causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
-        pairs = AllowedPairs(masks, causal, self.sliding_window, start)
+        pairs = AllowedPairs(masks, causal, self._pattern, start, positions)
         in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
-        only_by_position = cache is not None and not masks  # then a query may attend at least to itself
+        only_by_position = cache is not None and pairs.every_query_sees_itself
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
 
         # Project
@@ -350,6 +358,7 @@ class MultiHeadAttention(keras.layers.Layer):
             **{name: keras.constraints.serialize(options[name]) for name in options if "constraint" in name},
             "seed": self.seed,
             "num_key_value_heads": self.num_key_value_heads,
+            "attention_pattern": self.attention_pattern,
         }
 
 

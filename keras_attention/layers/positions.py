@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.masks import Tensor
+from keras_attention.layers.masks import Tensor, with_keras_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -156,3 +156,28 @@ def rotate(inputs: Tensor, angles: Tensor) -> Tensor:
     cos, sin = (ops.cast(wave, inputs.dtype)[:, :, None, :] for wave in (ops.cos(angles), ops.sin(angles)))
     first, second = ops.split(inputs, 2, axis=-1)  # (B, T, H, K/2)
     return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def at_positions(x, positions):
+    """Gathers the vectors of x (B, T, D) at `positions` (B, P): (B, P, D)."""
+    return ops.take_along_axis(x, positions[:, :, None], axis=1)
+
+
+def with_mask_at_positions(x, mask, positions):
+    """Attaches Keras's implicit mask (B, T) at `positions` (B, P) to x (B, P, D), if there is a mask."""
+    return x if mask is None else with_keras_mask(x, ops.take_along_axis(mask, positions, axis=1))
+
+
+def pair_of_positions(positions, query_positions, length):
+    """Returns the positions of queries and keys in a sequence of T tokens, or None if both are 0, 1, 2 ...
+
+    Args:
+        positions: int tensor (B, T), the positions of the tokens, or None for 0, 1, 2 ...
+        query_positions: int tensor (B, P), the indices of the tokens that are queries, or None for all.
+        length: int (T).
+    """
+    if positions is None:
+        return None if query_positions is None else (query_positions, ops.arange(length, dtype="int32")[None])
+    if query_positions is None:
+        return positions, positions
+    return ops.take_along_axis(positions, query_positions, axis=1), positions

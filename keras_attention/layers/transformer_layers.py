@@ -8,8 +8,9 @@ from keras import ops
 
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
-from keras_attention.layers.masks import Tensor, combined_mask, keras_mask, with_keras_mask
+from keras_attention.layers.masks import Tensor, combined_mask, keras_mask
 from keras_attention.layers.multi_head import MultiHeadAttention, positive
+from keras_attention.layers.positions import at_positions, pair_of_positions, with_mask_at_positions
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -28,6 +29,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         normalize_first: bool. Pre-norm instead of post-norm.
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
         kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
+        attention_pattern: str or None, a sparse pattern of self-attention (`sparse_patterns`).
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -37,6 +39,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         training: bool. Whether to apply dropout.
         query_positions: int tensor (B, P), in [0, T), or None. Computes the output at these positions only; they attend
             to all positions.
+        positions: int tensor (B, T), where the tokens stand in `attention_pattern`; None: 0, 1, 2 ...
 
     Returns:
         Tensor (B, T, D), or the pair of this tensor and the weights (B, H, T, T). With `query_positions`: (B, P, D) and
@@ -63,6 +66,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         normalize_first: bool = False,
         attention_dropout: float | None = None,
         kernel_initializer: str | keras.Initializer | None = None,
+        attention_pattern: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -74,6 +78,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
         self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
+        self.attention_pattern = attention_pattern
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
@@ -82,9 +87,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             return keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
         start = self.kernel_initializer
-        self.self_attention = attention_for(
-            input_shape[-1], self.num_heads, self.attention_dropout, self.dtype_policy, "self", start
-        )
+        self.self_attention = attention_for(self, input_shape[-1], "self", self.attention_pattern)
         self.self_attention.build(input_shape, input_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.feed_forward_norm = norm("feed_forward_norm")
@@ -107,6 +110,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         return_attention_scores: bool = False,
         training: bool | None = None,
         query_positions: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         implicit_mask = keras_mask(inputs)  # the attention layer receives it with its input
         mask = combined_mask(value_mask=padding_mask, attention_mask=attention_mask)
@@ -119,7 +123,12 @@ class TransformerEncoderLayer(keras.layers.Layer):
                 square = (*ops.shape(x)[:2], ops.shape(x)[1])
                 mask = at_positions(ops.broadcast_to(mask, square), query_positions)  # (B, P, T)
         x = self.self_attention(
-            queries, x, attention_mask=mask, return_attention_scores=return_attention_scores, training=training
+            queries,
+            x,
+            attention_mask=mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            positions=pair_of_positions(positions, query_positions, ops.shape(x)[1]),
         )
         x, weights = x if return_attention_scores else (x, None)
         x = residual + self.dropout_layer(x, training=training)
@@ -155,6 +164,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
             "kernel_initializer": start and keras.initializers.serialize(start),
+            "attention_pattern": self.attention_pattern,
         }
 
 
@@ -176,6 +186,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         normalize_first: bool. Pre-norm instead of post-norm.
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
         kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
+        attention_pattern: str or None, a sparse pattern of self-attention (`sparse_patterns`).
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
@@ -189,7 +200,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         cross_attention_cache: `project_source(encoder_sequence)`, in place of `encoder_sequence`, or None. The decoder
             may have a batch size of k B for k hypotheses of each source; `encoder_padding_mask` stays (B, S).
         use_causal_mask: bool. Whether self-attention is causal; with a cache, it always is.
-        rotation: angles of rotary positions for self-attention, see `MultiHeadAttention`, or None.
+        rotation, positions: of self-attention, see `MultiHeadAttention`, or None.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
 
@@ -219,6 +230,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         normalize_first: bool = False,
         attention_dropout: float | None = None,
         kernel_initializer: str | keras.Initializer | None = None,
+        attention_pattern: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -230,6 +242,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
         self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
+        self.attention_pattern = attention_pattern
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
@@ -240,13 +253,13 @@ class TransformerDecoderLayer(keras.layers.Layer):
             return layer
 
         start = self.kernel_initializer
-        options = decoder_sequence_shape[-1], self.num_heads, self.attention_dropout, self.dtype_policy
-        self.self_attention = attention_for(*options, "self", start)
+        width = decoder_sequence_shape[-1]
+        self.self_attention = attention_for(self, width, "self", self.attention_pattern)
         self.self_attention.build(decoder_sequence_shape, decoder_sequence_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = attention_for(*options, "cross", start)
+            self.cross_attention = attention_for(self, width, "cross")
             self.cross_attention.build(decoder_sequence_shape, encoder_sequence_shape)
             self.cross_attention_norm = norm("cross_attention_norm")
         self.feed_forward = FeedForward(
@@ -279,6 +292,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         cross_attention_cache: tuple[Tensor, Tensor] | None = None,
         use_causal_mask: bool = True,
         rotation: Tensor | None = None,
+        positions: tuple[Tensor, Tensor] | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple:
@@ -297,6 +311,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             cache=self_attention_cache,
             cache_index=self_attention_cache_update_index,
             rotation=rotation,
+            positions=positions,
             **options,
         )
         if self_attention_cache is not None:
@@ -339,36 +354,29 @@ class TransformerDecoderLayer(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
             "kernel_initializer": start and keras.initializers.serialize(start),
+            "attention_pattern": self.attention_pattern,
         }
 
 
-def attention_for(width, num_heads, dropout, dtype, what, kernel_initializer=None):
-    """Multi-head attention with heads of width D / H.
+def attention_for(layer, width, what, attention_pattern=None):
+    """Multi-head attention of an encoder or decoder layer, with heads of width D / H.
 
     The default initializer is that of Glorot & Bengio (2010) for a (D, D) matrix. Keras computes the fans of the kernel
     (D, H, K) from its three axes, which makes the initial values several times smaller.
     """
+    num_heads = layer.num_heads
     if width % num_heads:
         raise ValueError(f"`num_heads` must divide the width {width} of the inputs. Received: num_heads={num_heads}")
     limit = (3 / width) ** 0.5
     return MultiHeadAttention(
         num_heads,
         width // num_heads,
-        dropout=dropout,
-        kernel_initializer=kernel_initializer or keras.initializers.RandomUniform(-limit, limit),
-        dtype=dtype,
+        dropout=layer.attention_dropout,
+        kernel_initializer=layer.kernel_initializer or keras.initializers.RandomUniform(-limit, limit),
+        attention_pattern=attention_pattern,
+        dtype=layer.dtype_policy,
         name=f"{what}_attention",
     )
-
-
-def at_positions(x, positions):
-    """Gathers the vectors of x (B, T, D) at `positions` (B, P): (B, P, D)."""
-    return ops.take_along_axis(x, positions[:, :, None], axis=1)
-
-
-def with_mask_at_positions(x, mask, positions):
-    """Attaches Keras's implicit mask (B, T) at `positions` (B, P) to x (B, P, D), if there is a mask."""
-    return x if mask is None else with_keras_mask(x, ops.take_along_axis(mask, positions, axis=1))
 
 
 def attend_to_source(attention, x, source, mask, projected, options):

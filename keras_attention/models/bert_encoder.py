@@ -8,11 +8,13 @@ from keras import ops
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor, with_keras_mask
+from keras_attention.layers.sparse_patterns import pattern_of_layer
 from keras_attention.models.checks import (
     ACTIVATIONS,
     check_choices,
     check_epsilon,
     check_heads,
+    check_pattern,
     check_rates,
     check_sizes,
 )
@@ -20,7 +22,15 @@ from keras_attention.presets import FromPreset
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
-SETTINGS = (*SIZES, "num_segments", "dropout", "activation", "normalize_first", "layer_norm_epsilon")
+SETTINGS = (
+    *SIZES,
+    "num_segments",
+    "dropout",
+    "activation",
+    "normalize_first",
+    "layer_norm_epsilon",
+    "attention_pattern",
+)
 
 
 def _preset(num_layers, hidden_dim):
@@ -52,6 +62,7 @@ def check_settings(**settings):
     check_heads(settings)
     check_rates(settings, "dropout")
     check_epsilon(settings)
+    check_pattern(settings)
 
 
 def check_inputs(inputs, num_segments, extra=()):
@@ -81,6 +92,7 @@ class BertEncoder(FromPreset, keras.Model):
         activation: "gelu" (exact, with erf), "gelu_approximate" (with tanh), "relu" or "silu".
         normalize_first: bool. Pre-norm with a final norm after the last layer, instead of post-norm.
         layer_norm_epsilon: float in (0, 1), added to variances.
+        attention_pattern: str or None, a sparse pattern such as "bigbird:block=64" (`layers/sparse_patterns.py`).
 
     Call arguments:
         inputs: dict of int tensors (B, T).
@@ -125,6 +137,7 @@ class BertEncoder(FromPreset, keras.Model):
         activation="gelu",
         normalize_first=False,
         layer_norm_epsilon=1e-12,
+        attention_pattern=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -159,6 +172,7 @@ class BertEncoder(FromPreset, keras.Model):
                 layer_norm_epsilon=layer_norm_epsilon,
                 normalize_first=normalize_first,
                 kernel_initializer=published_initializer(),
+                attention_pattern=pattern_of_layer(attention_pattern, i, max_length),
                 name=f"layer_{i}",
             )
             for i in range(num_layers)
@@ -186,6 +200,8 @@ class BertEncoder(FromPreset, keras.Model):
         if return_attention_scores and output_positions is not None:
             raise ValueError("`return_attention_scores` cannot be combined with `output_positions`.")
         masks = self._masks(inputs["token_ids"], inputs.get("block_ids"))
+        if self.attention_pattern is not None:
+            masks["positions"] = inputs.get("position_ids")
         x = self._embedded(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))  # (B, T, D)
         x = self.dropout_layer(x, training=training)
         weights = []

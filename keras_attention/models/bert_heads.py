@@ -8,7 +8,7 @@ from keras import ops
 from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.transformer_layers import at_positions
+from keras_attention.layers.positions import at_positions
 from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
 from keras_attention.models.checks import ACTIVATIONS
 from keras_attention.presets import FromPreset
@@ -27,7 +27,8 @@ class BertClassifier(FromPreset, keras.Model):
 
     Args:
         vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
-        activation, normalize_first, layer_norm_epsilon: see `BertEncoder`. The dropout also applies to `pooled`.
+        activation, normalize_first, layer_norm_epsilon, attention_pattern: see `BertEncoder`. The dropout also applies
+            to `pooled`.
         num_labels: int > 0, keyword only. Width of the logits; 1 for regression.
         pooling: "cls", the vector of [CLS]; "mean", the mean over all tokens including [CLS] and [SEP], for which
             sentence encoders are trained; or "both", their concatenation.
@@ -67,6 +68,7 @@ class BertClassifier(FromPreset, keras.Model):
         activation="gelu",
         normalize_first=False,
         layer_norm_epsilon=1e-12,
+        attention_pattern=None,
         *,
         num_labels,
         pooling="cls",
@@ -145,7 +147,7 @@ class BertMaskedLM(FromPreset, keras.Model):
 
     Args:
         vocabulary_size, hidden_dim, intermediate_dim, num_heads, num_layers, max_length, num_segments, dropout,
-        activation, normalize_first, layer_norm_epsilon: see `BertEncoder`.
+        activation, normalize_first, layer_norm_epsilon, attention_pattern: see `BertEncoder`.
 
     Call arguments:
         inputs: dict, see `BertEncoder`. Optional: `masked_positions` (B, P), int in [0, T). Logits are then computed
@@ -181,6 +183,7 @@ class BertMaskedLM(FromPreset, keras.Model):
         activation="gelu",
         normalize_first=False,
         layer_norm_epsilon=1e-12,
+        attention_pattern=None,
         **kwargs,
     ):
         super().__init__(**kwargs)

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_attention.layers.sparse_patterns import parse_pattern
+
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 def gelu_approximate(x):
@@ -69,3 +71,11 @@ def check_tying(settings):
             '`tie_embeddings="all"` needs one vocabulary for both sides. Received: '
             f"source_vocabulary_size={sizes[0]}, target_vocabulary_size={sizes[1]}"
         )
+
+
+def check_pattern(settings):
+    """The attention pattern must be None, or a text that names a kind and sizes within their bounds."""
+    pattern = settings["attention_pattern"]
+    if pattern is not None and not (isinstance(pattern, str) and pattern):
+        raise ValueError(f"`attention_pattern` must be None or a text. Received: attention_pattern={pattern!r}")
+    parse_pattern(pattern)

@@ -14,12 +14,14 @@ from keras_attention.layers import (
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import rotary_angles
+from keras_attention.layers.sparse_patterns import pattern_of_layer
 from keras_attention.models.checks import (
     ACTIVATIONS,
     check_choices,
     check_epsilon,
     check_heads,
     check_pad_id,
+    check_pattern,
     check_rates,
     check_sizes,
 )
@@ -27,7 +29,7 @@ from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
 POSITIONS = ("learned", "sinusoidal", "rotary")
-SETTINGS = (*SIZES, "positions", "dropout", "activation", "layer_norm_epsilon", "pad_id")
+SETTINGS = (*SIZES, "positions", "dropout", "activation", "layer_norm_epsilon", "pad_id", "attention_pattern")
 
 
 def _preset(num_layers, hidden_dim, max_length):
@@ -46,6 +48,7 @@ def check_settings(**settings):
     check_heads(settings)
     check_rates(settings, "dropout")
     check_epsilon(settings)
+    check_pattern(settings)
     width, heads, positions = (settings[name] for name in ("hidden_dim", "num_heads", "positions"))
     if (width // heads if positions == "rotary" else width) % 2 and positions != "learned":
         what = "heads of an even width" if positions == "rotary" else "an even `hidden_dim`"
@@ -74,6 +77,7 @@ class GPT(FromPreset, keras.Model):
         activation: "gelu_approximate" (by tanh), "gelu" (exact, by erf), "relu" or "silu".
         layer_norm_epsilon: float in (0, 1), added to variances.
         pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+        attention_pattern: str or None, a sparse pattern such as "strided:stride=28" (`layers/sparse_patterns.py`).
 
     Call arguments:
         inputs: dict of `token_ids`, int tensor (B, T).
@@ -110,6 +114,7 @@ class GPT(FromPreset, keras.Model):
         activation="gelu_approximate",
         layer_norm_epsilon=1e-5,
         pad_id=0,
+        attention_pattern=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -146,6 +151,7 @@ class GPT(FromPreset, keras.Model):
                 layer_norm_epsilon=layer_norm_epsilon,
                 normalize_first=True,
                 kernel_initializer=start(),
+                attention_pattern=pattern_of_layer(attention_pattern, i, max_length),
                 name=f"layer_{i}",
             )
             for i in range(num_layers)
@@ -203,7 +209,7 @@ class GPT(FromPreset, keras.Model):
         if mask is None:
             pad_id = -1 if self.pad_id is None else self.pad_id
             mask = padding_mask(token_ids, pad_id)  # (B, P)
-        positions = ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)  # (B, P)
+        positions = positions_in_text(mask)  # (B, P)
         x, rotation = self._embedded(token_ids, positions)  # (B, P, D)
         caches = []
         for layer in self.decoder_layers:
@@ -213,6 +219,7 @@ class GPT(FromPreset, keras.Model):
                 self_attention_cache=layer.self_attention.empty_cache(*ops.shape(token_ids)),
                 self_attention_cache_update_index=0,
                 rotation=rotation,
+                positions=(positions, positions),
             )
             caches.append(cache)
         return {"mask": mask, "last_ids": token_ids[:, -1], "layers": tuple(caches)}
@@ -261,6 +268,10 @@ class GPT(FromPreset, keras.Model):
         wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
         before = ops.broadcast_to(memory["mask"][:, None, :-1], (batch_size, beams, length - 1))
         lineage = ops.concatenate([before, ops.reshape(wrote, (batch_size, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
+        positions = None
+        if self.attention_pattern is not None:
+            cached = self._cached_positions(memory["mask"], ops.shape(ancestors)[1], beams)  # (B, P - 1 + L k)
+            positions = ops.broadcast_to(position, (batch_size, beams)), cached
         caches = []
         for layer, cache in zip(self.decoder_layers, state["shared"]["caches"], strict=True):
             x, cache = layer(
@@ -269,6 +280,7 @@ class GPT(FromPreset, keras.Model):
                 self_attention_cache=cache,
                 self_attention_cache_update_index=length - 1 + step * beams,
                 rotation=rotation,
+                positions=positions,
             )
             caches.append(cache)
         shared = {"caches": tuple(caches)}
@@ -285,12 +297,23 @@ class GPT(FromPreset, keras.Model):
             rotation = rotary_angles(positions, self.hidden_dim // self.num_heads)  # (1 or B, T, K/2)
         return self.dropout_layer(x, training=training), rotation
 
+    def _cached_positions(self, mask, num_steps, beams):
+        """The positions in their texts of the tokens in the cache: the beginning but for its last token, k a step."""
+        before = positions_in_text(mask)  # (B, P)
+        steps = ops.repeat(ops.arange(num_steps, dtype="int32"), beams)[None]  # (1, L k)
+        return ops.concatenate([before[:, :-1], before[:, -1:] + steps], axis=1)
+
     def _logits(self, x):
         kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (D, V)
         return ops.cast(ops.matmul(self.final_norm(x), kernel), "float32")
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def positions_in_text(mask):
+    """Returns the positions (B, P) of tokens in texts that are filled up on the left; there, they are 0."""
+    return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
 
 
 def scale_residual_projections(model):

@@ -2,6 +2,7 @@
 
 from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import (
+    ATTENTION_PATTERN,
     MAX_TERMS,
     OBJECT,
     TRUTH,
@@ -289,7 +290,9 @@ ENCODER = {
     "activation": choice("gelu", "gelu_approximate", "relu", "silu"),
     "normalize_first": TRUTH,
     "layer_norm_epsilon": number(1e-14, 0.1),
+    "attention_pattern": ATTENTION_PATTERN,
 }
+WITHOUT_PATTERN = {"attention_pattern": None}
 register(
     Architecture(
         name="BertEncoder",
@@ -297,6 +300,7 @@ register(
         settings=ENCODER,
         parameters=_bert_parameters,
         use=ENCODING,
+        defaults=WITHOUT_PATTERN,
     )
 )
 register(
@@ -306,6 +310,7 @@ register(
         settings=ENCODER,
         parameters=_bert_parameters,
         use=MASK_FILLING,
+        defaults=WITHOUT_PATTERN,
     )
 )
 register(
@@ -321,6 +326,6 @@ register(
         },
         parameters=_bert_parameters,
         use=CLASSIFICATION,
-        defaults={"pooling": "cls"},
+        defaults={"pooling": "cls", **WITHOUT_PATTERN},
     )
 )

@@ -16,19 +16,26 @@ class AllowedPairs:
     Args:
         masks: bool tensors with four axes that broadcast to (B, H, T, S). True means "may be attended to".
         causal: bool. Whether a query may attend only to keys up to its own position.
-        window: int > 0, tokens, or None. If set, a query may attend only to keys less than `window` positions away.
+        pattern: `Pattern` of positions, or None.
         start: int or scalar int tensor. The position of the first query; the first key is at position 0.
+        positions: pair of int tensors (B, T), (B, S), the positions of queries and keys in the pattern, if they are not
+            in order; or None.
     """
 
-    def __init__(self, masks=(), causal=False, window=None, start=0):
+    def __init__(self, masks=(), causal=False, pattern=None, start=0, positions=None):
         self.masks = tuple(masks)
         self.causal = causal
-        self.window = window
+        self.pattern = pattern
         self.start = start
+        if pattern is not None and positions is not None:
+            queries, keys = positions
+            self.masks += (pattern.allows(queries[:, None, :, None], keys[:, None, None, :], causal),)  # (B, 1, T, S)
+            self.pattern = pattern = None
+        self.every_query_sees_itself = not self.masks and (pattern is None or pattern.every_query_sees_itself)
 
     def all(self, num_queries, num_keys):
         """Returns the mask of all pairs: bool, broadcasts to (B, H, T, S), or None if all pairs are allowed."""
-        return conjunction([*self.masks, self._by_position(ops.arange(num_queries), ops.arange(num_keys))])
+        return conjunction([*self.masks, self.by_position(ops.arange(num_queries), ops.arange(num_keys))])
 
     def used(self, num_queries, num_keys, roughly=False):
         """Returns the queries (B, T) and the keys (B, S) that belong to an allowed pair: bool, or None if all do.
@@ -36,7 +43,7 @@ class AllowedPairs:
         `roughly` examines each mask separately. That is faster, but may mark too many queries and keys as used.
         """
         lengths_known = isinstance(num_queries, int) and isinstance(num_keys, int)
-        if not self.masks and (roughly or (lengths_known and num_queries == num_keys)):
+        if self.every_query_sees_itself and (roughly or (lengths_known and num_queries == num_keys)):
             return None, None
         masks = self.masks if roughly else [self.all(num_queries, num_keys)]
         queries = conjunction(None if mask is None else ops.any(mask, axis=(1, 3)) for mask in masks)
@@ -45,34 +52,22 @@ class AllowedPairs:
 
     def used_new(self, num_queries):
         """Returns which keys at the positions of the queries may be attended to: bool (B, T), or None for all."""
-        if not self.masks:  # positions alone always allow a query to attend to itself
+        if self.every_query_sees_itself:
             return None
         queries = ops.arange(num_queries)
         return ops.any(self.block(queries, queries + self.start), axis=(1, 2))
 
     def block(self, queries, keys):
         """Returns the mask of a block, given the indices of its queries (Tc,) and of its keys (Sc,)."""
-        return conjunction([*(cut(mask, queries, keys) for mask in self.masks), self._by_position(queries, keys)])
+        return conjunction([*(cut(mask, queries, keys) for mask in self.masks), self.by_position(queries, keys)])
 
-    def key_range(self, first_query, end_query, num_keys):
-        """Returns the range (first, end) of the keys that positions allow for queries in [first_query, end_query)."""
-        first, end = 0, num_keys
-        if self.causal:
-            end = ops.minimum(end, end_query + self.start)
-        if self.window is not None:
-            first = ops.maximum(first, first_query + self.start - self.window + 1)
-            end = ops.minimum(end, end_query + self.start + self.window - 1)
-        return first, end
-
-    def _by_position(self, queries, keys):
-        """The causal and window mask (1, 1, T, S) for queries (T,) and keys (S,), or None."""
-        if not self.causal and self.window is None:
-            return None
-        distance = (queries + self.start)[:, None] - keys[None, :]  # (T, S)
-        rules = [distance >= 0] if self.causal else []
-        if self.window is not None:
-            rules.append(ops.abs(distance) < self.window)
-        return conjunction(rules)[None, None]  # (1, 1, T, S)
+    def by_position(self, queries, keys):
+        """Returns the mask (1, 1, T, S) of causal attention and the pattern for queries (T,) and keys (S,), or None."""
+        queries, keys = (queries + self.start)[:, None], keys[None, :]
+        rules = [queries >= keys] if self.causal else []
+        if self.pattern is not None:
+            rules.append(self.pattern.allows(queries, keys, self.causal))
+        return conjunction(rules)[None, None] if rules else None  # (1, 1, T, S)
 
 
 def cut(mask, queries, keys):
@@ -109,7 +104,7 @@ def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=No
 
 
 class Blocks:
-    """Start, mask and dropout of each block.
+    """Start, mask and dropout of each block: chunk i of the queries by the keys of step j.
 
     All chunks have the same length. The last chunk overlaps its neighbour and masks the overlap.
 
@@ -120,17 +115,22 @@ class Blocks:
         dropout: None, or the pair of dropout rate and seed.
     """
 
+    query_order = key_order = None  # int (T,) and (S,): indices of queries and keys, in the order of the chunks
+
     def __init__(self, query, key, numbers_per_pair, pairs, dropout=None):
         self.batch, self.heads, self.num_queries, _ = ops.shape(query)
         self.num_keys = ops.shape(key)[2]
         self.pairs = pairs
         self.dropout = dropout
-        numbers = numbers_per_pair * self.heads * (self.batch if isinstance(self.batch, int) else 1)
+        self.numbers = numbers_per_pair * self.heads * (self.batch if isinstance(self.batch, int) else 1)
+        self._choose_chunks()
+        self.num_query_chunks = -(-self.num_queries // self.query_length)
+
+    def _choose_chunks(self):
         length = LONGEST_CHUNK
-        while length > SHORTEST_CHUNK and numbers * length**2 > MOST_IN_A_BLOCK:
+        while length > SHORTEST_CHUNK and self.numbers * length**2 > MOST_IN_A_BLOCK:
             length //= 2
         self.query_length, self.key_length = min(length, self.num_queries), min(length, self.num_keys)
-        self.num_query_chunks = -(-self.num_queries // self.query_length)
 
     def query_start(self, i):
         return ops.minimum(i * self.query_length, self.num_queries - self.query_length)
@@ -138,22 +138,29 @@ class Blocks:
     def key_start(self, j):
         return ops.minimum(j * self.key_length, self.num_keys - self.key_length)
 
-    def key_chunks(self, i):
-        """Returns the range (first, end) of the chunks of keys that positions allow for queries of chunk i."""
-        start = self.query_start(i)
-        first, last = self.pairs.key_range(start, start + self.query_length, self.num_keys)
-        return first // self.key_length, -(-last // self.key_length)
+    def key_steps(self, i):
+        """Returns the range (first, end) of the steps over the keys that queries of chunk i may attend to."""
+        end = self.num_keys
+        if self.pairs.causal:
+            end = ops.minimum(end, self.query_start(i) + self.query_length + self.pairs.start)
+        return 0, -(-end // self.key_length)
+
+    def read_keys(self, inputs, j):
+        """Returns the keys (B, H, Sc, ...) of step j."""
+        return read_chunk(inputs, self.key_start(j), self.key_length)
+
+    def add_to_keys(self, inputs, j, update):
+        """Returns (B, H, S, ...) with `update` (B, H, Sc, ...) added to the keys of step j."""
+        return add_to_chunk(inputs, self.key_start(j), update)
 
     def allowed(self, i, j, each_query_once=False):
         """Returns the mask of the block: bool, broadcasts to (B, H, Tc, Sc), or None if all pairs are allowed.
 
         Keys in the overlap with chunk j - 1 are masked; with `each_query_once`, also queries in the overlap with i - 1.
         """
-        queries, keys = self._queries(i), self._keys(j)
-        masks = [self.pairs.block(queries, keys)]
-        if self.num_keys % self.key_length:
-            masks.append((keys >= j * self.key_length)[None, None, None, :])  # (1, 1, 1, Sc)
+        masks = [self._allowed_pairs(i, j)]
         if each_query_once and self.num_queries % self.query_length:
+            queries = self.query_start(i) + ops.arange(self.query_length)
             masks.append((queries >= i * self.query_length)[None, None, :, None])  # (1, 1, Tc, 1)
         return conjunction(masks)
 
@@ -165,6 +172,13 @@ class Blocks:
         positions = (row * self.num_queries + queries) * self.num_keys + keys  # (B, H, Tc, Sc), modulo 2^32
         kept = bits_at(seed, positions) >= ops.cast(int(rate * 2**32), "uint32")
         return ops.cast(kept, dtype) / (1 - rate)
+
+    def _allowed_pairs(self, i, j):
+        keys = self._keys(j)
+        masks = [self.pairs.block(self._queries(i), keys)]
+        if self.num_keys % self.key_length:
+            masks.append((keys >= j * self.key_length)[None, None, None, :])  # (1, 1, 1, Sc)
+        return conjunction(masks)
 
     def _queries(self, i):
         return self.query_start(i) + ops.arange(self.query_length)  # (Tc,)
@@ -187,3 +201,8 @@ def write_chunk(inputs, start, update):
 def add_to_chunk(inputs, start, update):
     """Returns (B, H, T, ...) with `update` added to the slice from `start` along axis 2."""
     return write_chunk(inputs, start, read_chunk(inputs, start, ops.shape(update)[2]) + update)
+
+
+def in_order(inputs, order):
+    """Returns (B, H, T, ...) with the indices `order` (T,) along axis 2; None: as it is."""
+    return inputs if order is None else ops.take(inputs, order, axis=2)

@@ -6,9 +6,11 @@ returns the gradients of query, key and each parameter.
 """
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_attention.layers.fast.blocks import AllowedPairs, Blocks, add_to_chunk, read_chunk, write_chunk
+from keras_attention.layers.fast.blocks import AllowedPairs, add_to_chunk, in_order, read_chunk, write_chunk
+from keras_attention.layers.fast.listed_blocks import blocks_for
 from keras_attention.layers.masks import Tensor
 
 
@@ -90,8 +92,8 @@ def chunked_attention(
             context = context e^(m - m') + e^(scores - m') value
         context / total
 
-    The gradient recomputes the scores chunk by chunk. Blocks in which positions allow no pair are skipped. On PyTorch,
-    Keras's custom gradients support only one output, so training stores all chunks.
+    The gradient recomputes the scores chunk by chunk. Blocks in which positions allow no pair are skipped, also in the
+    gradient. On PyTorch, Keras's custom gradients support only one output, so training stores all chunks.
 
     Args:
         query: float tensor (B, H, T, K); T and S must be static.
@@ -111,24 +113,30 @@ def chunked_attention(
     B.2, https://arxiv.org/abs/2205.14135, which stores only the log of the sum of exponentials for each query.
     """
     score_dtype = parameters[0].dtype if parameters else query.dtype
-    blocks = Blocks(query, key, numbers_per_pair, pairs, dropout)
+    blocks = blocks_for(query, key, numbers_per_pair, pairs or AllowedPairs(), dropout)
+    orders = blocks.query_order, blocks.key_order, blocks.key_order
+    back = tuple(None if order is None else np.argsort(order) for order in orders)
 
     @ops.custom_gradient
     def attend(*inputs):
         # Otherwise TensorFlow's tape keeps all blocks of an eager call.
         query, key, value, *parameters = (ops.stop_gradient(x) for x in inputs)
+        query, key, value = (in_order(x, order) for x, order in zip((query, key, value), orders, strict=True))
         context, log_total, total = forward(blocks, score, score_dtype, query, key, value, parameters)
 
         def gradient(*upstream_and_rest, upstream=None):
             # TensorFlow passes the gradients of the outputs as separate arguments, JAX as a tuple.
-            upstream = keras.tree.flatten(upstream_and_rest or upstream)[0]
+            upstream = in_order(keras.tree.flatten(upstream_and_rest or upstream)[0], blocks.query_order)
             delta = ops.sum(ops.cast(upstream, score_dtype) * ops.cast(context, score_dtype), axis=-1)  # (B, H, T)
-            return backward(blocks, score, (query, upstream, log_total, delta), key, value, parameters)
+            by_input = backward(blocks, score, (query, upstream, log_total, delta), key, value, parameters)
+            return *(in_order(x, order) for x, order in zip(by_input[:3], back, strict=True)), *by_input[3:]
 
-        return (context, total), gradient
+        return (in_order(context, back[0]), in_order(total, back[0])), gradient
 
     if keras.backend.backend() == "torch":
+        query, key, value = (in_order(x, order) for x, order in zip((query, key, value), orders, strict=True))
         context, _, total = forward(blocks, score, score_dtype, query, key, value, parameters)
+        context, total = in_order(context, back[0]), in_order(total, back[0])
     else:
         context, total = attend(query, key, value, *parameters)
     return context, total > 0
@@ -147,7 +155,7 @@ def forward(blocks, score, dtype, query, key, value, parameters):
         queries = read_chunk(query, query_start, blocks.query_length)
 
         def key_step(j, block_context, highest, block_total):
-            keys, values = (read_chunk(x, blocks.key_start(j), blocks.key_length) for x in (key, value))
+            keys, values = blocks.read_keys(key, j), blocks.read_keys(value, j)
             allowed = blocks.allowed(i, j)
             scores = ops.cast(score(queries, keys, *parameters), dtype)  # (B, H, Tc, Sc)
             if allowed is not None:
@@ -164,7 +172,7 @@ def forward(blocks, score, dtype, query, key, value, parameters):
 
         zeros = ops.zeros(row_of_block, dtype)
         start = (ops.zeros((*row_of_block, ops.shape(value)[-1]), dtype), zeros + ops.cast(LOWEST, dtype), zeros)
-        block_context, highest, block_total = loop(*blocks.key_chunks(i), key_step, start)
+        block_context, highest, block_total = loop(*blocks.key_steps(i), key_step, start)
         divisor = ops.where(block_total > 0, block_total, ops.ones_like(block_total))
         block_context = ops.cast(block_context / divisor[..., None], value.dtype)
         return (
@@ -193,8 +201,7 @@ def backward(blocks, score, by_query, key, value, parameters):
         queries, upstream, log_totals, delta = (read_chunk(x, query_start, blocks.query_length) for x in by_query)
 
         def key_step(j, block_gradient, key_gradient, value_gradient, *parameter_gradients):
-            key_start = blocks.key_start(j)
-            keys, values = (read_chunk(x, key_start, blocks.key_length) for x in (key, value))
+            keys, values = blocks.read_keys(key, j), blocks.read_keys(value, j)
             allowed = blocks.allowed(i, j, each_query_once=True)
             weights = ops.exp(ops.cast(score(queries, keys, *parameters), dtype) - log_totals[..., None])
             if allowed is not None:
@@ -210,13 +217,13 @@ def backward(blocks, score, by_query, key, value, parameters):
             return (
                 j + 1,
                 block_gradient + block_query,
-                add_to_chunk(key_gradient, key_start, block_key),
-                add_to_chunk(value_gradient, key_start, ops.cast(block_value, dtype)),
+                blocks.add_to_keys(key_gradient, j, block_key),
+                blocks.add_to_keys(value_gradient, j, ops.cast(block_value, dtype)),
                 *(total + part for total, part in zip(parameter_gradients, block_parameters, strict=True)),
             )
 
         start = (ops.zeros(ops.shape(queries), dtype), *by_key)
-        block_gradient, *by_key = loop(*blocks.key_chunks(i), key_step, start)
+        block_gradient, *by_key = loop(*blocks.key_steps(i), key_step, start)
         return (i + 1, add_to_chunk(query_gradient, query_start, block_gradient), *by_key)
 
     inputs = (query, key, value, *parameters)
