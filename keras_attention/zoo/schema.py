@@ -55,12 +55,12 @@ def sized(kinds):
     def holds(value):
         if not isinstance(value, str) or len(value) > 200:
             return False
-        kind, _, sizes = value.partition(":")
-        parts = [re.fullmatch(r"([a-z]+)=(0|[1-9][0-9]{0,9})", part) for part in sizes.split(",")] if sizes else []
+        kind, colon, sizes = value.partition(":")
+        parts = [re.fullmatch(r"([a-z]+)=(0|[1-9][0-9]{0,9})", part) for part in sizes.split(",")] if colon else []
         if kind not in kinds or not all(parts) or len({part[1] for part in parts}) < len(parts):
             return False
-        low_high = [(int(part[2]), kinds[kind].get(part[1], (1, 0))) for part in parts]
-        return all(low <= size <= high for size, (low, high) in low_high)
+        bounds = [kinds[kind].get(part[1], (1, 0)) for part in parts]
+        return all(low <= int(part[2]) <= high for part, (low, high) in zip(parts, bounds, strict=True))
 
     return (f"one of {', '.join(kinds)}, with sizes such as {next(iter(kinds))}:width=256", holds)
 
@@ -73,24 +73,20 @@ def optional(field):
 
 # Sizes of sparse attention, see `layers/sparse_patterns.py`. The smallest block bounds the work of listing blocks.
 _STRIDE, _PART = (1, 65536), (1, 2)
-ATTENTION_PATTERN = optional(
-    sized(
-        {
-            "window": {"width": (1, 65536)},
-            "strided": {"stride": _STRIDE, "part": _PART},
-            "fixed": {"stride": _STRIDE, "summary": _STRIDE, "part": _PART},
-            "bigbird": {
-                "block": (8, 65536),
-                "window": (1, 1023),
-                "globals": (0, 1024),
-                "random": (0, 64),
-                "seed": (0, 1_000_000),
-                "length": (1, 65536),
-            },
-        }
-    )
-)
-
+PATTERN_BOUNDS = {
+    "window": {"width": (1, 65536)},
+    "strided": {"stride": _STRIDE, "part": _PART},
+    "fixed": {"stride": _STRIDE, "summary": _STRIDE, "part": _PART},
+    "bigbird": {
+        "block": (8, 65536),
+        "window": (1, 1023),
+        "globals": (0, 1024),
+        "random": (0, 64),
+        "seed": (0, 1_000_000),
+        "length": (1, 65536),
+    },
+}
+ATTENTION_PATTERN = optional(sized(PATTERN_BOUNDS))
 TRUTH = ("true or false", lambda value: isinstance(value, bool))
 OBJECT = ("an object", lambda value: isinstance(value, dict))
 
