@@ -1,7 +1,24 @@
 """The language models of the package, one registration each, like `architectures.py`."""
 
-from keras_attention.zoo.architectures import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, language_of, layer_parts
-from keras_attention.zoo.schema import Architecture, Use, choice, number, optional, register, text, whole
+from keras_attention.zoo.architectures import (
+    LANGUAGE,
+    TEXT_TOKENIZER,
+    VOCABULARY,
+    WITHOUT_PATTERN,
+    language_of,
+    layer_parts,
+)
+from keras_attention.zoo.schema import (
+    ATTENTION_PATTERN,
+    Architecture,
+    Use,
+    choice,
+    number,
+    optional,
+    register,
+    text,
+    whole,
+)
 
 # `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: what stood before the texts
 # of the training, and is put before a beginning that is written on.
@@ -64,9 +81,11 @@ register(
             "activation": choice("gelu_approximate", "gelu", "relu", "silu"),
             "layer_norm_epsilon": number(1e-14, 0.1),
             "pad_id": optional(whole(0, 1_000_000)),
+            "attention_pattern": ATTENTION_PATTERN,
         },
         parameters=_gpt_parameters,
         use=GENERATION,
+        defaults=WITHOUT_PATTERN,
         detail=lambda settings: f" with {settings['positions']} positions",
     )
 )
