@@ -55,12 +55,13 @@ def sized(kinds):
     def holds(value):
         if not isinstance(value, str) or len(value) > 200:
             return False
-        kind, colon, sizes = value.partition(":")
-        parts = [re.fullmatch(r"([a-z]+)=(0|[1-9][0-9]{0,9})", part) for part in sizes.split(",")] if colon else []
-        if kind not in kinds or not all(parts) or len({part[1] for part in parts}) < len(parts):
+        kind, _, sizes = value.partition(":")
+        found = dict(re.findall(r"([a-z]+)=(0|[1-9][0-9]{0,9})(?:,|$)", sizes))
+        as_text = f"{kind}:" + ",".join(f"{name}={size}" for name, size in found.items()) if found else kind
+        if kind not in kinds or value != as_text:
             return False
-        bounds = [kinds[kind].get(part[1], (1, 0)) for part in parts]
-        return all(low <= int(part[2]) <= high for part, (low, high) in zip(parts, bounds, strict=True))
+        bounds = {name: kinds[kind].get(name, (1, 0)) for name in found}
+        return all(low <= int(found[name]) <= high for name, (low, high) in bounds.items())
 
     return (f"one of {', '.join(kinds)}, with sizes such as {next(iter(kinds))}:width=256", holds)
 
