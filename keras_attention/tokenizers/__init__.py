@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.strict_json import parse_json
 from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
@@ -43,7 +43,7 @@ def load_tokenizer(folder: str | Path) -> AnyTokenizer:
         raise UserError(f"{path}: is not valid JSON ({error}).") from error
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f"{path}: the kind of tokenizer must be one of {', '.join(KINDS)}. Found: {kind!r}")
+        raise UserError(f"{path}: the kind of tokenizer must be one of {', '.join(KINDS)}. Found: {quoted(kind)}")
     if set(settings) != set(KINDS[kind].settings):
         raise UserError(f"{path}: expected {', '.join(KINDS[kind].settings)}. Found: {', '.join(settings):.80}")
     return KINDS[kind].load(folder)

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.strict_json import parse_json
 from keras_attention.tokenizers.bert_characters import part_words, part_words_in_graph
 from keras_attention.tokenizers.special_tokens import PAD_ID, control_character
@@ -267,7 +267,7 @@ class WordPieceTokenizer:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{settings_path}: is not a saved WordPieceTokenizer ({error}).") from error
         if not isinstance(lowercase, bool):
-            raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {lowercase!r}")
+            raise UserError(f"{settings_path}: `lowercase` must be true or false. Found: {quoted(lowercase)}")
         return cls(read_vocabulary(vocabulary_path), lowercase)
 
 

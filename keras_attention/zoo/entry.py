@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import EntryError
+from keras_attention.errors import EntryError, quoted
 from keras_attention.strict_json import parse_json
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.schema import architecture_of, check_config
@@ -123,7 +123,8 @@ def verify_files(folder, hashed=None):
         raise EntryError(f"{folder}: file {name!r:.80} does not belong to the entry.")
     for name, size in found.items():
         if size != expected[name]["size"]:
-            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Expected: {expected[name]['size']}")
+            wanted = quoted(expected[name]["size"])
+            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Expected: {wanted}")
         if size > MAX_BYTES.get(name, MAX_ENTRY_BYTES):
             raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Allowed: {MAX_BYTES[name]}")
     for name in sorted(found if hashed is None else found.keys() & set(hashed)):

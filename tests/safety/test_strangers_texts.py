@@ -11,7 +11,7 @@ import sentencepiece
 from convert.tiny_checkpoints import changed_header, safetensors_bytes, tiny_tensors, write_checkpoint
 from tiny_byte_level import END, pieces
 from zoo.hostile_entries import sign
-from zoo.tiny_entry import write_tiny_entry
+from zoo.tiny_entry import tiny_parts, write_tiny_entry
 
 from keras_attention.cli import generate
 from keras_attention.cli.io.terminal import json_text, print_json, safe
@@ -226,3 +226,52 @@ def test_what_is_quoted_is_cut(tmp_path):
         with pytest.raises(UserError) as error:
             read_entry(folder)
         assert len(str(error.value)) < longest
+
+
+def places(value, path=()):
+    """The paths to a value and to all that it holds, three levels deep."""
+    yield path
+    if isinstance(value, (dict, list)) and len(path) < 3:
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def changed_at(value, path, new):
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = changed_at(value[path[0]], path[1:], new)
+    return copy
+
+
+ENORMOUS = ("x" * 60_000, 10**4000, [["x" * 60_000] * 9], {"x" * 60_000: "x" * 60_000}, None)
+
+
+def complaint(folder, path):
+    """What is said about an entry with this file, "" for nothing."""
+    try:
+        read_entry(folder)
+        if path.name == "tokenizer.json":
+            load_tokenizer(path.parent)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def test_a_message_about_any_value_of_an_entry_is_short(tmp_path):
+    folder = write_tiny_entry(tmp_path / "entry", tiny_parts()).folder
+    longest = 80 * 3 + len(str(folder)) + 100
+    told = {}
+    for path in sorted(folder.rglob("*.json")):
+        sound, manifest = path.read_bytes(), (folder / "manifest.json").read_bytes()
+        for place in places(json.loads(sound)):
+            for number, value in enumerate(ENORMOUS):
+                path.write_text(json.dumps(changed_at(json.loads(sound), place, value)))
+                if path.name != "manifest.json":
+                    sign(folder)
+                told[path.name, place, number] = complaint(folder, path)
+            path.write_bytes(sound)
+            (folder / "manifest.json").write_bytes(manifest)
+    assert {place: message for place, message in told.items() if len(message) > longest} == {}
+    assert sum(map(bool, told.values())) > 300
+    read_entry(folder)
