@@ -3,14 +3,13 @@
     python recipes/language_model.py                      # the docstrings of this Python, no download
     python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
-    python recipes/language_model.py --model lstm --num-layers 2 --hidden-dim 256
-    python recipes/language_model.py --smoke              # a few steps, end to end
+    python recipes/language_model.py --smoke --model lstm # a few steps of another network, end to end
 
 Every token is predicted from all tokens before it in its window. Try it with `keras-attention generate --model FOLDER`.
 """
 
-import math
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from keras_attention.cli.io.terminal import silent_libraries
 
@@ -23,6 +22,7 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models.causal_lm import KINDS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
 from keras_attention.training.devices import in_float32
+from keras_attention.training.muon import Muon
 from keras_attention.training.objective import token_cross_entropy
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run_settings import RunSettings
@@ -37,24 +37,25 @@ class Config(StreamSettings, RunSettings):
     size: str = setting("", "sets the sizes below; none: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
-    num_heads: int = setting(4, "number of attention heads")
+    num_heads: int = setting(2, "number of attention heads")
     num_layers: int = setting(4, "layers")
     kernel_size: int = setting(3, "tokens that a convolution reads")
     dilation_cycle: int = setting(7, "convolutions until the distance between these tokens is 1 again")
-    positions: str = setting("learned", "learned, sinusoidal or rotary", POSITIONS)
+    positions: str = setting("rotary", "rotary, learned or sinusoidal", POSITIONS)
     activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
     dropout: float = setting(0.0, "share of units dropped")
     epochs: int = setting(5, "passes over the texts")
-    learning_rate: float = setting(1e-3, "peak, AdamW; linear decay to 0")
+    optimizer: str = setting("muon", "muon, with AdamW for all but kernels; or adamw", ("muon", "adamw"))
+    learning_rate: float = setting(6e-3, "peak, of AdamW half of it beside muon; linear decay to 0")
     warmup_share: float = setting(0.05, "share of the updates until the peak")
-    weight_decay: float = setting(0.1, "of AdamW, not on biases and norms")
+    weight_decay: float = setting(0.1, "pull of the weights to 0, not on biases and norms")
     clip_norm: float = setting(1.0, "maximum global norm of the gradients")
     max_steps: int | None = setting(None, "maximum number of updates")
     start_from: str = setting("", "start from this trained model, with its settings and vocabulary")
     out: str = setting("runs/language_model", "folder of the trained model")
 
 
-SHAKESPEARE = {"lines": True, "level": "char", "validation_share": 0.1, "dropout": 0.1, "epochs": 10}
+SHAKESPEARE = {"lines": True, "level": "char", "validation_share": 0.1, "epochs": 6}
 SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_steps": 3, "jit_compile": False,
          "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "num_layers": 1}  # fmt: skip
 
@@ -73,11 +74,9 @@ def loss(model, inputs, labels):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    session = Session.start(
-        config, config.out + "_smoke" * config.smoke, large_products=config.model == "gpt" and config.hidden_dim >= 256
-    )
+    large = config.model == "gpt" and config.hidden_dim >= 256
+    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=large)
     config, start = session.config, load_start(config.start_from)
-
     stream = load_stream(config, start and start.tokenizers["text"])
     if config.encode_to:
         return stream.save(config.encode_to)
@@ -100,13 +99,14 @@ def main(arguments=None):
     reach = f"receptive field {min(model.receptive_field, config.max_tokens)}"
     print(f"{stream}, {model.count_params():,} parameters, {reach}, {total_steps:,} updates\n{session.description}")
     rate = LinearDecay(config.learning_rate, min(int(config.warmup_share * total_steps), total_steps - 1), total_steps)
-    optimizer = keras.optimizers.AdamW(rate, config.weight_decay, beta_2=0.99)
+    kind = Muon if config.optimizer == "muon" else partial(keras.optimizers.AdamW, beta_2=0.99)
+    optimizer = kind(rate, weight_decay=config.weight_decay)
     optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
     update = session.compile(model, optimizer, loss, config.clip_norm)
     with session:  # checkpoints, resume, Ctrl-C
         for epoch in session.epochs(batches, config.epochs, max_steps=config.max_steps):
             for batch in epoch:
-                epoch.record(update(batch))  # gradient of the loss, clipped; a step of AdamW
+                epoch.record(update(batch))  # gradient of the loss, clipped; a step of the optimizer
             if scored:
                 session.report(**{f"val_{name}": value for name, value in scores_of(validation).items()})
 
@@ -115,8 +115,8 @@ def main(arguments=None):
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
         found = scores_of(validation)
-        by_word = math.exp(min(100.0, found["loss"] * (len(stream.validation) - 1) / max(1, stream.words)))
-        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"], "perplexity per word": by_word}
+        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"]}
+        scores["perplexity per word"] = stream.perplexity_per_word(found["loss"])
         options = {"scores": scores, "start": start and start.entry, **session.outcome}
         options["settings"] |= config.file_names | {"out": session.out.name}
         generator = TextGenerator(model, stream.tokenizer, **stream.pipeline_options)

@@ -1,5 +1,6 @@
 """Texts for causal language models: one stream of tokens, cut into windows; their order depends on (seed, epoch)."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ class StreamSettings:
 
     data: str = setting("", "shakespeare: a data set to fetch; none: --text or docstrings", ("", "shakespeare"))
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
+    validation: tuple[str, ...] = setting((), "files of prose to measure on; none: a share of the texts")
     lines: bool = setting(False, "keep line breaks: files are one text, whose end is held out")
     validation_share: float = setting(0.05, "share of the texts, or of one text, to measure on")
     language: str = setting("en", "code of the language, for the card")
@@ -41,7 +43,7 @@ class StreamSettings:
     @property
     def file_names(self):
         """The names of the files without their folders, a dict."""
-        return {"text": [Path(path).name for path in self.text]}
+        return {name: [Path(path).name for path in getattr(self, name)] for name in ("text", "validation")}
 
 
 class TokenStream(NamedTuple):
@@ -67,6 +69,10 @@ class TokenStream(NamedTuple):
     def pipeline_options(self):
         """The arguments of a TextGenerator that depend on how the texts were read."""
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
+
+    def perplexity_per_word(self, loss):
+        """The perplexity of the validation texts, from their loss in nats per token; at most exp(100)."""
+        return math.exp(min(100.0, loss * (len(self.validation) - 1) / max(1, self.words)))
 
     def save(self, folder):
         """Writes the vocabulary and both streams, and replaces an earlier folder of such files."""
@@ -99,7 +105,10 @@ def load_stream(config, tokenizer=None):
     else:
         few, most = (SMOKE_FILES, SMOKE_TEXTS) if config.smoke else (None, None)
         texts = (read_documents(paths) if paths else docstrings(most_files=few))[:most]
-        train, validation = hold_out(texts, config.validation_share)
+        if config.validation:
+            train, validation = texts, read_documents(config.validation)[:most]
+        else:
+            train, validation = hold_out(texts, config.validation_share)
     if tokenizer is None:
         kind = CharacterTokenizer if config.level == "char" else SentencePieceTokenizer
         parts = [line for text in train for line in text.split(LINE_BREAK)]  # few characters at a time
@@ -117,6 +126,8 @@ def _whole_text(paths, config):
     """All files as one text with its line breaks: a list of its beginning, and one of its end."""
     if not paths:
         raise UserError("--lines is for the files of --text or for --data. Received: neither")
+    if config.validation:
+        raise UserError("--validation is for documents; with --lines, set --validation-share. Received: both")
     text = "".join(f"{line}{LINE_BREAK}" for path in paths for line in read_lines(path))
     text = text[:SMOKE_CHARACTERS] if config.smoke else text
     middle = len(text) - int(len(text) * config.validation_share)

@@ -63,6 +63,23 @@ def test_documents_stand_between_ends(tmp_path):
     assert stream.pipeline_options == {}
 
 
+def test_other_files_are_for_validation(tmp_path):
+    text = write(tmp_path / "a.txt", "".join(f"word{i} is here.\n\n" for i in range(40)))
+    config = Settings(text=text, validation=write(tmp_path / "b.txt", "is this\n\nhere?\n"), level="char")
+    stream = load_stream(config)
+    ids = np.concatenate([[3], *([*part, 3] for part in stream.tokenizer.encode(["is this", "here?"]))])
+    np.testing.assert_array_equal(stream.validation, ids)
+    assert stream.words == 3
+    assert np.sum(stream.train == 3) == 41  # all documents of the other file
+    assert config.file_names == {"text": ["a.txt"], "validation": ["b.txt"]}
+
+
+def test_validation_files_do_not_go_with_lines(tmp_path):
+    text = write(tmp_path / "a.txt", "a line\n" * 9)
+    with pytest.raises(UserError, match="--validation is for documents"):
+        load_stream(Settings(text=text, validation=text, lines=True))
+
+
 @pytest.mark.parametrize("level", ["char", "bpe"])
 def test_lines_are_kept(tmp_path, level):
     text = "To be, or not to be:\nthat is the question.\n\n" * 30
