@@ -5,9 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attention.layers import GRUCell, LSTMCell, padding_mask
+from keras_attention.layers import GRUCell, LSTMCell, LSTMNCell, padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.recurrence import read_forwards
+from keras_attention.layers.lstmn import fill_tape, longer_tape, read_with_tape
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import run_over_time, time_first
 from keras_attention.models.checks import check_choices, check_pad_id, check_rates, check_sizes
@@ -15,7 +16,7 @@ from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
 SETTINGS = (*SIZES, "cell", "dropout", "pad_id")
-CELLS = {"lstm": LSTMCell, "gru": GRUCell}
+CELLS = {"lstm": LSTMCell, "gru": GRUCell, "lstmn": LSTMNCell}
 
 
 def check_settings(**settings):
@@ -28,7 +29,9 @@ def check_settings(**settings):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class RecurrentLM(FromPreset, keras.Model):
-    """Predicts the next token of a text from a state of fixed size, which it updates with every token.
+    """Predicts the next token of a text from a state, which it updates with every token.
+
+    The state of GRU and LSTM has a fixed size. That of LSTMN is a tape of all earlier states, which it attends to.
 
         x = E[token]        x = cells(x), layer by layer, from left to right        logits = E x + b
 
@@ -40,23 +43,28 @@ class RecurrentLM(FromPreset, keras.Model):
         hidden_dim: int > 0. Width H of the embeddings and of all layers.
         num_layers: int > 0.
         max_length: int > 0, tokens. The longest text that it is meant for; it could read longer ones.
-        cell: "lstm" or "gru".
+        cell: "lstm", "gru" or "lstmn".
         dropout: float in [0, 1), on embeddings, between layers and on the output of the last one.
         pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
 
     Call arguments:
         inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
         training: bool. Whether to apply dropout.
+        return_attention_scores: bool, for LSTMN only.
 
     Returns:
-        Logits (B, T, V) in float32, those at position t for token t + 1. Logits at padding are finite and mean nothing.
+        Logits (B, T, V) in float32, those at position t for token t + 1; or the pair of logits and float32 weights
+        (B, L, T, T) of L layers: how much of each earlier step a step recalled. Logits at padding are finite and mean
+        nothing.
 
     Raises:
-        ValueError: if an argument is out of range, or a text is longer than `max_length`.
+        ValueError: if an argument is out of range, or a text is longer than `max_length`, or a GRU or LSTM is asked for
+            attention weights.
 
     Source: Zaremba, Sutskever & Vinyals (2014), section 3, https://arxiv.org/abs/1409.2329: dropout on all connections
     but the recurrent ones. Differences: the output shares the embeddings (Press & Wolf 2017,
-    https://arxiv.org/abs/1608.05859), and a text begins with the state zero, not with that of the text before.
+    https://arxiv.org/abs/1608.05859), and a text begins with the state zero, not with that of the text before. LSTMN:
+    Cheng, Dong & Lapata (2016), https://arxiv.org/abs/1601.06733, without the gated skip connections between layers.
 
     Example:
         model = RecurrentLM(8000, hidden_dim=256, num_layers=2, max_length=128)
@@ -90,7 +98,11 @@ class RecurrentLM(FromPreset, keras.Model):
         """int, the number of tokens that a prediction may depend on."""
         return self.max_length
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
+        if return_attention_scores and self.cell != "lstmn":
+            raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
         token_ids = inputs["token_ids"]
         length = ops.shape(token_ids)[1]
         if isinstance(length, int) and length > self.max_length:
@@ -99,9 +111,13 @@ class RecurrentLM(FromPreset, keras.Model):
                 f"Received: token_ids.shape={tuple(token_ids.shape)}"
             )
         x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, H)
+        weights = []
         for cell in self.cells:
-            x = self.dropout_layer(read_forwards(cell, x), training=training)
-        return self._logits(x)  # (B, T, V)
+            x, of_cell = read_with_tape(cell, x) if self.cell == "lstmn" else (read_forwards(cell, x), None)
+            x = self.dropout_layer(x, training=training)
+            weights.append(of_cell)
+        logits = self._logits(x)  # (B, T, V)
+        return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
 
     def compute_mask(self, inputs, previous_mask=None):
         """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
@@ -115,32 +131,29 @@ class RecurrentLM(FromPreset, keras.Model):
         """
         if mask is None:
             mask = padding_mask(token_ids, -1 if self.pad_id is None else self.pad_id)  # (B, P)
-        batch, length = ops.shape(token_ids)
-        before_last = ops.logical_and(mask, ops.arange(length) < length - 1)
-        steps_mask = ops.transpose(before_last)[:, :, None]  # (P, B, 1)
         x, states = self.token_embedding(token_ids), []  # (B, P, H)
         for cell in self.cells:
-            start = (ops.zeros((batch, cell.units), dtype=cell.compute_dtype),) * cell.num_states
-            end, outputs = run_over_time(
-                lambda carry, x, cell=cell: cell(x[0], carry, step_mask=x[1])[1],
-                (time_first(cell.project(x)), steps_mask),
-                start,
-            )
-            x = time_first(outputs[0])
+            x, end = fill_tape(cell, x, mask) if self.cell == "lstmn" else _all_but_last(cell, x, mask)
             states.append(end)
         return {"mask": mask, "last_ids": token_ids[:, -1], "states": tuple(states)}
 
     def widened(self, memory, length):
         """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
         more = length - ops.shape(memory["mask"])[1]
-        return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0)))}
+        states = memory["states"]
+        if self.cell == "lstmn":
+            states = tuple(longer_tape(of_cell, more, 0) for of_cell in states)
+        return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "states": states}
 
-    def initial_state(self, memory, max_steps=None, beam_size=1):
-        """The state before the first step, in tensors with leading axis B.
+    def initial_state(self, memory, max_steps, beam_size=1):
+        """The state before the first of at most `max_steps` steps, in tensors with leading axis B.
 
-        `max_steps` and `beam_size` have no effect; they exist because `GPT` needs them.
+        `beam_size` has no effect; it exists because `GPT` needs it.
         """
-        return {"states": memory["states"]}
+        states = memory["states"]
+        if self.cell == "lstmn":
+            states = tuple(longer_tape(of_cell, 0, max_steps - 1) for of_cell in states)
+        return {"states": states}
 
     def step(self, token_ids, state, memory):
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
@@ -152,7 +165,7 @@ class RecurrentLM(FromPreset, keras.Model):
         token_ids = ops.where(token_ids < 0, ops.repeat(memory["last_ids"], beams), token_ids)
         x, states = self.token_embedding(token_ids), []  # (N, H)
         for cell, before in zip(self.cells, state["states"], strict=True):
-            x, after = cell(cell.project(x), before)
+            x, after, *_ = cell(cell.project(x), before)
             states.append(after)
         return self._logits(x), {"states": tuple(states)}
 
@@ -162,3 +175,15 @@ class RecurrentLM(FromPreset, keras.Model):
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def _all_but_last(cell, sequence, mask):
+    """Outputs (B, P, H) of a GRU or LSTM, and the states before the last position; `mask` (B, P) is True at tokens."""
+    batch, length = ops.shape(mask)
+    steps_mask = ops.logical_and(mask, ops.arange(length) < length - 1)
+    end, states = run_over_time(
+        lambda carry, x: cell(x[0], carry, step_mask=x[1])[1],
+        (time_first(cell.project(sequence)), ops.transpose(steps_mask)[:, :, None]),  # (P, B, ...)
+        (ops.zeros((batch, cell.units), dtype=cell.compute_dtype),) * cell.num_states,
+    )
+    return time_first(states[0]), end

@@ -48,9 +48,8 @@ def _gpt_parameters(model):
 
 
 def _recurrent_parameters(model):
-    width, gates = model["hidden_dim"], 4 if model["cell"] == "lstm" else 3
-    layers = model["num_layers"] * 2 * gates * width * (width + 1)
-    return model["vocabulary_size"] * (width + 1) + layers
+    width, kernels = model["hidden_dim"], {"gru": 6, "lstm": 8, "lstmn": 11}[model["cell"]]
+    return model["vocabulary_size"] * (width + 1) + model["num_layers"] * kernels * width * (width + 1)
 
 
 def _convolutional_parameters(model):
@@ -98,7 +97,7 @@ register(
             "hidden_dim": whole(1, 8192),
             "num_layers": whole(1, 16),
             "max_length": whole(2, 65536),
-            "cell": choice("lstm", "gru"),
+            "cell": choice("lstm", "gru", "lstmn"),
             "dropout": number(0, 0.99),
             "pad_id": optional(whole(0, 1_000_000)),
         },

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from layer_checks import assert_all_close
+from layers.test_lstmn import by_equations
 from models.seq2seq_equations import gru, lstm
 from models.test_causal_lm import T, V, make_batch, make_model
 
@@ -39,6 +40,29 @@ def test_equals_its_equations(kind):
     expected = [logits_of(weights, kind, ids, model.num_layers) for ids in batch["token_ids"]]
     assert expected[0].shape == (T, V)
     assert_all_close([np.asarray(model(batch))], [np.array(expected)], 1e-5)
+
+
+def test_lstmn_equals_its_equations():
+    model, batch = make_model("lstmn"), make_batch()
+    logits, weights = model(batch, return_attention_scores=True)
+    table, bias = (np.asarray(x, "float64") for x in (model.token_embedding.embeddings, model.output_bias))
+    for b, token_ids in enumerate(batch["token_ids"]):
+        x, expected = table[token_ids], []
+        for cell in model.cells:
+            x, of_cell = by_equations(cell, x)
+            expected.append(of_cell)
+        assert_all_close([logits[b], weights[b]], [x @ table.T + bias, np.array(expected)], 1e-5)
+
+
+def test_a_cell_without_attention_says_so():
+    with pytest.raises(ValueError, match='Only cell="lstmn" has attention scores.* Received: cell="gru"'):
+        make_model("gru")(make_batch(), return_attention_scores=True)
+
+
+def test_the_parameters_of_lstmn_are_counted():
+    H, model = 5, RecurrentLM(**TINY, cell="lstmn")
+    model.build()
+    assert model.count_params() == V * H + V + 3 * (11 * H * H + 6 * H)
 
 
 @pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3)])
