@@ -11,14 +11,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from pathlib import Path
 
 from safety import crash_scenarios, text_scenarios
 from safety.crash_scenarios import checkpoints, make_stubs
-from safety.faults import MODES, Faults
+from safety.faults import MODES, Faults, processor_seconds
 
 SCENARIOS = {**crash_scenarios.SCENARIOS, **text_scenarios.SCENARIOS}
 MAY_BE_OLD = ("checkpoints", "warm")  # of a program that it cannot write, XLA tells nobody: it costs only speed
@@ -170,7 +169,7 @@ def main(every, names):
     make_stubs()
     faults = Faults()
     for name in names:
-        began, place = time.monotonic(), Path(os.path.realpath(tempfile.mkdtemp(prefix="crash-")))
+        began, place = processor_seconds(), Path(os.path.realpath(tempfile.mkdtemp(prefix="crash-")))
         trial = Trial(name, place, faults)
         tried, wrong, operations = 0, [], {}
         for number, mode in enumerate(MODES):  # "kill" comes first, and tells what the operations are
@@ -186,7 +185,7 @@ def main(every, names):
                 if fault:
                     wrong.append(f"{mode} at {at}: {fault}")
         shutil.rmtree(place)
-        seconds = round(time.monotonic() - began, 1)
+        seconds = round(processor_seconds() - began, 1)
         print(
             json.dumps({"name": name, "operations": trial.points, "tried": tried, "wrong": wrong, "s": seconds}),
             flush=True,

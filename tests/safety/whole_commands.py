@@ -21,14 +21,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
 from convert.tiny_checkpoints import TINY_BERT
-from safety.faults import Faults
+from safety.faults import Faults, processor_seconds
 from zoo.tiny_bert import task, tiny_classifier, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import ENGLISH, write_tiny_entry
 from zoo.tiny_gpt import tiny_generator
@@ -337,7 +336,7 @@ def main(samples, names):
         os._exit(make_template(template))
     assert os.waitpid(child, 0)[1] == 0
     for name in names:
-        began = time.monotonic()
+        began = processor_seconds()
         (place / name / "kept").mkdir(parents=True)
         trial = Trial(name, place / name, template, faults)
         trial.undisturbed(samples)
@@ -345,7 +344,7 @@ def main(samples, names):
         trial.kills((samples + 1) // 2)
         trial.errors((samples + 1) // 2)
         shutil.rmtree(place / name)
-        seconds = round(time.monotonic() - began, 1)
+        seconds = round(processor_seconds() - began, 1)
         found = {"name": name, "operations": trial.points, "tried": trial.tried, "wrong": trial.wrong, "s": seconds}
         print(json.dumps(found), flush=True)
     shutil.rmtree(place)
