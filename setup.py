@@ -21,6 +21,7 @@ SERVE = [
     "uvloop>=0.23",
 ]
 CTRANSLATE2 = ["ctranslate2>=4.8"]
+SEARCH = ["optuna>=5.0"]
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.8", "mkdocstrings[python]>=1.0"]
 
 # The zoo stands at the top of the checkout and travels inside the package.
@@ -95,11 +96,13 @@ setup(
         "serve": SERVE,
         "cjk": CJK,
         "ctranslate2": CTRANSLATE2,
+        "search": SEARCH,
         "docs": DOCS,
         "test": [
             *SERVE,
             *CJK,
             *CTRANSLATE2,
+            *SEARCH,
             "hypothesis>=6.170",
             "jax>=0.10",
             "pyright>=1.1.414",

@@ -186,6 +186,8 @@ def add_finetune(commands):
     )
     help_text = "cross-validation: also train K times, each without a K-th of the rows; report mean and deviation"
     command.add_argument("--folds", type=int, metavar="K", help=help_text)
+    help_text = "train N times with other settings (learning rate, epochs, ...), then with the best ones; needs optuna"
+    command.add_argument("--search", type=int, metavar="N", help=help_text)
     command.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
     command.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")
     kinds = ("binary", "multiclass", "multilabel", "regression")

@@ -21,51 +21,48 @@ def finetune(arguments):
     with silent_libraries():
         from keras_attention.finetuning.folds import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
+        from keras_attention.finetuning.search import check_search, search_settings
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.checkpoints import discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy
 
+    journal = out.with_name(f"{out.name}_search.log")
+    if arguments.search is not None:
+        check_search(arguments.search, arguments.folds, journal, arguments.resume, arguments.restart)
     facts = run_facts()
     say = _silent if arguments.json else print
     settings = accelerated(arguments.start, settings)
     use_strategy(arguments.strategy, say)
-    tables = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
-    read = {role: _read(arguments, path, say) for role, path in tables.items() if path}
+    paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
+    read = {role: _read(arguments, path, say) for role, path in paths.items() if path}
     say(description(settings))
     claim_entry(out, arguments.overwrite)
     unfinished = out.with_name(out.name + "_checkpoints")
     verbose = 0 if arguments.json else 1
+    task = {"task": arguments.task, "separator": arguments.separator, "validation_share": arguments.validation_split}
+    tables = read["train"], read.get("validation"), arguments.start
+    if arguments.search is not None:
+        searched = {"say": say, "test": read.get("test"), **task}
+        settings = search_settings(*tables, settings, arguments.search, journal, **searched)
     folds = None
     if arguments.folds is not None:
-        task = {"task": arguments.task, "separator": arguments.separator}
-        told = {"say": say, "verbose": verbose, "validation_share": arguments.validation_split}
-        folds = cross_validate(read["train"], arguments.start, settings, arguments.folds, **task, **told)
-    finetuned = finetune_classifier(
-        read["train"],
-        read.get("validation"),
-        arguments.start,
-        settings,
-        test=read.get("test"),
-        task=arguments.task,
-        separator=arguments.separator,
-        validation_share=arguments.validation_split,
-        say=say,
-        checkpoint_dir=unfinished,
-        resume=arguments.resume,
-        restart=arguments.restart,
-        log_dir=arguments.log_dir,
-        verbose=verbose,
-    )
+        told = {"say": say, "verbose": verbose, **task}
+        folds = cross_validate(read["train"], arguments.start, settings, arguments.folds, **told)
+    running = {"checkpoint_dir": unfinished, "resume": arguments.resume, "restart": arguments.restart}
+    running |= {"log_dir": arguments.log_dir, "verbose": verbose, "say": say}
+    finetuned = finetune_classifier(*tables, settings, test=read.get("test"), **task, **running)
     if not chief_goes_on():  # the other workers are done
         return
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
-    names = ", ".join(Path(path).name for path in tables.values() if path)
+    names = ", ".join(Path(path).name for path in paths.values() if path)
     data = [{"name": names, "terms": "as stated by its owner", "link": ""}]
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     discard_folder(unfinished)
+    if arguments.search is not None:
+        journal.unlink(missing_ok=True)
     if arguments.json:
         print_json({"folder": str(entry.folder), **report.as_json()})
     else:

@@ -11,6 +11,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
+    contrastive_rate_for,
     ema_decay_for,
     epochs_for,
     learning_rate_for,
@@ -203,6 +204,8 @@ def filled_in(settings, model, num_rows):
     rate = settings.learning_rate or learning_rate_for(
         model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0, lora=settings.lora is not None
     )
+    if settings.contrastive:
+        epochs, rate = settings.epochs or 1, settings.learning_rate or contrastive_rate_for(model.encoder.hidden_dim)
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}

@@ -25,6 +25,9 @@ class FinetuneSettings(AccelerationSettings):
     alpha: float = setting(0.5, "with --teacher: share of its answers in the loss; the rest is for the labels")
     linear_start: bool = setting(True, "initialize the head by logistic regression on the encoder's vectors")
     layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
+    contrastive: bool = setting(
+        False, "for few rows: train on pairs of rows with the same or another label (SetFit) instead of the labels"
+    )
     freeze: int = setting(0, "number of lowest layers to freeze, together with the embeddings")
     lora: int | None = setting(
         None, "train matrices of this rank beside the attention's queries and values, and the head, nothing else"
@@ -90,6 +93,11 @@ def rows_per_batch_for(rows):
 def patience_for(epochs):
     """Default number of validations without a better score before training stops."""
     return max(2, epochs // 3)
+
+
+def contrastive_rate_for(width):
+    """Default peak learning rate of contrastive training."""
+    return 1e-4 if width <= 512 else 2e-5  # Tunstall et al. (2022): 2e-5 for a width of 768
 
 
 def max_tokens_for(longest):

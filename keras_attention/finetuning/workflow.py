@@ -10,6 +10,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task
 from keras_attention.data.tables.table import split_validation
 from keras_attention.errors import UserError
+from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, pair_batches
 from keras_attention.finetuning.examples import SEPARATOR, class_weights, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import filled_in, fit_classifier
@@ -43,6 +44,7 @@ class Prepared(NamedTuple):
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
         soft_labels: float array, what the teacher answers to the training rows, or None.
+        minutes: float, how long the training may take at most, or None.
     """
 
     classifier: Classifier
@@ -58,6 +60,7 @@ class Prepared(NamedTuple):
     vectors: object = None
     linear_score: float | None = None
     soft_labels: np.ndarray | None = None
+    minutes: float | None = None
 
 
 def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
@@ -140,6 +143,8 @@ def prepare(
     say(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
+    if settings.contrastive:
+        check_contrastive(task, model)
     if settings.lora:  # before any program is traced, for that reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -180,8 +185,26 @@ def _with_teacher(prepared, teacher, say):
 
 def _with_linear_start(prepared, settings, say):
     """Sets the head to a logistic regression on the vectors, and reports its score."""
-    model, kind = prepared.classifier.model, prepared.task.kind
-    vectors = PooledVectors(model, prepared.classifier.max_tokens)
+    model, rows = prepared.classifier.model, prepared.sequences
+    prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
+    seconds = _fit_head(prepared, settings)
+    name, score = _held_score(prepared)
+    say(
+        f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
+    )
+    filled = filled_in(settings, model, len(rows))
+    if settings.contrastive:
+        pairs = pair_batches(model, rows, prepared.targets, settings).count
+        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch; then logistic regression again.")
+        seconds *= 2 * pairs / len(rows)
+    minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
+    say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
+    return prepared._replace(linear_score=score, minutes=minutes)
+
+
+def _fit_head(prepared, settings):
+    """Sets the head to a logistic regression on the vectors; returns how long the train rows were read, in seconds."""
+    model, kind, vectors = prepared.classifier.model, prepared.task.kind, prepared.vectors
     held = vectors(prepared.validation_sequences)  # first, for this compiles
     began = time.perf_counter()
     known = vectors([[sequence] for sequence in prepared.sequences])
@@ -193,21 +216,17 @@ def _with_linear_start(prepared, settings, say):
     linear = fit_linear(known, prepared.targets, kind, labels, held, held_targets, weights)
     for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
         weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
-    prepared = prepared._replace(vectors=vectors)
-    name, score = _held_score(prepared)
-    say(
-        f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
-    )
-    filled = filled_in(settings, model, len(prepared.sequences))
-    minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
-    say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
-    return prepared._replace(linear_score=score)
+    return seconds
 
 
 def fit(prepared, settings, **running):
-    """Trains, and validates after each epoch; see `fitting.fit_classifier`."""
+    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `contrastive.fit_contrastive`."""
     model, task = prepared.classifier.model, prepared.task
-    running |= {"soft_labels": prepared.soft_labels, "validate": validator(prepared)}
+    running |= {"validate": validator(prepared)}
+    if settings.contrastive:
+        running |= {"refit": lambda: _fit_head(prepared, settings)}
+        return fit_contrastive(model, prepared.sequences, prepared.targets, settings, **running)
+    running |= {"soft_labels": prepared.soft_labels}
     return fit_classifier(model, prepared.sequences, prepared.targets, task.kind, settings, **running)
 
 

@@ -112,6 +112,17 @@ def test_classifiers_of_few_labels(tmp_path):
 
 
 @pytest.mark.thorough
+def test_few_rows_of_each_class(tmp_path):
+    entry = write_tiny(tmp_path / "small_bert", tiny_mask_filler().model)
+    rows = [f"{'joy' if n % 2 else 'dull'} {n}\t{'good' if n % 2 else 'bad'}" for n in range(60)]
+    (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    tables = (tmp_path / "rows.tsv", "--test", tmp_path / "rows.tsv", "--test-rows", 15)
+    lines = lines_of("few_rows.py", *tables, "--from", entry.folder, "--rows", 5, "--seeds", 1)
+    assert lines[0] == "| rows per class | linear model on vectors | fine-tuned | contrastive |"
+    assert re.fullmatch(r"\| 5 \|( [\d.]+ ± 0\.0 \|){3}", lines[-1])
+
+
+@pytest.mark.thorough
 def test_seeds(tmp_path):
     entry = write_tiny(tmp_path / "small_bert", tiny_mask_filler().model)
     rows = [f"{word} {number}\t{mood}" for number in range(12) for word, mood in (("joy", "good"), ("dull", "bad"))]

@@ -1,0 +1,133 @@
+"""Search for the settings of fine-tuning that score best on the validation rows, with optuna."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+from keras_attention.errors import TrainingDivergedError, UserError
+from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.workflow import fit, prepare
+from keras_attention.training.devices import workers
+
+STUDY = "finetune"
+
+
+def check_search(trials, folds, journal, resume, restart):
+    """Checks that a search can begin; with `restart`, removes the results of an earlier one.
+
+    Args:
+        trials: int, number of trainings.
+        folds: int or None, the folds of a cross-validation.
+        journal: Path of the file with the results of the trials.
+        resume, restart: bools, whether to go on with the trials in `journal`, or to begin anew.
+
+    Raises:
+        UserError: if optuna is missing, an option does not fit, or `journal` exists and neither flag is given.
+    """
+    if trials < 1:
+        raise UserError(f"--search must be at least 1, the number of trainings. Found: {trials}")
+    if folds is not None:
+        raise UserError("--search and --folds cannot be combined: search first, then give --folds with the settings.")
+    if find_spec("optuna") is None:
+        raise UserError("--search needs optuna: pip install 'keras-attention[search]'")
+    if journal.exists() and not (resume or restart):
+        raise UserError(f"{journal} has the trials of an earlier search: go on with --resume, or begin with --restart.")
+    if restart:
+        journal.unlink(missing_ok=True)
+
+
+def search_settings(examples, validation, start, settings, trials, journal, *, say=print, **options):
+    """Trains with several settings and returns the best ones; the first trial has the default settings.
+
+    The learning rate, the number of epochs and the factor between layers are searched, unless the user chose them.
+
+    Args:
+        examples, validation, start, settings, say: see `workflow.prepare`.
+        trials: int > 0, number of trainings, including those in `journal`.
+        journal: Path of a file that keeps the result of each trial, so that a search can be resumed.
+        options: test, task, separator and validation_share of `prepare`.
+
+    Returns:
+        FinetuneSettings.
+
+    Raises:
+        UserError: see `workflow.prepare`; or if there are several workers.
+    """
+    import optuna
+
+    if workers().count > 1:
+        raise UserError("--search runs in a single process. Leave out --strategy multiworker.")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    prepared = prepare(examples, validation, start, settings, say=say, **options)
+    model, rows = prepared.classifier.model, len(prepared.sequences)
+    space = search_space(settings, filled_in(settings, model, rows))
+    study = _study(optuna, journal, settings.seed, {name: default for name, (default, *_) in space.items()})
+    began = model.get_weights()
+    left = trials - _finished(study)
+    if prepared.minutes is not None:
+        say(f"Search: {max(left, 0)} trainings, in about {max(1, round(max(left, 0) * prepared.minutes))} min.")
+
+    def objective(trial):
+        chosen = {name: _suggested(trial, name, *bounds) for name, (_, *bounds) in space.items()}
+        model.set_weights(began)
+        try:
+            score = fit(prepared, replace(settings, **chosen), verbose=0).best
+        except TrainingDivergedError as error:
+            raise optuna.TrialPruned from error
+        say(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
+        return score
+
+    while _finished(study) < trials:
+        study.optimize(objective, n_trials=1)
+    found = study.best_params
+    say(f"Best settings on the validation rows: {_listed(found)}. The model is trained with them.")
+    return replace(settings, **found)
+
+
+def search_space(settings, filled):
+    """What is searched: dict from the name of a setting to (default, lowest, highest, whether it is logarithmic).
+
+    Args:
+        settings: FinetuneSettings as the user gave them.
+        filled: FinetuneSettings with their defaults filled in.
+    """
+    space = {}
+    if settings.learning_rate is None:
+        space["learning_rate"] = (filled.learning_rate, filled.learning_rate / 4, filled.learning_rate * 3, True)
+    if settings.epochs is None:
+        space["epochs"] = (filled.epochs, max(1, filled.epochs // 2), 2 * filled.epochs, False)
+    if settings.layer_decay == FinetuneSettings.layer_decay:
+        space["layer_decay"] = (filled.layer_decay, 0.7, 1.0, False)
+    return space
+
+
+def _suggested(trial, name, low, high, log):
+    if isinstance(low, int):
+        return trial.suggest_int(name, low, high)
+    return trial.suggest_float(name, low, high, log=log)
+
+
+def _study(optuna, journal, seed, defaults):
+    """The study in a file; a new one begins with the defaults."""
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+    known = journal.exists() and storage.get_all_studies()
+    number = len(storage.get_all_trials(known[0]._study_id)) if known else 0
+    study = optuna.create_study(
+        study_name=STUDY,
+        storage=storage,
+        sampler=optuna.samplers.TPESampler(seed=seed + number),
+        direction="maximize",
+        load_if_exists=True,
+    )
+    if not known:
+        study.enqueue_trial(defaults)
+    return study
+
+
+def _finished(study):
+    """Number of trials with a result. Optuna says of an interrupted trial that it failed."""
+    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.get_trials(deepcopy=False))
+
+
+def _listed(chosen):
+    return ", ".join(f"{name} {value:.3g}" for name, value in chosen.items())

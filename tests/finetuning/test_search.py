@@ -1,0 +1,118 @@
+"""The search for settings: what is searched, the defaults first, resumed where it ended, and the best are used."""
+
+from dataclasses import replace
+
+import pytest
+from finetuning.test_workflow import examples, write_csv
+from zoo.tiny_bert import tiny_encoder, write_tiny
+
+from keras_attention.cli.main import main
+from keras_attention.errors import TrainingDivergedError
+from keras_attention.finetuning import search
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.training.result import TrainResult
+
+optuna = pytest.importorskip("optuna")
+SETTINGS = FinetuneSettings(max_tokens=17, jit_compile=False)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("starts") / "start"
+    write_tiny(folder, tiny_encoder())
+    return folder
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """The settings of every training, whose score is 100 minus the distance of the rate from 1e-4, in tenths of it."""
+    seen = []
+
+    def fit(prepared, settings, verbose):
+        seen.append(settings)
+        score = 100 - abs(settings.learning_rate - 1e-4) / 1e-5
+        return TrainResult([], 1, 0.0, score, 1, "it is a stub")
+
+    monkeypatch.setattr(search, "fit", fit)
+    return seen
+
+
+def searched(start, tmp_path, trials, said, **given):
+    settings = replace(SETTINGS, **given)
+    data = examples("binary", 30)
+    return search.search_settings(data, None, start, settings, trials, tmp_path / "search.log", say=said.append)
+
+
+def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fits):
+    said = []
+    best = searched(start, tmp_path, 5, said)
+    assert (fits[0].learning_rate, fits[0].epochs, fits[0].layer_decay) == (3e-4, 20, 0.9)
+    assert len({one.learning_rate for one in fits}) == 5
+    assert all(0.75e-4 <= one.learning_rate <= 9e-4 and 10 <= one.epochs <= 40 for one in fits)
+    closest = min(fits, key=lambda one: abs(one.learning_rate - 1e-4))
+    assert best == replace(closest, mixed_precision=best.mixed_precision)
+    assert any(line.startswith("Search: 5 trainings, in about ") for line in said)
+    assert sum(line.startswith("Trial ") for line in said) == 5
+
+
+def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
+    usual, said = search.fit, []
+
+    def broken(prepared, settings, verbose):
+        if len(fits) == 2:
+            raise KeyboardInterrupt
+        return usual(prepared, settings, verbose)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "fit", broken)
+        with pytest.raises(KeyboardInterrupt):
+            searched(start, tmp_path, 4, [])
+    best = searched(start, tmp_path, 4, said)
+    assert len(fits) == 4
+    assert any(line.startswith("Search: 2 trainings") for line in said)
+    assert best.learning_rate in {one.learning_rate for one in fits}
+    assert searched(start, tmp_path, 4, []) == best  # nothing is left to train
+    assert len(fits) == 4
+
+
+def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tmp_path, monkeypatch):
+    seen = []
+
+    def fit(prepared, settings, verbose):
+        seen.append(settings)
+        if len(seen) == 2:
+            raise TrainingDivergedError("the loss is nan")
+        return TrainResult([], 1, 0.0, float(len(seen)), 1, "it is a stub")
+
+    monkeypatch.setattr(search, "fit", fit)
+    best = searched(start, tmp_path, 3, [], epochs=7, layer_decay=0.8)
+    assert {(one.epochs, one.layer_decay) for one in seen} == {(7, 0.8)}
+    assert best.learning_rate == seen[2].learning_rate
+
+
+def test_bad_usage(tmp_path, capsys, monkeypatch):
+    table = write_csv(tmp_path / "table.csv", examples("binary", 30))
+    usual = ["finetune", table, "--text", "review", "--label", "mood", "--out", str(tmp_path / "out")]
+
+    def complaint(*options):
+        assert main([*usual, *options]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    assert "--search must be at least 1, the number of trainings. Found: 0" in complaint("--search", "0")
+    assert "--search and --folds cannot be combined" in complaint("--search", "2", "--folds", "2")
+    (tmp_path / "out_search.log").write_text("")
+    assert "go on with --resume" in complaint("--search", "2")
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
+    assert "pip install 'keras-attention[search]'" in complaint("--search", "2")
+
+
+@pytest.mark.slow
+def test_the_command(start, tmp_path, capsys):
+    table = write_csv(tmp_path / "table.csv", examples("binary", 30))
+    command = ["finetune", table, "--text", "review", "--label", "mood", "--out", str(tmp_path / "out")]
+    assert main([*command, "--from", str(start), "--search", "1", "--epochs", "1", "--max-tokens", "17"]) == 0
+    said = capsys.readouterr().out
+    assert "Best settings on the validation rows: learning_rate 0.0003" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "table.csv"]
