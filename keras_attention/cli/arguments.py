@@ -73,6 +73,7 @@ def add_evaluate(commands):
     command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
     command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
     command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
+    command.add_argument("--delimiter", metavar="SIGN", help="with --table: separates columns")
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
     help_text = f"{MODEL}; several classifiers are compared with the first one"
     command.add_argument(

@@ -12,7 +12,7 @@ from keras_attention.whole_file import whole_file
 from keras_attention.zoo.registry import open_entry
 
 LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
-OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b")
+OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b", "delimiter")
 
 
 def evaluate(arguments):
@@ -61,7 +61,7 @@ def _evaluate_classifier(arguments, entry):
         from keras_attention.finetuning.report import judge, report_of, report_text
 
     columns = arguments.text or "text", arguments.label or "label", arguments.text_b
-    options = {"empty_labels": task["separator"] is not None}
+    options = {"empty_labels": task["separator"] is not None, "delimiter": arguments.delimiter}
     if task["pair"] != (arguments.text_b is not None):
         expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")

@@ -7,6 +7,7 @@ import threading
 import pytest
 from cli.conftest import complains, run  # noqa: F401 (fixtures)
 from cli.running import translator
+from zoo.tiny_bert import task, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
 
 from keras_attention.cli.io import many_texts
@@ -64,3 +65,14 @@ def test_errors_name_the_pipe(complains, pipe):  # noqa: F811
     path = pipe("pipe", b"fine\nGr\xfc\xdfe\n")
     assert f"{path}, line 2, column 3" in complains("translate", "--model", "tiny", "--input", path)
     assert "the file is empty" in complains("translate", "--model", "tiny", "--input", pipe("empty", b""))
+
+
+def test_evaluate_reads_the_table_of_a_pipe(run, pipe, tmp_path):  # noqa: F811
+    write_tiny(tmp_path / "moods", tiny_classifier().model, task=task())
+    labels = task()["label_names"]
+    content = "text;label\n" + "".join(f"{text};{labels[number % 2]}\n" for number, text in enumerate(TEXTS))
+    (tmp_path / "table.csv").write_text(content.replace(";", ","))
+    command = ("evaluate", "--model", tmp_path / "moods", "--json", "--table")
+    code, expected, _ = run(*command, tmp_path / "table.csv")
+    assert code == 0
+    assert run(*command, pipe("pipe", content.encode()), "--delimiter", ";")[:2] == (0, expected)
