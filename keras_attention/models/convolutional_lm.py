@@ -108,6 +108,8 @@ class ConvolutionalLM(FromPreset, keras.Model):
         self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", name="output_bias")
         self.built = True
 
+    has_attention = False
+
     @property
     def receptive_field(self):
         """int, the number of tokens that a prediction depends on."""

@@ -165,6 +165,8 @@ class GPT(FromPreset, keras.Model):
             part.build(shape)
         self.built = True
 
+    has_attention = True
+
     @property
     def receptive_field(self):
         """int, the number of tokens that a prediction may depend on."""

@@ -54,8 +54,8 @@ class RecurrentLM(FromPreset, keras.Model):
 
     Returns:
         Logits (B, T, V) in float32, those at position t for token t + 1; or the pair of logits and float32 weights
-        (B, L, T, T) of L layers: how much of each earlier step a step recalled. Logits at padding are finite and mean
-        nothing.
+        (B, L, 1, T, T) of L layers with one head: how much of each earlier step a step recalled. Logits at padding are
+        finite and mean nothing.
 
     Raises:
         ValueError: if an argument is out of range, or a text is longer than `max_length`, or a GRU or LSTM is asked for
@@ -94,6 +94,11 @@ class RecurrentLM(FromPreset, keras.Model):
         self.built = True
 
     @property
+    def has_attention(self):
+        """bool. Whether the model has attention weights."""
+        return self.cell == "lstmn"
+
+    @property
     def receptive_field(self):
         """int, the number of tokens that a prediction may depend on."""
         return self.max_length
@@ -101,7 +106,7 @@ class RecurrentLM(FromPreset, keras.Model):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
-        if return_attention_scores and self.cell != "lstmn":
+        if return_attention_scores and not self.has_attention:
             raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
         token_ids = inputs["token_ids"]
         length = ops.shape(token_ids)[1]
@@ -117,7 +122,7 @@ class RecurrentLM(FromPreset, keras.Model):
             x = self.dropout_layer(x, training=training)
             weights.append(of_cell)
         logits = self._logits(x)  # (B, T, V)
-        return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
+        return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
 
     def compute_mask(self, inputs, previous_mask=None):
         """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""

@@ -11,6 +11,7 @@ from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import SOURCE_LENGTHS, CompiledBert
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.pipelines.texts import TokenSequence, as_texts
+from keras_attention.visualize.pages import AttentionMap, attention_page
 
 MAX_SAMPLES = 64
 CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # how the examples of a card are written
@@ -247,6 +248,24 @@ class TextGenerator(Pipeline):
             for ids, log_probs in zip(self._beginnings(texts), found, strict=True)
         ]
         return scores[0] if alone else scores
+
+    @property
+    def has_attention(self):
+        """bool. Whether the model has attention weights to show."""
+        return self.model.has_attention
+
+    def attention_view(self, text, text_b=None, **options):
+        """The attention weights of every layer and head as a page; of a text that is too long, those of its end."""
+        self.check_view(text_b, options)
+        if not self.has_attention:
+            return super().attention_view(text)
+        (ids,) = self._beginnings(as_texts([text])[0])
+        kept = ids[-self.window :]
+        weights = self.model({"token_ids": np.array([kept], "int32")}, return_attention_scores=True)[1][0]
+        tokens = self._shown_tokens(kept)
+        note = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
+        maps = [AttentionMap("self-attention", np.asarray(weights, "float32"), tokens, tokens, "token", "recalled")]
+        return attention_page([("", maps)], text, note + ". Only its end is shown." * (len(kept) < len(ids)))
 
     def text_of(self, ids):
         """The text of token ids."""

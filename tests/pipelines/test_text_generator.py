@@ -1,17 +1,21 @@
 """Text generation: against a loop that reads the whole text again at every step, and what must hold of every answer."""
 
+import base64
 import functools
 import sys
 
+import keras
 import numpy as np
 import pytest
-from zoo.tiny_gpt import TEXTS, tiny_generator
+from zoo.tiny_gpt import SIZES, TEXTS, tiny_generator, tokenizer
 
 import keras_attention as ka
 from keras_attention.decoding.sampling import sampler
 from keras_attention.errors import UserError
+from keras_attention.models.causal_lm import new_language_model
 from keras_attention.pipelines import compiled_steps
 from keras_attention.pipelines.base import failing_examples
+from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 generator = functools.cache(tiny_generator)
@@ -234,6 +238,29 @@ def test_an_entry_of_it_is_saved_and_loaded(tmp_path):
     assert loaded.generate(PROMPTS, max_tokens=7) == one.generate(PROMPTS, max_tokens=7)
     assert failing_examples(tmp_path / "mine") == (2, [])
     assert "with learned positions" in (tmp_path / "mine" / "CARD.md").read_text()
+
+
+def test_the_attention_of_a_text_is_shown():
+    (answer,) = generator().attention_view("A dog\nruns").data["answers"]
+    (shown,) = answer["maps"]
+    ids = [END_ID, *generator().tokenizer.encode(["A dog␤runs"])[0]]
+    assert shown["rows"] == shown["columns"] == [t.replace("␤", "\n") for t in generator().tokenizer.tokens(ids)]
+    assert (shown["layers"], shown["heads"]) == (SIZES["num_layers"], SIZES["num_heads"])
+    weights = np.frombuffer(base64.b64decode(shown["weights"]), "uint8").reshape(2, 1, len(ids), len(ids))
+    expected = generator().model({"token_ids": np.array([ids], "int32")}, return_attention_scores=True)[1]
+    np.testing.assert_allclose(weights / 255, expected[0], atol=0.003)
+    long = generator().attention_view(" ".join(TEXTS * 3)).data
+    assert "Only its end" in long["note"]
+    assert len(long["answers"][0]["maps"][0]["rows"]) == generator().window
+
+
+def test_a_network_without_attention_says_so():
+    keras.utils.set_random_seed(1)
+    model = new_language_model("lstm", SIZES | {"vocabulary_size": tokenizer().vocabulary_size})
+    other = TextGenerator(model, tokenizer())
+    assert not other.has_attention
+    with pytest.raises(UserError, match="no attention"):
+        other.attention_view("A dog")
 
 
 def test_a_reply_has_the_fields_that_are_promised():

@@ -86,6 +86,7 @@ async function ask() {
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
     $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
+    if (model.attention && text.trim()) showView(text, second);
     return tell("The model writes on from your text.");
   }
   const empty = !text.trim() || (model.pair && !second.trim());
