@@ -1,6 +1,7 @@
 """The benchmarks run, at sizes that take seconds; what they measure is for whoever starts them to read."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -243,3 +244,26 @@ def test_only_models_from_one_start_have_a_mean(tmp_path):
         assert done.returncode == 2, done.stderr
         assert "from one start" in done.stderr
         assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.thorough
+def test_language_models_of_equal_size(tmp_path):
+    (tmp_path / "text.txt").write_text("To be, or not to be: that is the question.\n\n" * 300, encoding="utf-8")
+    sizes = ("--minutes", 0.01, "--parameters", 9000, "--context", 16, "--rows", 4, "--level", "char")
+    lines = lines_of(
+        "language_models.py",
+        *sizes,
+        "--text",
+        tmp_path / "text.txt",
+        "--kinds",
+        "lstm",
+        "--write",
+        tmp_path / "one.json",
+    )
+    assert any(
+        re.search(r"^\| LSTM \| \d\.\d+ \| [\d,]+ \| [\d,]+ \| [\d,]+ \| [\d,]+ \| n \| n \|$", line) for line in lines
+    )
+    found = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["results"]["lstm"]
+    assert len(found["loss by position"]) == 16
+    assert abs(found["parameters"] / 9000 - 1) < 0.25
+    assert (tmp_path / "one.png").stat().st_size > 1000
