@@ -158,9 +158,11 @@ def test_a_language_model_is_trained_further(run, tmp_path):
     recipe = TRANSLATION.with_name("language_model.py")
     assert run(recipe, "--smoke")[0] == 0
     start = "--start_from=runs/language_model_smoke"
-    assert run(recipe, "--smoke", start, "--max_tokens=16", "--out=runs/more")[0] == 0
+    Path("held.txt").write_text("Return the name of the file.\n" * 9, encoding="utf-8")
+    assert run(recipe, "--smoke", start, "--max_tokens=16", "--validation=held.txt", "--out=runs/more")[0] == 0
     metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["command"].count("language_model.py") == 2
+    assert {score["set"] for score in metrics["scores"]} == {"held.txt"}
     assert ka.load(tmp_path / "runs" / "more_smoke").model.max_length == 32
 
 

@@ -145,10 +145,8 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     texts = [settings["data"]] if settings["data"] else settings["text"]
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
-    told = {
-        "set": f"{settings['validation_share']:.1%} of the texts",
-        "signature": f"windows of {settings['max_tokens']}",
-    }
+    held_out = ", ".join(settings["validation"]) or f"{settings['validation_share']:.1%} of the texts"
+    told = {"set": held_out, "signature": f"windows of {settings['max_tokens']}"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     curve = "curve.png"
     metrics = {
