@@ -2,18 +2,25 @@
 
     python benchmarks/attention_memory.py                            # 256 to 65,536 tokens
     python benchmarks/attention_memory.py --lengths 4096 16384 --rounds 3
+    python benchmarks/attention_memory.py --xla --lengths 4096 16384 65536 --patterns bigbird strided:part=2
 
 Self-attention of one sentence with one head, 64 wide, in float32, as a compiled graph; forward, and with the gradients
 of input and weights. Each measurement is a process of its own; its memory is the most that it held beyond what it held
 after a call with 16 tokens. Keras's is left out where its score matrix would take more than `--most` gigabytes.
+`--patterns` compares our layer with a sparse pattern to our layer without, which take turns.
 
 Result with `--xla --rounds 1` on two cores of an AMD EPYC: at 16,384 tokens ours holds 84 MB where Keras's holds 2,229
 (27 times), in 0.67 of its time; with gradients 163 MB where Keras's holds 4,388 (27 times), in 0.29 of its time. At
 65,536 tokens ours holds 133 MB, in 7.9 s. Some 40 MB of ours are the compiler's. Without `--xla`, 103 MB to 1,083 (10
 times) in 1.35 of Keras's time, with gradients 145 MB to 3,279 (23 times) in 1.17 of it.
+
+Sparse patterns with `--xla` at 16,384 tokens, on two cores that were also used by others (the fastest of three rounds):
+2,468 ms without a pattern, with gradients 6,067; bigbird 324 and 1,004 (7.6 and 6.0 times as fast), with blocks of 128
+336 and 981 (7.3 and 6.2 times); strided, part 1 81 and 263 (30 and 23 times), part 2 36 and 123 (68 and 49 times).
 """
 
 import argparse
+import functools
 import statistics
 import sys
 import time
@@ -32,22 +39,27 @@ SCORES_AT_ONCE = {False: 3, True: 6}  # matrices (n, n) that Keras's layer holds
 class SelfAttention:
     """One layer on random input; a call gives (median seconds, megabytes)."""
 
-    def __init__(self, ours, gradients, xla):
+    def __init__(self, ours, gradients, xla, pattern=None, causal=False):
         import keras
         import tensorflow as tf
 
         from keras_attention.layers import MultiHeadAttention
 
-        self.layer = (MultiHeadAttention if ours else keras.layers.MultiHeadAttention)(num_heads=1, key_dim=WIDTH)
+        kind = (
+            functools.partial(MultiHeadAttention, attention_pattern=pattern)
+            if ours
+            else keras.layers.MultiHeadAttention
+        )
+        self.layer = kind(num_heads=1, key_dim=WIDTH)
         self.layer.build((1, None, WIDTH), (1, None, WIDTH))
 
         @tf.function(jit_compile=xla)
         def run(inputs):
             if not gradients:
-                return self.layer(inputs, inputs)
+                return self.layer(inputs, inputs, use_causal_mask=causal)
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
-                loss = tf.reduce_sum(tf.square(self.layer(inputs, inputs)))
+                loss = tf.reduce_sum(tf.square(self.layer(inputs, inputs, use_causal_mask=causal)))
             return tape.gradient(loss, [inputs, *(weight.value for weight in self.layer.trainable_weights)])
 
         self.run = run
@@ -90,6 +102,28 @@ def measured(ours, gradients, length, arguments):
     return result
 
 
+def compare_patterns(gradients, length, arguments):
+    """Prints the time and memory of each pattern beside those of our layer without one."""
+    from keras_attention.layers.sparse_patterns import pattern_of_layer
+
+    patterns = {pattern: pattern_of_layer(pattern, 0, length) for pattern in ("", *arguments.patterns)}
+    layers = {name: (True, gradients, arguments.xla, pattern, arguments.causal) for name, pattern in patterns.items()}
+    turns = Turns(dict.fromkeys(layers, SelfAttention), layers)
+    found = [{name: turns.ask(name, (length, 1)) for name in turns} for _ in range(arguments.rounds)]
+    turns.close()
+    seconds = {name: statistics.median(turn[name][0] for turn in found) for name in layers}
+    memory = {name: max(found[0][name][1], 1) for name in layers}
+    told = f"n {length}{', causal' * arguments.causal}{', with gradients' * gradients}"
+    print(f"{told}: dense {1000 * seconds['']:.1f} ms, {memory['']:.0f} MB", flush=True)
+    for name in arguments.patterns:
+        ratio = statistics.median(turn[""][0] / turn[name][0] for turn in found)
+        print(
+            f"{told}: {name} {1000 * seconds[name]:.1f} ms, {memory[name]:.0f} MB: {ratio:.1f} times as fast, "
+            f"{memory[''] / memory[name]:.2f} times less memory",
+            flush=True,
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     lengths = [2**power for power in range(8, 17)]
@@ -98,10 +132,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=float, default=8.0, help="gigabytes of scores that Keras's layer may take")
     parser.add_argument("--xla", action="store_true", help="compile both by XLA")
+    parser.add_argument("--patterns", nargs="+", default=(), help="sparse patterns to compare, such as bigbird")
+    parser.add_argument("--causal", action="store_true", help="with --patterns: mask later keys")
     arguments = parser.parse_args()
     for gradients in (False, True):
         for length in arguments.lengths:
             if gradients and length > arguments.longest_gradients:
+                continue
+            if arguments.patterns:
+                compare_patterns(gradients, length, arguments)
                 continue
             seconds, memory = measured(True, gradients, length, arguments)
             row = f"n {length}{', with gradients' if gradients else ''}: ours {1000 * seconds:.1f} ms, {memory:.0f} MB"

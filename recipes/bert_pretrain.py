@@ -5,7 +5,7 @@
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
 Pre-norm, no dropout, packed texts and a vocabulary of its own help a cheap BERT (Geiping & Goldstein 2022); so do heads
-that first attend to neighbours, and embeddings from word counts. `--next-sentence` adds the published second objective.
+that first attend to neighbours, and embeddings from counts. `--next-sentence` adds the second objective of the paper.
 """
 
 from dataclasses import asdict, dataclass
@@ -40,6 +40,7 @@ class Config(ProseSettings, RunSettings):
     activation: str = setting("gelu", "activation function", ("gelu", "gelu_approximate", "relu", "silu"))
     normalize_first: bool = setting(True, "norm before each sub-layer instead of after it")
     dropout: float = setting(0.0, "share of units dropped")
+    attention_pattern: str | None = setting(None, "sparse attention: bigbird, window ..., see docs/attention.md")
     neighbour_heads: bool = setting(True, "initialize some heads to attend to neighbouring tokens")
     counts: bool = setting(True, "initialize embeddings from counts in the texts; on one machine, up to 16,000 tokens")
     epochs: int = setting(1, "passes over the texts")
@@ -67,8 +68,7 @@ def loss(model, inputs, labels):
     logits = model(inputs, training=True)  # (B, P, V); of a BertPretrainer also (B, 2)
     if not isinstance(logits, tuple):
         return token_cross_entropy(labels, logits)
-    masked = token_cross_entropy(labels[:, :-1], logits[0])
-    following = class_cross_entropy(labels[:, -1], logits[1])
+    masked, following = token_cross_entropy(labels[:, :-1], logits[0]), class_cross_entropy(labels[:, -1], logits[1])
     # The mean is by masked token, of which a text has up to P; the last column of the labels is whether a text follows.
     return masked._replace(total=masked.total + (labels.shape[1] - 1) * following.total)
 

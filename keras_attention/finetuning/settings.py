@@ -42,6 +42,9 @@ class FinetuneSettings(AccelerationSettings):
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "give rare labels as much weight as frequent ones")
     max_tokens: int | None = setting(None, "maximum number of tokens per text; default: 256, or the limit of the start")
+    attention_pattern: str | None = setting(
+        None, "sparse attention: bigbird, window, strided or fixed; --max-tokens may then exceed the limit of the start"
+    )
     long_texts: str = setting(
         "ends",
         "part of long texts to use: start; ends; whole (trains on both ends, classifies the whole text)",

@@ -9,6 +9,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
+from keras_attention.models.checks import check_pattern
 from keras_attention.models.distiller import student_of
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -107,13 +108,19 @@ def starting_encoder(start, settings, texts):
         The settings of a BertEncoder (dict), its WordPieceTokenizer, and the trained BertEncoder or None.
 
     Raises:
-        UserError: if the entry does not exist, is not a BERT, or has a lower limit of tokens than requested.
+        UserError: if the entry does not exist, is not a BERT, or has a lower limit of tokens than requested, or if
+            there is no such attention pattern.
     """
+    try:
+        check_pattern({"attention_pattern": settings.attention_pattern})
+    except ValueError as error:
+        raise UserError(str(error)) from error
     if start == FROM_NOTHING:
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
         sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens or MOST_TOKENS}
         described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
         described["num_layers"] = settings.layers or described["num_layers"]
+        described["attention_pattern"] = settings.attention_pattern
         encoder = None
     else:
         entry = open_entry(start)
@@ -121,16 +128,19 @@ def starting_encoder(start, settings, texts):
             raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a BERT, or none.")
         source = load_pipeline(entry)
         described, tokenizer, encoder = entry.config["model"], source.tokenizer, source.encoder
-        if settings.max_tokens and settings.max_tokens > described["max_length"]:
+        longer = settings.max_tokens and settings.max_tokens > described["max_length"]
+        if longer and not settings.attention_pattern:
             raise UserError(
-                f"{entry.folder} reads at most {described['max_length']} tokens. "
-                f"Received: max_tokens={settings.max_tokens}"
+                f"{entry.folder} reads at most {described['max_length']} tokens. Received: "
+                f"max_tokens={settings.max_tokens}. With --attention-pattern bigbird, it reads longer texts."
             )
         if settings.layers and settings.layers > encoder.num_layers:
             raise UserError(f"{entry.folder} has {encoder.num_layers} layers. Received: --layers {settings.layers}")
-        if settings.layers:
-            encoder = student_of(encoder, range(settings.layers))
-            described = described | {"num_layers": settings.layers}
+        if settings.layers or settings.attention_pattern:
+            changes = {"attention_pattern": settings.attention_pattern or described["attention_pattern"]}
+            changes["max_length"] = settings.max_tokens if longer else described["max_length"]
+            encoder = student_of(encoder, range(settings.layers or encoder.num_layers), **changes)
+            described = described | changes | {"num_layers": encoder.num_layers}
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
     return described, tokenizer, encoder
 

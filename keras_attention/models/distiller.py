@@ -1,6 +1,7 @@
 """Distillation: a student initialized from layers of its teacher, and a model that runs both."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.models.bert_encoder import BertEncoder
@@ -13,7 +14,8 @@ def student_of(teacher, layers, kept=None, **changes):
         teacher: built BertEncoder.
         layers: sequence of int, indices of the teacher's layers to copy, counted from 0.
         kept: int array, the teacher's token ids in the student's vocabulary, in order; None for all.
-        changes: settings that differ from the teacher's, such as `dropout`.
+        changes: settings that differ from the teacher's, such as `dropout`. With a larger `max_length`, the teacher's
+            position embeddings are repeated.
 
     Returns:
         Built BertEncoder.
@@ -22,6 +24,7 @@ def student_of(teacher, layers, kept=None, **changes):
         ValueError: if the teacher has no such layer.
 
     Source: Sanh et al. (2019), section 3, https://arxiv.org/abs/1910.01108. The paper copies every second layer.
+    Repeated positions: Beltagy et al. (2020), section 5, https://arxiv.org/abs/2004.05150.
     """
     if not layers or not all(0 <= layer < len(teacher.encoder_layers) for layer in layers):
         raise ValueError(f"`layers` must be in [0, {len(teacher.encoder_layers)}). Received: layers={[*layers]}")
@@ -31,8 +34,10 @@ def student_of(teacher, layers, kept=None, **changes):
     student = BertEncoder(**teacher.settings | sizes | changes)
     student.build()
     student.token_embedding.embeddings.assign(vectors)
+    positions = ops.convert_to_numpy(teacher.position_embedding.embeddings)
+    student.position_embedding.embeddings.assign(np.resize(positions, (student.max_length, positions.shape[1])))
     parts = [(student.encoder_layers[i], teacher.encoder_layers[layer]) for i, layer in enumerate(layers)]
-    for name in ("position_embedding", "segment_embedding", "embedding_norm", "final_norm"):
+    for name in ("segment_embedding", "embedding_norm", "final_norm"):
         if getattr(student, name) is not None:
             parts.append((getattr(student, name), getattr(teacher, name)))
     for part, original in parts:

@@ -61,6 +61,14 @@ def test_attention_beside_that_of_keras():
 
 
 @pytest.mark.thorough
+def test_sparse_attention_beside_our_own_without():
+    arguments = ("--lengths", 31, "--rounds", 1, "--patterns", "bigbird:block=5", "--longest_gradients", 1, "--causal")
+    dense, sparse = lines_of("attention_memory.py", *arguments)
+    assert dense.startswith("n 31, causal: dense")
+    assert re.search(r"bigbird:block=5 [\d.]+ ms, \d+ MB: [\d.]+ times as fast, [\d.]+ times less memory", sparse)
+
+
+@pytest.mark.thorough
 def test_a_server_under_load(tmp_path):
     example = [{"source": TEXTS[0], "output": LABELS["binary"][0]}]
     write_tiny(tmp_path / "moods", tiny_classifier().model, example, task=task())

@@ -17,7 +17,7 @@ from keras_attention.finetuning.examples import Examples, class_weights
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings, epochs_for
-from keras_attention.finetuning.start import accelerated
+from keras_attention.finetuning.start import accelerated, starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.training import devices
 from keras_attention.zoo.entry import read_entry
@@ -65,6 +65,17 @@ def test_learns_what_the_words_say(kind):
         assert report.baseline[name] > 95
 
 
+def test_reads_longer_texts_than_its_start_with_sparse_attention(tmp_path):
+    encoder = tiny_encoder()
+    write_tiny(tmp_path / "start", encoder)
+    settings = FinetuneSettings(max_tokens=67, attention_pattern="bigbird:block=8", layers=1, jit_compile=False)
+    model, _ = starting_classifier(tmp_path / "start", 2, settings, [])
+    found, expected = (x.position_embedding.embeddings.numpy() for x in (model.encoder, encoder))
+    assert (model.settings["max_length"], model.settings["attention_pattern"]) == (67, "bigbird:block=8")
+    np.testing.assert_array_equal(found, np.concatenate([expected, expected, expected[:9]]))  # of 29 positions
+    assert np.isfinite(model({"token_ids": np.full((1, 67), 5)})).all()
+
+
 def test_starts_from_the_encoder_of_an_entry(tmp_path):
     encoder = tiny_encoder()
     write_tiny(tmp_path / "start", encoder)
@@ -75,6 +86,8 @@ def test_starts_from_the_encoder_of_an_entry(tmp_path):
     assert found.classifier.tokenizer.vocabulary == tokenizer().vocabulary
     with pytest.raises(UserError, match="reads at most 29 tokens. Received: max_tokens=31"):
         finetune_classifier(examples("binary"), None, tmp_path / "start", FinetuneSettings(max_tokens=31), **QUIET)
+    with pytest.raises(UserError, match="must be one of window, .* Received: sparse"):
+        finetune_classifier(examples("binary"), None, "none", FinetuneSettings(attention_pattern="sparse"), **QUIET)
     with pytest.raises(UserError, match="Expected: a BERT"):
         finetune_classifier(examples("binary"), None, "rnn_attention_dates", settings, **QUIET)
 

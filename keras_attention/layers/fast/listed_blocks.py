@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention.layers.fast import blocks
-from keras_attention.layers.fast.blocks import Blocks, add_to_chunk, conjunction, cut, in_order, read_chunk
+from keras_attention.layers.fast.blocks import Blocks, add_to_chunk, conjunction, cut, in_order
 
 MOST_CHUNKS_AT_ONCE = 8
 COST_OF_A_STEP = 2**14  # in values, beside those that the step computes
@@ -67,34 +67,28 @@ class ListedBlocks(Blocks):
         return ops.take(self.first_steps, i), ops.take(self.first_steps, i + 1)
 
     def read_keys(self, inputs, j):
-        parts = [read_chunk(inputs, start, self.key_length) for start in self._starts(j)]
-        return ops.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
+        return ops.take(inputs, self._key_indices(j), axis=2)
 
     def add_to_keys(self, inputs, j, update):
-        for n, start in enumerate(self._starts(j)):
+        chunks = ops.take(self.steps, j, axis=0)
+        for n in range(self.at_once):
             part = update[:, :, n * self.key_length : (n + 1) * self.key_length]
-            inputs = add_to_chunk(inputs, start, part)
+            inputs = add_to_chunk(inputs, ops.maximum(self.key_start(chunks[n]), 0), part)
         return inputs
 
-    def _chunks(self, j):
-        chunks = ops.take(self.steps, j, axis=0)
-        return [chunks[n] for n in range(self.at_once)]
-
-    def _starts(self, j):
-        """The first key of each chunk of step j; 0 for a chunk that is none."""
-        return [ops.maximum(self.key_start(chunk), 0) for chunk in self._chunks(j)]
+    def _key_indices(self, j):
+        """Indices (Sc,) of the keys of step j, in the order of the chunks; for no chunk, those of the first."""
+        starts = ops.maximum(self.key_start(ops.take(self.steps, j, axis=0)), 0)
+        return ops.reshape(starts[:, None] + ops.arange(self.key_length), (-1,))
 
     def _allowed_pairs(self, i, j):
-        queries = self.query_start(i) + ops.arange(self.query_length)
-        keys = [start + ops.arange(self.key_length) for start in self._starts(j)]
-        real = [
-            ops.logical_and(k >= chunk * self.key_length, chunk >= 0)
-            for k, chunk in zip(keys, self._chunks(j), strict=True)
-        ]
-        masks = [self.pairs.by_position(self._queries(i), self._keys(j)), joined(real)[None, None, None, :]]
+        queries, keys = self.query_start(i) + ops.arange(self.query_length), self._key_indices(j)
+        chunks = ops.repeat(ops.take(self.steps, j, axis=0), self.key_length)  # (Sc,)
+        once = ops.logical_and(chunks >= 0, keys >= chunks * self.key_length)  # not in the overlap
+        masks = [self.pairs.by_position(self._queries(i), self._keys(j)), once[None, None, None, :]]
         for mask in self.masks:
-            parts = [cut(mask, queries, k) for k in keys]
-            masks.append(parts[0] if mask.shape[3] == 1 else ops.concatenate(parts, axis=3))
+            mask = cut(mask, queries, ops.arange(self.num_keys))
+            masks.append(mask if mask.shape[3] == 1 else ops.take(mask, keys, axis=3))
         return conjunction(masks)
 
     def _queries(self, i):
@@ -102,12 +96,8 @@ class ListedBlocks(Blocks):
         return queries if self.query_order is None else ops.take(self.query_order, queries)
 
     def _keys(self, j):
-        keys = joined([start + ops.arange(self.key_length) for start in self._starts(j)])  # (Sc,)
+        keys = self._key_indices(j)
         return keys if self.key_order is None else ops.take(self.key_order, keys)
-
-
-def joined(parts):
-    return ops.concatenate(parts, axis=0) if len(parts) > 1 else parts[0]
 
 
 def order_by(numbers):
