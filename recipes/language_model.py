@@ -3,6 +3,7 @@
     python recipes/language_model.py                      # the docstrings of this Python, no download
     python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
+    python recipes/language_model.py --data pixels --text IMAGES --attention-pattern strided:stride=28   # an IDX file
     python recipes/language_model.py --smoke --model lstm # a few steps of another network, end to end
 
 Every token is predicted from all tokens before it in its window. Try it with `keras-attention generate --model FOLDER`.
@@ -17,7 +18,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.prose.token_stream import StreamSettings, WindowBatches, Windows, load_stream
+from keras_attention.data.prose.token_stream import StreamSettings, load_stream
 from keras_attention.flags import parse_config, setting
 from keras_attention.models.causal_lm import KINDS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
@@ -42,6 +43,7 @@ class Config(StreamSettings, RunSettings):
     kernel_size: int = setting(3, "tokens that a convolution reads")
     dilation_cycle: int = setting(7, "convolutions until the distance between these tokens is 1 again")
     positions: str = setting("rotary", "rotary, learned or sinusoidal", POSITIONS)
+    attention_pattern: str | None = setting(None, "sparse attention: strided, fixed ..., see docs/attention.md")
     activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
     dropout: float = setting(0.0, "share of units dropped")
     epochs: int = setting(5, "passes over the texts")
@@ -55,7 +57,8 @@ class Config(StreamSettings, RunSettings):
     out: str = setting("runs/language_model", "folder of the trained model")
 
 
-SHAKESPEARE = {"lines": True, "level": "char", "validation_share": 0.1, "epochs": 6}
+DATA = {"": {}, "shakespeare": {"lines": True, "level": "char", "validation_share": 0.1, "epochs": 6},
+        "pixels": {"level": "char", "validation_share": 1 / 12, "max_tokens": 784}}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_steps": 3, "jit_compile": False,
          "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "num_layers": 1}  # fmt: skip
 
@@ -63,7 +66,7 @@ SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_ste
 def presets(config):
     """The defaults that depend on other flags."""
     chosen = {name: value for name, value in GPT_PRESETS.get(config.size, {}).items() if name != "max_length"}
-    chosen |= (SHAKESPEARE if config.data else {}) | (SMOKE if config.smoke else {})
+    chosen |= (SMOKE if config.smoke else {}) | DATA[config.data]
     return chosen | start_settings(config.start_from, config)
 
 
@@ -80,7 +83,7 @@ def main(arguments=None):
     stream = load_stream(config, start and start.tokenizers["text"])
     if config.encode_to:
         return stream.save(config.encode_to)
-    batches = WindowBatches(stream.train, config.max_tokens, config.rows_per_batch, config.seed)
+    batches, validation = stream.batches(config)
     sizes = {"max_length": start.model.max_length if start else config.max_tokens}
     sizes["vocabulary_size"] = stream.tokenizer.vocabulary_size
     model = new_language_model(config.model, asdict(config) | sizes)
@@ -92,7 +95,6 @@ def main(arguments=None):
         from keras_attention.pipelines.text_generator import TextGenerator
 
         claim_entry(session.out, config.overwrite)
-        validation = Windows.all(stream.validation, config.max_tokens, config.rows_per_batch)
         scores_of = MaskedLMScores(model, config.jit_compile)
 
     total_steps = min(sum(len(batches.epoch(epoch)) for epoch in range(config.epochs)), config.max_steps or 10**9)
@@ -114,10 +116,8 @@ def main(arguments=None):
         if config.mixed_precision:  # measured as it will be loaded
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
-        found = scores_of(validation)
-        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"]}
-        scores["perplexity per word"] = stream.perplexity_per_word(found["loss"])
-        options = {"scores": scores, "start": start and start.entry, **session.outcome}
+        scores = stream.scores(scores_of(validation))
+        options = {"scores": scores, "images": stream.images, "start": start and start.entry, **session.outcome}
         options["settings"] |= config.file_names | {"out": session.out.name}
         generator = TextGenerator(model, stream.tokenizer, **stream.pipeline_options)
         written = write_language_model(session.out, generator, **options)

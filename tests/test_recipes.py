@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
+from data.images.test_pixels import write_images
 from recipe_modules import load_recipe
 
 import keras_attention as ka
@@ -178,6 +179,22 @@ def test_other_kinds_of_language_models(kind, run, tmp_path):
     code, _, err = run(recipe, *start)
     assert (code, "Expected: a GPT. Choose the kind of network with --model." in err) == (2, True)
     assert run(recipe, *start, f"--model={kind}")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_sparse_language_model_of_images(run, tmp_path):
+    write_images(tmp_path / "images", 101)
+    recipe = TRANSLATION.with_name("language_model.py")
+    flags = ("--smoke", "--data=pixels", "--text=images", "--out=drawn")
+    code, out, _ = run(recipe, *flags, "--attention-pattern=strided:stride=28")
+    assert code == 0
+    assert "nats per image" in out
+    writer = ka.load(tmp_path / "drawn_smoke")
+    assert writer.model.attention_pattern == "strided:stride=28"
+    assert set(writer.generate("0110", max_tokens=20, temperature=1.0)) <= set("01")
+    assert (tmp_path / "drawn_smoke" / "images.png").stat().st_size > 1000
+    code, _, err = run(recipe, *flags, "--attention-pattern=circle")
+    assert (code, "Received: circle" in err) == (2, True)
 
 
 @pytest.mark.slow

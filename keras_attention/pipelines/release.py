@@ -6,7 +6,7 @@ from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
 from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.visualize.score_plots import learning_curve_plot
+from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
 from keras_attention.zoo.archive import load_entry, write_entry
 
 EXAMPLES = 20
@@ -128,7 +128,7 @@ BEGINNINGS = ("", "The", "Return the", "This is")
 WRITTEN = "It imitates its training texts. Nothing it writes is checked, and it may be false."
 
 
-def write_language_model(folder, generator, *, scores, settings, result, facts, start=None, overwrite=False):
+def write_language_model(folder, generator, *, scores, settings, result, facts, start=None, overwrite=False, images=()):
     """Writes a causal language model as an entry.
 
     Args:
@@ -136,11 +136,13 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
             the settings.
         generator: TextGenerator.
         scores: dict of float by the name of the score, measured on the validation texts.
+        images: validation images as texts, whose second halves the model draws for a picture; or () for texts.
 
     Returns:
         List of (beginning, continuation).
     """
-    written = list(zip(BEGINNINGS, generator.answers(list(BEGINNINGS)), strict=True))
+    beginnings = [""] if images else list(BEGINNINGS)
+    written = list(zip(beginnings, generator.answers(beginnings), strict=True))
     history = _continued(start, result.history)
     texts = [settings["data"]] if settings["data"] else settings["text"]
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
@@ -167,6 +169,13 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     }
     about = {**generator.described(), "language": settings["language"]}
     options = {"overwrite": overwrite, "extra_files": [lambda entry: learning_curve_plot(history, entry / curve)]}
+    if images:
+        half = len(images[0]) // 2
+        drawn = generator.generate([image[:half] for image in images], max_tokens=half, temperature=1.0, seed=0)
+        drawn = [image[:half] + more for image, more in zip(images, drawn, strict=True)]
+        picture = {"file": "images.png", "caption": "Images, and their lower halves as the model draws them"}
+        metrics["pictures"].append(picture)
+        options["extra_files"].append(lambda entry: completion_plot(images, drawn, entry / picture["file"]))
     write_entry(folder, generator.model, generator.tokenizers, about=about, metrics=metrics, **options)
     return written
 

@@ -179,3 +179,29 @@ def score_by_labels_plot(series: dict, path: str | Path, measure: str, title: st
     if title:
         axes.set_title(title, family=families, parse_math=False)
     save_figure(figure, path)
+
+
+def completion_plot(images: Sequence[str], completed: Sequence[str], path: str | Path) -> None:
+    """Draws square images in the upper row, and below each the image whose lower half a model has drawn.
+
+    Args:
+        images: texts of "0" (dark) and "1" (bright), one character for each pixel, row after row.
+        completed: the same number of such texts. Missing pixels and other characters are grey.
+        path: str or Path ending with .png, .svg or .pdf.
+
+    Raises:
+        UserError: if there is nothing to draw or the picture cannot be written.
+    """
+    check_figure_path(path)
+    if not images:
+        raise UserError("There is nothing to draw: no images.")
+    side = round(len(images[0]) ** 0.5)
+    figure = Figure(figsize=(len(images), 2.2))
+    grid = figure.subplots(2, len(images), squeeze=False)
+    for row, texts in zip(grid, (images, completed), strict=True):
+        for axes, text in zip(row, texts, strict=True):
+            levels = [{"0": 0.0, "1": 1.0}.get(character, 0.5) for character in text[: side**2].ljust(side**2)]
+            axes.imshow(np.reshape(levels, (side, side)), cmap="gray", vmin=0, vmax=1)
+            axes.axhline(side / 2 - 0.5, color="tab:red", linewidth=0.8)
+            axes.set_axis_off()
+    save_figure(figure, path)

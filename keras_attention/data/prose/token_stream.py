@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
+from keras_attention.data.images.pixels import PIXELS, as_sequences, as_texts, read_images
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UNREADABLE, UserError
@@ -21,13 +22,18 @@ from keras_attention.whole_file import check_holds_only, whole_folder
 STREAMS = "streams.npz"
 LINE_BREAK = "␤"  # in vocabularies, which have no control characters
 SMOKE_FILES, SMOKE_TEXTS, SMOKE_CHARACTERS = 20, 100, 20_000
+SHOWN = 8  # images that a trained model completes
 
 
 @dataclass(frozen=True)
 class StreamSettings:
     """Base class for the `Config` of a recipe: the texts, and how to split them into windows."""
 
-    data: str = setting("", "shakespeare: a data set to fetch; none: --text or docstrings", ("", "shakespeare"))
+    data: str = setting(
+        "",
+        "shakespeare: a data set to fetch; pixels: images of the IDX file --text; none: --text or docstrings",
+        ("", "shakespeare", "pixels"),
+    )
     text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "files of prose to measure on; none: a share of the texts")
     lines: bool = setting(False, "keep line breaks: files are one text, whose end is held out")
@@ -54,6 +60,8 @@ class TokenStream(NamedTuple):
         train, validation: int32 (N,). END stands before, between and behind texts; a text with its lines has none.
         words: int, of the validation texts.
         lines: bool, whether line breaks were kept.
+        images: list of str, some validation images as texts of `PIXELS`; [] for texts.
+        pixels: int, of each image, of which each is one window; 0 for texts.
     """
 
     tokenizer: CharacterTokenizer | SentencePieceTokenizer
@@ -61,6 +69,8 @@ class TokenStream(NamedTuple):
     validation: np.ndarray
     words: int
     lines: bool
+    images: list = []
+    pixels: int = 0
 
     def __str__(self):
         return f"{len(self.train):,} tokens"
@@ -69,6 +79,19 @@ class TokenStream(NamedTuple):
     def pipeline_options(self):
         """The arguments of a TextGenerator that depend on how the texts were read."""
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
+
+    def batches(self, config):
+        """Returns the batches of the training: `WindowBatches`, and those of all validation tokens: `Windows`."""
+        sizes, whole = (config.max_tokens, config.rows_per_batch), self.pixels > 0
+        training = WindowBatches(self.train, *sizes, config.seed, whole)
+        return training, Windows.all(self.validation, *sizes, whole)
+
+    def scores(self, found):
+        """The scores for a card, from "loss" (nats per token) and "accuracy" on the validation texts."""
+        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"]}
+        if self.pixels:
+            return scores | {"nats per image": found["loss"] * self.pixels}
+        return scores | {"perplexity per word": self.perplexity_per_word(found["loss"])}
 
     def perplexity_per_word(self, loss):
         """The perplexity of the validation texts, from their loss in nats per token; at most exp(100)."""
@@ -80,7 +103,7 @@ class TokenStream(NamedTuple):
         Path(folder).parent.mkdir(parents=True, exist_ok=True)
         with whole_folder(folder, partial(check_holds_only, names=known)) as new:
             self.tokenizer.save(new)
-            facts = {"words": self.words, "lines": self.lines}
+            facts = {"words": self.words, "lines": self.lines, "pixels": self.pixels}
             np.savez_compressed(new / STREAMS, train=self.train, validation=self.validation, **facts)
 
 
@@ -99,6 +122,8 @@ def load_stream(config, tokenizer=None):
     """
     if config.encoded:
         return _read_stream(Path(config.encoded))
+    if config.data == "pixels":
+        return _pixel_stream(config)
     paths = [named_dataset(config.data) / "input.txt"] if config.data else config.text
     if config.lines:
         train, validation = _whole_text(paths, config)
@@ -134,6 +159,19 @@ def _whole_text(paths, config):
     return [text[:middle]], [text[middle:]]
 
 
+def _pixel_stream(config):
+    """Images as a stream: END, then the pixels of an image, END, the pixels of the next ..."""
+    images = read_images(config.text)[: SMOKE_TEXTS if config.smoke else None]
+    pixels = images[0].size
+    if config.max_tokens != pixels:
+        raise UserError(f"Images of --data pixels have {pixels} tokens. Received: --max-tokens {config.max_tokens}")
+    tokenizer = CharacterTokenizer(PIXELS)
+    middle = len(images) - int(len(images) * config.validation_share)
+    begin, ids = tokenizer.end_id, tokenizer.encode([PIXELS])[0]
+    streams = [as_sequences(part, begin, ids) for part in (images[:middle], images[middle:])]
+    return TokenStream(tokenizer, *streams, len(images) - middle, False, as_texts(images[middle:][:SHOWN]), pixels)
+
+
 def _joined(tokenizer, texts, lines):
     encoded = tokenizer.encode(texts)
     if lines:
@@ -146,10 +184,10 @@ def _read_stream(folder):
     try:
         with np.load(folder / STREAMS, allow_pickle=False) as file:
             streams = [file[name].astype("int32") for name in ("train", "validation")]
-            words, lines = int(file["words"]), bool(file["lines"])
+            words, lines, pixels = int(file["words"]), bool(file["lines"]), int(file["pixels"])
     except UNREADABLE as error:
         raise UserError(f"{folder / STREAMS}: no encoded text ({error}). Expected: a folder by --encode-to.") from error
-    return TokenStream(load_tokenizer(folder), *streams, words, lines)
+    return TokenStream(load_tokenizer(folder), *streams, words, lines, pixels=pixels)
 
 
 class WindowBatches:
@@ -163,12 +201,13 @@ class WindowBatches:
         max_tokens: int > 0 (T).
         rows_per_batch: int > 0 (B).
         seed: int >= 0.
+        whole: bool. The stream has texts of T + 1 tokens, and each is one window.
 
     Raises:
         UserError: if the stream does not fill a batch.
     """
 
-    def __init__(self, stream, max_tokens, rows_per_batch, seed=0):
+    def __init__(self, stream, max_tokens, rows_per_batch, seed=0, whole=False):
         for name, value in (("max_tokens", max_tokens), ("rows_per_batch", rows_per_batch)):
             if value < 1:
                 raise ValueError(f"`{name}` must be positive. Received: {name}={value}")
@@ -179,12 +218,13 @@ class WindowBatches:
                 f"{rows_per_batch} windows of {max_tokens}. Give more text or a smaller --rows-per-batch."
             )
         self.stream, self.max_tokens, self.rows_per_batch, self.seed = stream, max_tokens, rows_per_batch, seed
+        self.whole = whole
 
     def epoch(self, epoch):
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T)."""
         generator = np.random.PCG64([self.seed, epoch])
-        first = int(generator.random_raw() % self.max_tokens)
-        starts = np.arange(first, len(self.stream) - self.max_tokens, self.max_tokens)
+        first = 0 if self.whole else int(generator.random_raw() % self.max_tokens)
+        starts = np.arange(first, len(self.stream) - self.max_tokens, self.max_tokens + self.whole)
         starts = starts[random_order(generator, len(starts))]
         whole = len(starts) // self.rows_per_batch * self.rows_per_batch
         return Windows(self.stream, starts[:whole].reshape(-1, self.rows_per_batch), self.max_tokens)
@@ -197,9 +237,9 @@ class Windows:
         self.stream, self.starts, self.max_tokens = stream, starts, max_tokens
 
     @classmethod
-    def all(cls, stream, max_tokens, rows_per_batch):
-        """Every token but the first is a label of one window."""
-        starts = np.arange(0, len(stream) - 1, max_tokens)
+    def all(cls, stream, max_tokens, rows_per_batch, whole=False):
+        """Every token but the first is a label of one window; `whole`: as in `WindowBatches`."""
+        starts = np.arange(0, len(stream) - 1, max_tokens + whole)
         empty = np.full(-len(starts) % rows_per_batch, len(stream))
         return cls(stream, np.concatenate([starts, empty]).reshape(-1, rows_per_batch), max_tokens)
 
