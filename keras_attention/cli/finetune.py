@@ -38,6 +38,8 @@ def finetune(arguments):
     read = {role: _read(arguments, path, say) for role, path in paths.items() if path}
     say(description(settings))
     claim_entry(out, arguments.overwrite)
+    if arguments.search is not None and arguments.restart:
+        journal.unlink(missing_ok=True)  # now that no other command searches for the same model
     unfinished = out.with_name(out.name + "_checkpoints")
     verbose = 0 if arguments.json else 1
     task = {"task": arguments.task, "separator": arguments.separator, "validation_share": arguments.validation_split}

@@ -1,5 +1,6 @@
 """Search for the settings of fine-tuning that score best on the validation rows, with optuna."""
 
+import json
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -10,10 +11,11 @@ from keras_attention.finetuning.workflow import fit, prepare
 from keras_attention.training.devices import workers
 
 STUDY = "finetune"
+MOST_BYTES = 10_000  # of the first record in a journal
 
 
 def check_search(trials, folds, journal, resume, restart):
-    """Checks that a search can begin; with `restart`, removes the results of an earlier one.
+    """Checks that a search can begin.
 
     Args:
         trials: int, number of trainings.
@@ -22,7 +24,8 @@ def check_search(trials, folds, journal, resume, restart):
         resume, restart: bools, whether to go on with the trials in `journal`, or to begin anew.
 
     Raises:
-        UserError: if optuna is missing, an option does not fit, or `journal` exists and neither flag is given.
+        UserError: if optuna is missing, an option does not fit, or `journal` exists and neither flag is given, or
+            is another file.
     """
     if trials < 1:
         raise UserError(f"--search must be at least 1, the number of trainings. Found: {trials}")
@@ -30,10 +33,22 @@ def check_search(trials, folds, journal, resume, restart):
         raise UserError("--search and --folds cannot be combined: search first, then give --folds with the settings.")
     if find_spec("optuna") is None:
         raise UserError("--search needs optuna: pip install 'keras-attention[search]'")
+    if journal.exists() and not _is_journal(journal):
+        raise UserError(f"{journal} is not the file of an earlier search, so it is not used. Choose another --out.")
     if journal.exists() and not (resume or restart):
         raise UserError(f"{journal} has the trials of an earlier search: go on with --resume, or begin with --restart.")
-    if restart:
-        journal.unlink(missing_ok=True)
+
+
+def _is_journal(path):
+    """Whether a file is empty, or begins with a record of optuna."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        first = file.readline(MOST_BYTES)
+    try:
+        return not first or "op_code" in json.loads(first)
+    except (ValueError, TypeError):
+        return False
 
 
 def search_settings(examples, validation, start, settings, trials, journal, *, say=print, **options):

@@ -1,5 +1,7 @@
 """The search for settings: what is searched, the defaults first, resumed where it ended, and the best are used."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from keras_attention.cli.main import main
 from keras_attention.errors import TrainingDivergedError
 from keras_attention.finetuning import search
 from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.locks import locked
 from keras_attention.training.result import TrainResult
 
 optuna = pytest.importorskip("optuna")
@@ -106,6 +109,35 @@ def test_bad_usage(tmp_path, capsys, monkeypatch):
     assert "go on with --resume" in complaint("--search", "2")
     monkeypatch.setattr(search, "find_spec", lambda _: None)
     assert "pip install 'keras-attention[search]'" in complaint("--search", "2")
+
+
+def test_files_of_others_stay(tmp_path, capsys):
+    """Of a running search, which holds the lock of the model, and of the user."""
+    table, journal = write_csv(tmp_path / "table.csv", examples("binary", 30)), tmp_path / "out_search.log"
+    command = [
+        "finetune",
+        table,
+        "--text",
+        "review",
+        "--label",
+        "mood",
+        "--out",
+        str(tmp_path / "out"),
+        "--search",
+        "2",
+    ]
+    journal.write_text("precious\n")
+    for flags in ([], ["--resume"], ["--restart"]):
+        assert main([*command, *flags]) == 2
+        assert "is not the file of an earlier search" in capsys.readouterr().err
+    assert journal.read_text() == "precious\n"
+    journal.write_text('{"op_code": 0}\n')
+    with ThreadPoolExecutor(1) as other, ExitStack() as held:
+        other.submit(held.enter_context, locked(tmp_path / "out")).result()
+        assert main([*command, "--restart"]) == 2
+        other.submit(held.close).result()
+    assert "is in use" in capsys.readouterr().err
+    assert journal.read_text() == '{"op_code": 0}\n'
 
 
 @pytest.mark.slow
