@@ -34,9 +34,9 @@ MARKS = re.compile(r"(<!-- language_models -->\n).*?(<!-- /language_models -->)"
 # Kind -> title, class, settings, unit of the width, sequential steps to read n tokens, longest path between two.
 KINDS = {
     "gpt": ("GPT", "GPT", {"num_layers": 4}, 32, "1 per layer", "1"),
-    "lstmn": ("LSTMN", "RecurrentLM", {"num_layers": 1, "cell": "lstmn"}, 8, "n", "1"),
-    "lstm": ("LSTM", "RecurrentLM", {"num_layers": 2, "cell": "lstm"}, 8, "n", "n"),
-    "convolutional": ("convolutional", "ConvolutionalLM", {"num_layers": 7}, 8, "1 per layer", "log n"),
+    "lstmn": ("LSTMN", "RecurrentLM", {"num_layers": 1, "cell": "lstmn"}, 4, "n", "1"),
+    "lstm": ("LSTM", "RecurrentLM", {"num_layers": 2, "cell": "lstm"}, 4, "n", "n"),
+    "convolutional": ("convolutional", "ConvolutionalLM", {"num_layers": 7}, 4, "1 per layer", "log n"),
 }
 FIXED = {"positions": "rotary", "dropout": 0.0, "activation": "gelu_approximate", "layer_norm_epsilon": 1e-5}
 FIXED |= {"kernel_size": 3, "dilation_cycle": 7, "pad_id": 0, "attention_pattern": None}
@@ -56,7 +56,7 @@ def settings_of(kind, parameters, vocabulary_size, context):
     for width in range(unit, 4096, unit):
         settings = FIXED | own | {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": max(1, width // 64)}
         settings |= {"vocabulary_size": vocabulary_size, "max_length": context}
-        if width % (2 * settings["num_heads"]) == 0:
+        if name != "GPT" or width % (2 * settings["num_heads"]) == 0:  # heads of an even width
             found.append((abs(count(settings) - parameters), width, settings))
     return min(found, key=lambda one: one[:2])[2]
 

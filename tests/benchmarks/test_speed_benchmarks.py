@@ -15,6 +15,7 @@ from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler
 from zoo.tiny_entry import METRICS, tiny_parts, write_tiny_entry
 
 from keras_attention.cores import available_cores
+from keras_attention.errors import UserError
 from keras_attention.zoo.archive import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -275,3 +276,26 @@ def test_language_models_of_equal_size(tmp_path):
     assert len(found["loss by position"]) == 16
     assert abs(found["parameters"] / 9000 - 1) < 0.25
     assert (tmp_path / "one.png").stat().st_size > 1000
+
+
+def test_all_phrases_of_a_tree_are_read(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from recurrent_classifiers import phrases
+
+    found = phrases("(3 (2 It) (4 (2 really) (3 works)))")
+    expected = [(2, "it"), (2, "really"), (3, "works"), (4, "really works"), (3, "it really works")]
+    assert [(label, " ".join(words)) for label, words in found] == expected
+    for line in ("(3 (2 It)", "It works", "(x It)"):
+        with pytest.raises(UserError, match=r"Not a tree: .* Expected: \(3 \(2 It\) \(4 works\)\)"):
+            phrases(line)
+
+
+@pytest.mark.thorough
+def test_a_recurrent_classifier_learns(tmp_path):
+    trees = "(3 (2 It) (4 (4 works) (2 well)))\n(1 (2 It) (0 (0 fails) (2 often)))\n" * 20
+    (tmp_path / "trees.txt").write_text(trees, encoding="utf-8")
+    files = ("--train", tmp_path / "trees.txt", "--test", tmp_path / "trees.txt", "--seeds", 1, "--width", 7)
+    training = ("--epochs", 15, "--rate", 3e-2, "--dropout", 0, "--rows", 16)
+    first, last = lines_of("recurrent_classifiers.py", *files, *training, "--cells", "lstmn")
+    assert first == "40 training sentences, 200 phrases, 40 test sentences"
+    assert last.startswith("lstmn: accuracy 100.0 (100.0), ")
