@@ -728,8 +728,8 @@ LAYERS = _breaks(
     ),
     (
         "the gates of the LSTM stand in another order",
-        "write, keep, new, read = ops.split(gates, 4, axis=-1)",
-        "write, new, keep, read = ops.split(gates, 4, axis=-1)",
+        "write, keep, new, read = ops.split(gates, 4, axis=-1)\n        new_memory",
+        "write, new, keep, read = ops.split(gates, 4, axis=-1)\n        new_memory",
         "tests/layers/test_recurrent.py",
     ),
     (

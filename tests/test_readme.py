@@ -49,7 +49,7 @@ def elsewhere(tmp_path, monkeypatch):
 def test_python_blocks_run_one_after_the_other(capsys):
     exec(compile(PYTHON, "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert out.endswith("I really enjoyed this movie.\n(2, 256)\n['positive', 'negative']\n(2, 5, 11) (2, 5, 3)\n")
+    assert out.endswith("I really enjoyed this movie.\n(2, 384)\n['positive', 'negative']\n(2, 5, 11) (2, 5, 3)\n")
 
 
 @pytest.mark.thorough
