@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_attention.convert.published_settings import Converted
+from keras_attention.convert.published_settings import Converted, Fields
 from keras_attention.errors import UserError
 
 __all__ = ["Converted", "load_checkpoint"]
@@ -39,7 +39,9 @@ def load_checkpoint(path: str | Path) -> Converted:
         return load_google(folder)
     if (folder / "config.json").is_file():
         from keras_attention.convert.hugging_face import load_hugging_face
-        from keras_attention.convert.keras_preset import is_keras_preset, load_keras_preset
+        from keras_attention.convert.keras_preset import load_keras_preset
 
-        return load_keras_preset(folder) if is_keras_preset(folder) else load_hugging_face(folder)
+        fields = Fields(folder / "config.json")  # read once: it may be large
+        load = load_keras_preset if "registered_name" in fields.values else load_hugging_face
+        return load(folder, fields)
     raise UserError(f"{folder} has neither config.json (Hugging Face, keras-hub) nor bert_config.json (Google).")

@@ -97,9 +97,16 @@ LEFT_OUT = {
 }
 
 
-def load_hugging_face(folder):
-    """Reads `config.json`, the files of the tokenizer, `model.safetensors` and `modules.json` of a folder."""
-    fields = Fields(folder / "config.json")
+def load_hugging_face(folder, fields):
+    """Reads the files of the tokenizer, `model.safetensors` and `modules.json` of a folder.
+
+    Args:
+        folder: Path.
+        fields: Fields of `config.json`.
+
+    Returns:
+        Converted.
+    """
     model_type, settings = model_settings(fields)
     if model_type == "gpt2":
         return load_gpt2(folder, fields)

@@ -38,23 +38,14 @@ NAMES = {
 LEFT_OUT = ("pooled_dense/bias", "pooled_dense/kernel")
 
 
-def is_keras_preset(folder):
-    """Whether `config.json` of the folder describes an object of Keras; False if it cannot be read."""
-    try:
-        return "registered_name" in Fields(folder / "config.json").values
-    except UserError:
-        return False
-
-
-def load_keras_preset(folder):
-    """Reads the preset of a `BertBackbone`; see Converted.
+def load_keras_preset(folder, fields):
+    """Reads the preset of a `BertBackbone`, of whose `config.json` `fields` are the Fields; see Converted.
 
     keras-hub's class loads the weights. No object described by the files is created, because a `config.json` could
     name any class. As in BERT, lower-casing also removes accents; keras-hub's tokenizer keeps them.
     """
     import keras_hub
 
-    fields = Fields(folder / "config.json")
     fields.choice("registered_name", {"keras_hub>BertBackbone": "BertBackbone"})
     sizes = _sizes(fields.inside("config"))
     tokenizer = Fields(folder / "tokenizer.json")
