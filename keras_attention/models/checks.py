@@ -1,6 +1,7 @@
-"""Checks of settings that several models have. Each raises ValueError, and names the value that it received."""
+"""Checks of settings and inputs that several models have. Each raises a ValueError that names the value."""
 
 import keras
+from keras import ops
 
 from keras_attention.layers.sparse_patterns import parse_pattern
 
@@ -79,3 +80,13 @@ def check_pattern(settings):
     if pattern is not None and not (isinstance(pattern, str) and pattern):
         raise ValueError(f"`attention_pattern` must be None or a text. Received: attention_pattern={pattern!r}")
     parse_pattern(pattern)
+
+
+def check_length(token_ids, max_length):
+    """A text of tokens (B, T) must not be longer than `max_length`, as far as T is known."""
+    length = ops.shape(token_ids)[1]
+    if isinstance(length, int) and length > max_length:
+        raise ValueError(
+            f"A text may have up to `max_length`={max_length} tokens. "
+            f"Received: token_ids.shape={tuple(token_ids.shape)}"
+        )

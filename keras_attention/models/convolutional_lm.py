@@ -9,7 +9,7 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.checks import check_pad_id, check_rates, check_sizes
+from keras_attention.models.checks import check_length, check_pad_id, check_rates, check_sizes
 from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length", "dilation_cycle")
@@ -117,12 +117,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
         token_ids = inputs["token_ids"]
-        length = ops.shape(token_ids)[1]
-        if isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"A text may have up to `max_length`={self.max_length} tokens. "
-                f"Received: token_ids.shape={tuple(token_ids.shape)}"
-            )
+        check_length(token_ids, self.max_length)
         x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, D)
         for norm, convolution, mixer in self._parts():
             x = x + self.dropout_layer(mixer(convolution(norm(x))), training=training)

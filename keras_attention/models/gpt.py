@@ -20,6 +20,7 @@ from keras_attention.models.checks import (
     check_choices,
     check_epsilon,
     check_heads,
+    check_length,
     check_pad_id,
     check_pattern,
     check_rates,
@@ -176,12 +177,7 @@ class GPT(FromPreset, keras.Model):
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
         token_ids = inputs["token_ids"]
-        length = ops.shape(token_ids)[1]
-        if isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"A text may have up to `max_length`={self.max_length} tokens. "
-                f"Received: token_ids.shape={tuple(token_ids.shape)}"
-            )
+        check_length(token_ids, self.max_length)
         mask = None if self.pad_id is None else padding_mask(token_ids, self.pad_id)  # (B, T)
         x, rotation = self._embedded(token_ids, None, training)  # (B, T, D)
         weights = []

@@ -11,7 +11,7 @@ from keras_attention.layers.fast.recurrence import read_forwards
 from keras_attention.layers.lstmn import fill_tape, longer_tape, read_with_tape
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import run_over_time, time_first
-from keras_attention.models.checks import check_choices, check_pad_id, check_rates, check_sizes
+from keras_attention.models.checks import check_choices, check_length, check_pad_id, check_rates, check_sizes
 from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
@@ -109,12 +109,7 @@ class RecurrentLM(FromPreset, keras.Model):
         if return_attention_scores and not self.has_attention:
             raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
         token_ids = inputs["token_ids"]
-        length = ops.shape(token_ids)[1]
-        if isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"A text may have up to `max_length`={self.max_length} tokens. "
-                f"Received: token_ids.shape={tuple(token_ids.shape)}"
-            )
+        check_length(token_ids, self.max_length)
         x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, H)
         weights = []
         for cell in self.cells:
