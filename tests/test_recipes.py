@@ -376,6 +376,7 @@ OF_ARCHITECTURE = {
     "BertMaskedLM": "bert_pretrain",
     "BertClassifier": "bert_finetune",
     "BertEncoder": "distill",
+    "GPT": "language_model",
 }
 CONFIGS = sorted((RECIPES[0].parents[1] / "saved_models").glob("*/config.json"))
 
