@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-thorough test-exhaustive test-lowest browser check audit smoke readme docs clean
+.PHONY: run test test-slow test-thorough test-exhaustive test-lowest browser check audit smoke readme docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
@@ -30,7 +30,11 @@ endef
 
 # ARGS takes options of pytest, such as ARGS="-k masks"; for some files alone, call pytest itself.
 test: $(VENV)/installed-test browser
-	$(call parts,"not thorough")
+	$(call parts,"not slow and not thorough")
+
+# Tests that each compile, train or start more than fits there, such as whole fine-tunings. .ci/run runs them as well.
+test-slow: $(VENV)/installed-test browser
+	$(call parts,"slow and not thorough")
 
 # The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
 test-thorough: $(VENV)/installed-test browser
