@@ -24,7 +24,7 @@ import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import StreamSettings, WindowBatches, Windows, load_stream
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.visualize.figures import save_figure
 from keras_attention.zoo import schema
 

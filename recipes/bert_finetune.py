@@ -27,7 +27,7 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.zoo.registry import claim_entry
 
 

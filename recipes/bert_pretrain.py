@@ -24,7 +24,7 @@ from keras_attention.models.bert_starts import start_with_structure
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import class_cross_entropy, token_cross_entropy
 from keras_attention.training.optim import LinearDecay
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings

@@ -28,7 +28,7 @@ from keras_attention.tokenizers.pruning import piece_counts, prune
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import Loss, attention_loss, hidden_loss, vector_loss
 from keras_attention.training.optim import LinearDecay
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.training.update import split_labels
 from keras_attention.zoo.registry import claim_entry

@@ -26,7 +26,7 @@ from keras_attention.training.devices import in_float32
 from keras_attention.training.muon import Muon
 from keras_attention.training.objective import token_cross_entropy
 from keras_attention.training.optim import LinearDecay
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights

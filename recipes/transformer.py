@@ -26,7 +26,7 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models.transformer import CHOICES, PRESETS, SETTINGS, Transformer
 from keras_attention.training.objective import Loss, symmetric_divergence, token_cross_entropy
 from keras_attention.training.optim import make_schedule
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import claim_entry
 from keras_attention.zoo.warm_start import load_start, start_settings, take_weights

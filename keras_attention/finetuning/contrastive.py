@@ -15,7 +15,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.fitting import filled_in, freeze, make_optimizer
 from keras_attention.tokenizers.special_tokens import PAD_ID
 from keras_attention.training.objective import Loss
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
 PAIRS_PER_ROW = 20  # of each kind, as in the paper

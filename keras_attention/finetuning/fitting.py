@@ -28,7 +28,7 @@ from keras_attention.training.objective import (
     squared_error,
 )
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
 
@@ -125,7 +125,7 @@ def fit_classifier(
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
         validate: callable(model) -> dict with `val_score`, where higher is better; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
-        resume, restart, log_dir: see `training.run_settings.RunSettings`.
+        resume, restart, log_dir: see `training.run.RunSettings`.
 
     Returns:
         TrainResult; its best epoch is 0 if the initial model was best.

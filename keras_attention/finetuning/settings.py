@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from keras_attention.flags import setting
-from keras_attention.training.run_settings import AccelerationSettings
+from keras_attention.training.run import AccelerationSettings
 
 DEFAULT_START = "minilm_small_en"
 

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.errors import UserError, WorkerLostError
-from keras_attention.training.run_settings import STRATEGIES
+from keras_attention.training.run import STRATEGIES
 
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
 # TensorFlow's auto-clustering: XLA compiles element-wise operations, and oneDNN computes the matrix products with AMX.

@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 
 LEAST = 0.1  # discount of a count
 

@@ -14,7 +14,7 @@ from keras_attention.errors import UserError
 from keras_attention.locks import release_claims
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.training.result import claim_files
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 from keras_attention.visualize import heatmaps
 from keras_attention.whole_file import whole_files
 

@@ -12,7 +12,7 @@ from keras_attention.errors import UserError
 from keras_attention.models import BertMaskedLM
 from keras_attention.training import devices
 from keras_attention.training.devices import AMX, CLUSTERS, CPU, GPU, accelerate, description, in_float32
-from keras_attention.training.run_settings import AccelerationSettings
+from keras_attention.training.run import AccelerationSettings
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

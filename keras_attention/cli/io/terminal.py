@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import contextmanager
 
-from keras_attention.training.interrupts import deferred_interrupts
+from keras_attention.training.run import deferred_interrupts
 
 
 @contextmanager

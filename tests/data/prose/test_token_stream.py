@@ -7,7 +7,7 @@ import pytest
 
 from keras_attention.data.prose.token_stream import StreamSettings, TokenStream, WindowBatches, Windows, load_stream
 from keras_attention.errors import UserError
-from keras_attention.training.run_settings import RunSettings
+from keras_attention.training.run import RunSettings
 
 T, B = 7, 3
 
