@@ -64,8 +64,8 @@ def settings_of(kind, parameters, vocabulary_size, context):
 def train(model, batches, minutes):
     """Trains for so many minutes; returns updates, tokens per second, and the loss every 50 updates."""
     from keras_attention.training.backends import compile_update
-    from keras_attention.training.muon import Muon
     from keras_attention.training.objective import token_cross_entropy
+    from keras_attention.training.optim import Muon
 
     optimizer = Muon(0.0, weight_decay=0.1)
     optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])

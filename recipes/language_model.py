@@ -23,9 +23,8 @@ from keras_attention.flags import parse_config, setting
 from keras_attention.models.causal_lm import KINDS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
 from keras_attention.training.devices import in_float32
-from keras_attention.training.muon import Muon
 from keras_attention.training.objective import token_cross_entropy
-from keras_attention.training.optim import LinearDecay
+from keras_attention.training.optim import LinearDecay, Muon
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.registry import claim_entry

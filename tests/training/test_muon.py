@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attention.models import GPT
-from keras_attention.training.muon import Muon
+from keras_attention.training.optim import Muon
 
 RATE, DECAY, STEPS = 0.01, 0.5, 3
 
