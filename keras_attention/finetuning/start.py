@@ -1,10 +1,12 @@
-"""The classifier before fine-tuning: an encoder with a new head. Checks in advance that the result can be saved."""
+"""Before fine-tuning: an encoder with a new head, perhaps a teacher, and checks that the result can be saved."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import keras
+import numpy as np
 
-from keras_attention.data.tables.raw_rows import shown
+from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
@@ -148,3 +150,57 @@ def starting_encoder(start, settings, texts):
 def _pooling(config):
     """The pooling of the classifier: that of the entry, else the mean."""
     return config["model"].get("pooling") or config.get("pooling") or "mean"
+
+
+class Teacher(NamedTuple):
+    """A Classifier with the labels of a table.
+
+    Attributes:
+        name: str, of its entry.
+        classifier: Classifier.
+        order: int array (K,), where the classifier has each label of the table.
+    """
+
+    name: str
+    classifier: object
+    order: np.ndarray
+
+    def logits(self, examples):
+        """Its answers to Examples: float32 array (N, K), the labels in the order of the table."""
+        classifier = self.classifier
+        found = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
+        return classifier.blended(found, examples.texts, examples.texts_b)[:, self.order].astype("float32")
+
+
+def load_teacher(start, task, pairs):
+    """Loads a teacher for a task.
+
+    Args:
+        start: str or Path, an entry with a classifier.
+        task: Task.
+        pairs: bool, whether the table has pairs of texts.
+
+    Returns:
+        Teacher.
+
+    Raises:
+        UserError: if there is no such entry, it is no classifier, or it answers other questions than the table asks.
+    """
+    entry = open_entry(start)
+    if "classify" not in entry.architecture.use.tasks:
+        raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a classifier as the --teacher.")
+    classifier = load_pipeline(entry)
+    known = classifier.task
+    labels, wanted = known["label_names"], list(task.label_names)
+    if known["kind"] != task.kind or sorted(labels) != sorted(wanted):
+        found, expected = _described(known["kind"], labels), _described(task.kind, wanted)
+        raise UserError(f"The teacher {entry.name} has the task {found}. Expected, as in the table: {expected}.")
+    if known["pair"] != pairs:
+        sides = ("pairs of texts", "single texts")
+        raise UserError(f"The teacher {entry.name} reads {sides[not known['pair']]}. The table has {sides[not pairs]}.")
+    order = [labels.index(label) for label in wanted] or [0]
+    return Teacher(entry.name, classifier, np.array(order))
+
+
+def _described(kind, labels):
+    return f"{kind} ({listed(labels)})" if labels else kind

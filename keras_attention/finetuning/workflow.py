@@ -18,8 +18,7 @@ from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, f
 from keras_attention.finetuning.lora import add_adapters
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.start import check_label_names, check_saveable, starting_classifier
-from keras_attention.finetuning.teacher import load_teacher
+from keras_attention.finetuning.start import check_label_names, check_saveable, load_teacher, starting_classifier
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, workers

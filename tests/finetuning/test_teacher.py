@@ -15,7 +15,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.fitting import fit_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.teacher import load_teacher
+from keras_attention.finetuning.start import load_teacher
 from keras_attention.finetuning.workflow import finetune_classifier, prepare
 
 SETTINGS = {"epochs": 1, "max_tokens": 17, "jit_compile": False}
