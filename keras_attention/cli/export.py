@@ -100,7 +100,7 @@ def _rows(arguments, entry):
 
 def _change(file_format, folder, pipeline, rows):
     """What weights of 8 bits change: dict of the texts (str) and the agreement; of Examples also before and after."""
-    from keras_attention.export.exported_network import change_of_answers, without_and_with
+    from keras_attention.export.keras_formats import change_of_answers, without_and_with
     from keras_attention.finetuning.report import measure
 
     both = without_and_with(folder, file_format, pipeline)

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_attention.decoding import beam_search
 from keras_attention.errors import UserError
-from keras_attention.export.graph_tokenizers import in_graph, strip
+from keras_attention.export.graph_texts import in_graph, strip
 from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_attention.decoding.greedy import grow_one_sequence, most_probable
 from keras_attention.decoding.next_tokens import forbid
 from keras_attention.decoding.sampling import draw_within, uniform
-from keras_attention.export.graph_tokenizers import in_graph
+from keras_attention.export.graph_texts import in_graph
 from keras_attention.export.graph_translator import map_chunks
 from keras_attention.tokenizers.special_tokens import PAD_ID
 

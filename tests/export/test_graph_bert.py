@@ -15,7 +15,7 @@ import keras_attention
 from keras_attention.cli import main as cli
 from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
 from keras_attention.export.graph_bert import GraphClassifier, GraphEncoder, GraphFiller
-from keras_attention.export.graph_sequences import WordsInGraph
+from keras_attention.export.graph_texts import WordsInGraph
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_encoder import TextEncoder
 

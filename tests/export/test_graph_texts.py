@@ -8,7 +8,7 @@ import tensorflow as tf
 from varied_texts import varied_texts
 from zoo.tiny_entry import ENGLISH, ISO_DATES
 
-from keras_attention.export.graph_tokenizers import in_graph, strip
+from keras_attention.export.graph_texts import in_graph, strip
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 

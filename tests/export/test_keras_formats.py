@@ -7,7 +7,6 @@ import pytest
 from zoo.tiny_bert import SIZES, TEXTS, scaled, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
 
 from keras_attention.cli import main as cli
-from keras_attention.export import exported_network
 from keras_attention.models import BertClassifier
 from keras_attention.pipelines.text_encoder import TextEncoder
 
@@ -110,7 +109,7 @@ def test_a_file_answers_as_its_model(tmp_path, file_format):
 
     classifier = tiny_classifier("multiclass", pair=True)
     keras_formats.export_bert(tmp_path, classifier, file_format)
-    exact, other = exported_network.without_and_with(tmp_path, file_format, classifier)
+    exact, other = keras_formats.without_and_with(tmp_path, file_format, classifier)
     told = exact.agreement(other, TEXTS, TEXTS[::-1])
     assert told["same labels (%)"] == 100.0
     assert told["largest change of a probability"] < 1e-3
