@@ -58,7 +58,7 @@ def load_zero_shot(entry, labels):
     """An encoder that classifies by similarity with labels, a str with commas between them."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
-        from keras_attention.pipelines.zero_shot import ZeroShotClassifier
+        from keras_attention.pipelines.classifier import ZeroShotClassifier
 
     return ZeroShotClassifier(load_pipeline(entry, "encode"), labels.split(","))
 

@@ -1,4 +1,4 @@
-"""Texts in, labels out."""
+"""Texts in, labels out: with a trained head, or without training by the similarity of texts and labels."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import bert_view, explain
-from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.pipelines.text_encoder import TextEncoder, unit
 from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_sequences, whole_text_sequences
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
@@ -34,6 +34,9 @@ class Classification(NamedTuple):
 
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
 SAMPLE_TOKENS = 64  # limit of a text on a card, enough for SAMPLES in any vocabulary
+COSINE_SCALE = (
+    20.0  # of cosines, as in the training of sentence encoders: Reimers & Gurevych's multiple negatives ranking
+)
 
 
 def classification_as_json(answer, top=None):
@@ -266,3 +269,62 @@ class Classifier(TextEncoder):
             needed = self.task.get("min_probability") if threshold is None else threshold
             label = best if needed is None or value >= needed else None
         return Classification(label, probabilities, False)
+
+
+class ZeroShotClassifier:
+    """Gives each text the label whose own vector has the largest cosine to the text's.
+
+        p(label) = softmax(20 cos(encode(text), encode(label)))
+
+    The probabilities are those of the encoder's training objective ("which of these texts belongs to this one?") and
+    are not calibrated. An encoder that was not trained for similarity, such as a masked language model, guesses.
+
+    Args:
+        encoder: TextEncoder.
+        labels: list of at least two different str. What describes a label well ("politics and elections") works best.
+
+    Attributes:
+        task: dict, see `schema.TASK`.
+
+    Raises:
+        UserError: if there are not two different labels.
+    """
+
+    def __init__(self, encoder, labels):
+        labels = [label.strip() for label in labels]
+        if len(labels) < 2 or len(set(labels)) < len(labels) or not all(labels):
+            raise UserError(f"Expected at least two different labels, separated by commas. Received: {labels!r:.200}")
+        self.encoder = encoder
+        self.task = {"kind": "multiclass", "label_names": labels, "pair": False, "separator": None}
+        self._vectors = encoder.directions([label.replace("_", " ") for label in labels])  # (K, D)
+
+    def sides(self, line):
+        """See `Pipeline.sides`."""
+        return (line,)
+
+    def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
+        """See `Classifier.classify`."""
+        if texts_b is not None:
+            raise UserError("Labels by similarity are for single texts: leave out the second texts.")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
+        texts, _, alone = as_pair(texts, None)
+        found = self.encoder.encode(texts, progress=progress)
+        logits = COSINE_SCALE * unit(found.pooled) @ self._vectors.T  # (B, K)
+        answers = [
+            self._answer(row, threshold, cut)
+            for row, cut in zip(logits.astype("float64"), found.truncated, strict=True)
+        ]
+        answers = answers if return_scores else [answer.label for answer in answers]
+        return answers[0] if alone else answers
+
+    def explain(self, text, text_b=None, *, label=None):
+        """See `explanation.explain`."""
+        return explain(self, text, text_b, label)
+
+    def _answer(self, logits, threshold, truncated):
+        values = np.exp(logits - np.logaddexp.reduce(logits))
+        order = np.argsort(-values, kind="stable")
+        probabilities = {self.task["label_names"][i]: float(values[i]) for i in order}
+        best = self.task["label_names"][order[0]]
+        return Classification(best if values[order[0]] >= (threshold or 0.0) else None, probabilities, truncated)

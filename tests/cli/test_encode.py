@@ -7,8 +7,8 @@ import pytest
 from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
 
 from keras_attention.cli.io import many_texts
+from keras_attention.pipelines.classifier import COSINE_SCALE, ZeroShotClassifier
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.zero_shot import SCALE, ZeroShotClassifier
 
 LINES = [*TEXTS, "dog " * 40, *TEXTS[::-1]]
 
@@ -88,7 +88,7 @@ def test_labels_without_training(run, complains, vectors, lines):
     assert code == 0
     assert out.splitlines() == [f"{one.label} {one.probabilities[one.label]:.4f}" for one in expected]
     a, b = encoder.encode(TEXTS[0]).pooled[0], encoder.encode(["red dress", "green grass"]).pooled
-    logits = SCALE * b @ a / (np.linalg.norm(a) * np.linalg.norm(b, axis=-1))
+    logits = COSINE_SCALE * b @ a / (np.linalg.norm(a) * np.linalg.norm(b, axis=-1))
     assert expected[0].probabilities["red dress"] == pytest.approx(1 / (1 + np.exp(logits[1] - logits[0])), abs=1e-5)
     table = lines.with_name("new.csv")
     table.write_text("text\n" + "\n".join(TEXTS))
