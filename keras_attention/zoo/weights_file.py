@@ -1,5 +1,6 @@
 """Weights and bags of words as plain HDF5 arrays, without code, links or compression."""
 
+import math
 from contextlib import contextmanager
 
 import h5py
@@ -37,9 +38,10 @@ def weight_names(model):
 def save_weights(model, path, dtype="float32"):
     """Writes each weight as one dataset; with "int8", a matrix as two.
 
-    With "int8", each slice of a matrix along the first axis is stored as integers from -127 to 127 (dataset `name`),
-    multiplied by a float32 scale, the largest absolute value of the slice / 127 (dataset `name:scale`). Vectors are
-    stored in float32.
+    With "int8", a matrix is stored as integers from -127 to 127 (dataset `name`) and float32 scales by which they are
+    multiplied (dataset `name:scale`), each the largest absolute value of its slice / 127. There is one scale for each
+    row, that is each index of the first axis (shape (D1,)), or one for each column, that is each index of the last axes
+    (shape (1, D2, ..., Dn) or (1, ..., 1, Dn)), whichever rounds with the smaller error. Vectors are stored in float32.
 
     Args:
         model: built keras.Model.
@@ -88,9 +90,9 @@ def load_weights(model, path, dtype="float32"):
     expected = weight_names(model)
     stored = {name: _stored_dtypes(name, tuple(weight.shape), dtype) for name, weight in expected.items()}
     shapes = {
-        dataset: (tuple(expected[name].shape) if dataset == name else (expected[name].shape[0],), dtypes[dataset])
+        dataset: ([tuple(expected[name].shape)] if dataset == name else _scale_shapes(expected[name].shape), dtype)
         for name, dtypes in stored.items()
-        for dataset in dtypes
+        for dataset, dtype in dtypes.items()
     }
     arrays = read_arrays(path, shapes)
     values = {name: _weight_of(path, arrays, name, weight.shape, dtype) for name, weight in expected.items()}
@@ -103,7 +105,7 @@ def read_arrays(path, expected):
 
     Args:
         path: Path.
-        expected: dict from name to (shape, dtype as str).
+        expected: dict from name to (list of the shapes that it may have, dtype as str).
 
     Returns:
         Dict from name to array.
@@ -135,13 +137,30 @@ def _stored_dtypes(name, shape, dtype):
     return {name: "float32" if dtype == "int8" else dtype}
 
 
+def _scale_shapes(shape):
+    """The shapes that the scales of a matrix may have; more than one scale for 32 numbers would take too much space."""
+    columns = [(*[1] * axis, *shape[axis:]) for axis in range(1, len(shape))]
+    return [(shape[0],), *(scales for scales in columns if math.prod(scales) * 32 <= math.prod(shape))]
+
+
+def _along(scales, shape):
+    """The scales, with axes of size 1 beside which the matrix of this shape can stand."""
+    return scales.reshape(-1, *[1] * (len(shape) - 1)) if scales.ndim == 1 else scales
+
+
 def _in_8_bits(name, values):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
-    values = np.nan_to_num(values.astype("float64"))  # values that are not finite are rejected later
-    largest = np.abs(values).max(axis=tuple(range(1, values.ndim)))
-    scales = (largest / MOST).astype("float32")
-    steps = np.where(scales > 0, scales, 1).reshape(-1, *[1] * (values.ndim - 1))
-    return {name: np.clip(np.rint(values / steps), -MOST, MOST), f"{name}{SCALE}": scales}
+    values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # what is not finite is rejected later
+    best, smallest = None, np.inf
+    for shape in _scale_shapes(values.shape):
+        aligned = _along(np.empty(shape), values.shape).shape
+        shared = tuple(axis for axis, size in enumerate(aligned) if size == 1)
+        scales = (np.abs(values).max(axis=shared, keepdims=True) / MOST).astype("float32")
+        integers = np.clip(np.rint(values / np.where(scales > 0, scales, 1)), -MOST, MOST)
+        error = np.square(integers * scales - values).sum()
+        if error < smallest:
+            best, smallest = {name: integers, f"{name}{SCALE}": scales.reshape(shape)}, error
+    return best
 
 
 def _weight_of(path, arrays, name, shape, dtype):
@@ -151,18 +170,20 @@ def _weight_of(path, arrays, name, shape, dtype):
     scales = arrays[f"{name}{SCALE}"]
     if (scales < 0).any() or (scales > LARGEST_SCALE).any():
         raise EntryError(f"{path}: {name + SCALE!r} must be numbers from 0 to {LARGEST_SCALE:g}.")
-    return arrays[name] * scales.reshape(-1, *[1] * (len(shape) - 1))
+    return arrays[name] * _along(scales, shape)
 
 
-def _read(file, name, shape, dtype):
+def _read(file, name, shapes, dtype):
     """Reads one array after checking its shape, dtype and layout."""
     dataset = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
     plain = isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
     if not plain or dataset.chunks is not None or dataset.id.get_storage_size() != dataset.nbytes:
         raise EntryError(f"{file.filename}: {name!r} is not a plain array.")
-    found = (tuple(dataset.shape), str(dataset.dtype))
-    if found != (tuple(shape), dtype):
-        raise EntryError(f"{file.filename}: {name!r} has shape and dtype {found}. Expected: {(tuple(shape), dtype)}")
+    found, allowed = (tuple(dataset.shape), str(dataset.dtype)), [(tuple(shape), dtype) for shape in shapes]
+    if found not in allowed:
+        raise EntryError(
+            f"{file.filename}: {name!r} has shape and dtype {found}. Expected: {' or '.join(map(str, allowed))}"
+        )
     values = dataset[()]
     if not np.isfinite(values).all():
         raise EntryError(f"{file.filename}: {name!r} holds NaN or infinity.")
@@ -222,6 +243,6 @@ def load_words(entry):
             raise EntryError(
                 f"{entry.folder / TERMS}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters."
             )
-    expected = {name: (shape, DTYPES[name]) for name, shape in shapes(count, labels).items()}
+    expected = {name: ([shape], DTYPES[name]) for name, shape in shapes(count, labels).items()}
     arrays = read_arrays(entry.folder / ARRAYS, expected)
     return terms, {name: values.astype("float32") for name, values in arrays.items()}

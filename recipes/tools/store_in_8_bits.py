@@ -2,8 +2,8 @@
 
     python recipes/tools/store_in_8_bits.py FOLDER ...
 
-Each entry is replaced, with a scale for each row of a matrix (see `zoo.weights_file.save_weights`), but only if it
-still reproduces the outputs of its examples. Compare its scores before and after with `keras-attention evaluate`.
+Each entry is replaced, with scales for the rows or columns of a matrix (see `zoo.weights_file.save_weights`), but only
+if it still reproduces the outputs of its examples. Compare its scores before and after with `keras-attention evaluate`.
 """
 
 import argparse
