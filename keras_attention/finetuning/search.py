@@ -1,6 +1,5 @@
 """Search for the settings of fine-tuning that score best on the validation rows, with optuna."""
 
-import json
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -11,7 +10,8 @@ from keras_attention.finetuning.workflow import fit, prepare
 from keras_attention.training.devices import workers
 
 STUDY = "finetune"
-MOST_BYTES = 10_000  # of the first record in a journal
+ENDED = ("COMPLETE", "PRUNED")  # the states of trials with a result
+FIRST_RECORD = b'{"op_code":'  # its beginning, as optuna writes it
 
 
 def check_search(trials, folds, journal, resume, restart):
@@ -40,15 +40,11 @@ def check_search(trials, folds, journal, resume, restart):
 
 
 def _is_journal(path):
-    """Whether a file is empty, or begins with a record of optuna."""
+    """Whether a file begins with a record of optuna, or with what a kill has left of one."""
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        first = file.readline(MOST_BYTES)
-    try:
-        return not first or "op_code" in json.loads(first)
-    except (ValueError, TypeError):
-        return False
+        return FIRST_RECORD.startswith(file.read(len(FIRST_RECORD)))
 
 
 def search_settings(examples, validation, start, settings, trials, journal, *, say=print, **options):
@@ -59,14 +55,15 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     Args:
         examples, validation, start, settings, say: see `workflow.prepare`.
         trials: int > 0, number of trainings, including those in `journal`.
-        journal: Path of a file that keeps the result of each trial, so that a search can be resumed.
+        journal: Path of a file that keeps the result of each trial, so that a search can be resumed. The caller holds
+            a lock, so that no other process writes there.
         options: test, task, separator and validation_share of `prepare`.
 
     Returns:
         FinetuneSettings.
 
     Raises:
-        UserError: see `workflow.prepare`; or if there are several workers.
+        UserError: see `workflow.prepare`; or if there are several workers, or `journal` is damaged.
     """
     import optuna
 
@@ -82,18 +79,17 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     if prepared.minutes is not None:
         say(f"Search: {max(left, 0)} trainings, in about {max(1, round(max(left, 0) * prepared.minutes))} min.")
 
-    def objective(trial):
+    while _finished(study) < trials:
+        trial = study.ask()
         chosen = {name: _suggested(trial, name, *bounds) for name, (_, *bounds) in space.items()}
         model.set_weights(began)
         try:
             score = fit(prepared, replace(settings, **chosen), verbose=0).best
-        except TrainingDivergedError as error:
-            raise optuna.TrialPruned from error
+        except TrainingDivergedError:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            continue
+        study.tell(trial, score)
         say(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
-        return score
-
-    while _finished(study) < trials:
-        study.optimize(objective, n_trials=1)
     found = study.best_params
     say(f"Best settings on the validation rows: {_listed(found)}. The model is trained with them.")
     return replace(settings, **found)
@@ -122,26 +118,45 @@ def _suggested(trial, name, low, high, log):
     return trial.suggest_float(name, low, high, log=log)
 
 
+class _NoLock:
+    """Optuna's own lock would outlive a killed process."""
+
+    def acquire(self):
+        return True
+
+    def release(self):
+        pass
+
+
 def _study(optuna, journal, seed, defaults):
-    """The study in a file; a new one begins with the defaults."""
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
-    known = journal.exists() and storage.get_all_studies()
-    number = len(storage.get_all_trials(known[0]._study_id)) if known else 0
-    study = optuna.create_study(
-        study_name=STUDY,
-        storage=storage,
-        sampler=optuna.samplers.TPESampler(seed=seed + number),
-        direction="maximize",
-        load_if_exists=True,
-    )
-    if not known:
+    """The study in a file; the first trial that ends has the defaults."""
+    _drop_half_a_record(journal)
+    try:
+        file = optuna.storages.journal.JournalFileBackend(str(journal), _NoLock())
+        storage = optuna.storages.JournalStorage(file)
+        known = storage.get_all_studies()
+        number = len(storage.get_all_trials(known[0]._study_id)) if known else 0
+        sampler = optuna.samplers.TPESampler(seed=seed + number)
+        options = {"storage": storage, "sampler": sampler, "direction": "maximize", "load_if_exists": True}
+        study = optuna.create_study(study_name=STUDY, **options)
+    except (ValueError, LookupError, TypeError, AssertionError) as error:  # what optuna raises for strange records
+        raise UserError(f"{journal} is damaged. Begin the search anew with --restart.") from error
+    if not any(trial.state.name in (*ENDED, "WAITING") for trial in study.get_trials(deepcopy=False)):
         study.enqueue_trial(defaults)
     return study
 
 
+def _drop_half_a_record(journal):
+    """Removes what a killed process wrote of a line. After it, optuna could not read the lines that follow."""
+    if not journal.exists():
+        return
+    with open(journal, "rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
 def _finished(study):
-    """Number of trials with a result. Optuna says of an interrupted trial that it failed."""
-    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.get_trials(deepcopy=False))
+    """Number of trials with a result. An interrupted trial has none."""
+    return sum(trial.state.name in ENDED for trial in study.get_trials(deepcopy=False))
 
 
 def _listed(chosen):

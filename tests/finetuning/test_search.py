@@ -9,7 +9,7 @@ from finetuning.test_workflow import examples, write_csv
 from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention.cli.main import main
-from keras_attention.errors import TrainingDivergedError
+from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning import search
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.locks import locked
@@ -76,6 +76,44 @@ def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
     assert best.learning_rate in {one.learning_rate for one in fits}
     assert searched(start, tmp_path, 4, []) == best  # nothing is left to train
     assert len(fits) == 4
+
+
+class KilledError(BaseException):
+    """Stands for a kill in the midst of a training: nothing more is written."""
+
+
+def killed(prepared, settings, verbose):
+    raise KilledError
+
+
+def test_a_killed_search_leaves_no_lock_and_half_a_record_is_dropped(start, tmp_path, fits, monkeypatch):
+    def no_lock(self):
+        raise AssertionError("optuna's own lock would outlive a killed process")
+
+    monkeypatch.setattr(optuna.storages.journal.JournalFileSymlinkLock, "acquire", no_lock)
+    searched(start, tmp_path, 1, [])
+    journal = tmp_path / "search.log"
+    with open(journal, "ab") as file:
+        file.write(b'{"op_code":6,"tri')
+    searched(start, tmp_path, 2, [])
+    assert len(fits) == 2
+    journal.write_bytes(journal.read_bytes()[:5])
+    search.check_search(2, None, journal, resume=True, restart=False)
+    searched(start, tmp_path, 2, [])
+    assert len(fits) == 4
+    journal.write_bytes(b'{"op_code":77}\nand more\n')
+    with pytest.raises(UserError, match="search.log is damaged. Begin the search anew with --restart"):
+        searched(start, tmp_path, 2, [])
+
+
+def test_after_a_kill_in_the_first_training_the_defaults_come_first_again(start, tmp_path, fits, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "fit", killed)
+        with pytest.raises(KilledError):
+            searched(start, tmp_path, 2, [])
+    searched(start, tmp_path, 2, [])
+    assert (fits[0].learning_rate, fits[0].epochs, fits[0].layer_decay) == (3e-4, 20, 0.9)
+    assert len(fits) == 2
 
 
 def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ NAMES = (
     "translate --attention, several",
     "warm",
     "convert hf://",
+    "finetune --search",
     "encoded pairs",
     "encoded stream",
     "weights trained elsewhere",

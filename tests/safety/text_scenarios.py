@@ -1,4 +1,4 @@
-"""More commands that write, made small as in `crash_scenarios.py`: answers to tables, vectors, programs, downloads."""
+"""More commands that write, made small as in `crash_scenarios.py`: tables, vectors, programs, downloads, searches."""
 
 import contextlib
 import os
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import optuna  # noqa: F401 (imported before the fork)
 from convert.fake_hub import PUBLISHED, running_hub
 from convert.tiny_checkpoints import TINY_BERT
 from safety.crash_scenarios import (
+    FINETUNE,
     RESULT,
     STUBS,
     Scenario,
@@ -30,6 +32,7 @@ from keras_attention.cli import classify, encode, generate, translate, zoo  # no
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences, save_encoded
+from keras_attention.finetuning import report, search
 from keras_attention.pipelines import base
 from keras_attention.pipelines.text_encoder import Embeddings
 from keras_attention.tokenizers import CharacterTokenizer
@@ -115,7 +118,7 @@ class StubEncoder:
         return np.array([[len(text), *range(self.width - 1)] for text in texts], "float32")
 
 
-class Written(NamedTuple):
+class Continuation(NamedTuple):
     text: str
 
 
@@ -126,7 +129,7 @@ class Score(NamedTuple):
 
 class StubWriter:
     def generations(self, prompts, n, **sampling):
-        return [[Written(f" and {number}") for number in range(n)] for _ in prompts]
+        return [[Continuation(f" and {number}") for number in range(n)] for _ in prompts]
 
     def score(self, texts):
         return [Score(-float(len(text)), 2.0) for text in texts]
@@ -245,6 +248,36 @@ def from_the_hub(folder, *flags):
     return command("convert", f"hf://{PUBLISHED}", "--out", "{}/mine")(folder, *flags)
 
 
+# The journal of a search
+
+
+class Prepared(NamedTuple):
+    """What a search reads of `workflow.Prepared`."""
+
+    classifier: object
+    sequences: tuple = (1,) * 20
+    minutes: float = None
+
+
+class Written(NamedTuple):
+    folder: Path
+
+
+def write_little(out, *arguments, **options):
+    """A file in the place of the model, which "finetune --overwrite" writes."""
+    with whole_file(out.with_name("model.txt")) as file:
+        file.write("a model")
+    return Written(out)
+
+
+FIND_SETTINGS = using(
+    lambda folder, *flags: FINETUNE(folder, "--search", "2", *flags),
+    prepare=(search, "prepare", lambda *arguments, **options: Prepared(STUBS["classifier"])),
+    fit=(search, "fit", lambda *arguments, **options: RESULT),
+    write=(report, "write_classifier", write_little),
+)
+
+
 # What recipes write beside entries
 
 SEQUENCES = TokenSequences(np.arange(99, dtype="int32"), np.array([0, 40, 99]))
@@ -272,6 +305,9 @@ SCENARIOS = {
     "translate --attention, several": Scenario(with_model(old_pictures), PICTURES, together=False),
     "warm": Scenario(with_cache, warm, together=False),
     "convert hf://": Scenario(with_caches, from_the_hub, scratch=("theirs",), together=False),
+    "finetune --search": Scenario(
+        with_classifier(), FIND_SETTINGS, [("--restart",), ("--resume",)], ("mine_checkpoints", "mine_search.log")
+    ),
     "encoded pairs": Scenario(
         written("pairs.npz"), saved(lambda folder: save_encoded(folder / "pairs.npz", PAIRS, (9, 9)))
     ),
