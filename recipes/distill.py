@@ -81,8 +81,9 @@ def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, lambda config: SMOKE if config.smoke else {})
     session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=True, unit="texts")
     config = session.config
+    trained = None if config.smoke else load_encoder(config.teacher)
     texts = read_documents(config.text) if config.text else docstrings(most_files=20 if config.smoke else None)
-    teacher, tokenizer = tiny_teacher(texts) if config.smoke else load_encoder(config.teacher)
+    teacher, tokenizer = trained or tiny_teacher(texts)
     claim_entry(session.out, config.overwrite)
 
     texts, held_out = hold_out(texts, config.validation_share)

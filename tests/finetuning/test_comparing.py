@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from finetuning.test_linear_start import start  # noqa: F401 (a fixture)
 from finetuning.test_workflow import examples, write_csv
 from zoo.tiny_bert import task, tiny_classifier, write_tiny
@@ -18,10 +19,11 @@ def evaluation(folder, *models, kind="binary"):
     table.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in ROWS), encoding="utf-8")
     for seed, name in enumerate(models, start=3):
         if not (folder / name).exists():
-            write_tiny(folder / name, tiny_classifier(kind, seed=seed).model, task=task(kind))
+            write_tiny(folder / name, tiny_classifier(kind, seed=seed, num_layers=1).model, task=task(kind))
     return ["evaluate", "--table", str(table), *(word for name in models for word in ("--model", str(folder / name)))]
 
 
+@pytest.mark.slow
 def test_two_classifiers_on_the_same_rows(tmp_path, capsys):
     command = evaluation(tmp_path, "one", "other")
     assert main(command) == 0
@@ -50,6 +52,7 @@ def test_classifiers_that_cannot_be_compared(tmp_path, capsys):
     assert "Expected: one --model" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_folds_and_a_lowest_probability(start, tmp_path, capsys):  # noqa: F811
     table = write_csv(tmp_path / "train.csv", examples("binary", 60))
     flags = ["--from", str(start), "--max-tokens", "17", "--epochs", "1", "--text", "review", "--label", "mood"]

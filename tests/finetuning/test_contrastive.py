@@ -76,8 +76,9 @@ def likeness(prepared):
     return cosines[same].mean() - cosines[~same].mean()
 
 
+@pytest.mark.slow
 def test_texts_of_a_label_become_alike(tmp_path):
-    write_tiny(tmp_path / "start", tiny_encoder())
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     said = []
     prepared = prepare(examples("multiclass", 30), None, tmp_path / "start", SETTINGS, say=said.append)
     before, kernel = likeness(prepared), prepared.classifier.model.output_dense.kernel.numpy()
@@ -90,7 +91,7 @@ def test_texts_of_a_label_become_alike(tmp_path):
 
 
 def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
-    write_tiny(tmp_path / "start", tiny_encoder())
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)
     scores, before = iter([70.0, 60.0]), prepared.classifier.model.get_weights()
     monkeypatch.setattr("keras_attention.finetuning.workflow._held_score", lambda _: ("accuracy", next(scores)))
@@ -101,7 +102,7 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
 
 
 def test_bad_usage(tmp_path):
-    write_tiny(tmp_path / "start", tiny_encoder())
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     for kind, start, text in (
         ("regression", tmp_path / "start", "needs one label for each row. Found: a regression task"),
         ("binary", "none", "needs a trained encoder"),

@@ -48,7 +48,7 @@ def test_kernels_and_embeddings_decay_but_no_biases_and_norms():
 @pytest.mark.parametrize("best", [0, 2])
 def test_the_weights_of_the_best_epoch_are_kept(best):
     """Epoch 0 is the start, before any update."""
-    classifier, seen = tiny_classifier(), []
+    classifier, seen = tiny_classifier(num_layers=1), []
     scores = iter(3.0 if epoch == best else 1.0 for epoch in range(5))
 
     def validate(model):
@@ -67,7 +67,7 @@ def test_the_weights_of_the_best_epoch_are_kept(best):
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     """The loss of the first epoch, of one batch, is that of the weights before it."""
-    classifier = tiny_classifier("multiclass", dropout=0.0)
+    classifier = tiny_classifier("multiclass", dropout=0.0, num_layers=1)
     rows, targets = classifier.single_sequences(TEXTS), np.array([0, 0, 0, 2], "int32")
     logits = classifier.logits([[row] for row in rows]).astype("float64")
     options = {"class_weights": True, "label_smoothing": label_smoothing, "rows_per_batch": 4}
@@ -82,7 +82,7 @@ def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
 def test_dropout_changes_the_loss_of_the_first_update():
     losses = []
     for dropout in (0.0, 0.5):
-        classifier = tiny_classifier(dropout=dropout)
+        classifier = tiny_classifier(dropout=dropout, num_layers=1)
         settings = FinetuneSettings(epochs=1, rows_per_batch=4, jit_compile=False)
         rows, targets = classifier.single_sequences(TEXTS), np.array([0, 1, 1, 0], "int32")
         losses.append(fit_classifier(classifier.model, rows, targets, "binary", settings, verbose=0).history[0]["loss"])

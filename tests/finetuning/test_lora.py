@@ -18,12 +18,13 @@ from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 
 SETTINGS = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, lora=2, learning_rate=1e-2, blend="none")
+LAYERS = 2
 
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     folder = tmp_path_factory.mktemp("starts") / "start"
-    write_tiny(folder, tiny_encoder())
+    write_tiny(folder, tiny_encoder(num_layers=LAYERS))
     return folder
 
 
@@ -41,16 +42,19 @@ def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeyp
     model = prepared.classifier.model
     before = {weight.path: weight.numpy() for weight in model.weights}
     small = {path for path in before if "lora_" in path}
-    assert len(small) == 2 * 2 * (3 - frozen)  # two matrices for queries and values of each layer above the frozen ones
+    assert len(small) == 2 * 2 * (
+        LAYERS - frozen
+    )  # two matrices for queries and values of each layer above the frozen ones
     head = {weight.path for weight in model.output_dense.weights}
     assert {weight.path for weight in model.trainable_weights} == small | head
-    numbers = 2 * (3 - frozen) * 2 * (14 + 14) + 14 * 2 + 2
+    numbers = 2 * (LAYERS - frozen) * 2 * (14 + 14) + 14 * 2 + 2
     assert any(line.startswith(f"LoRA of rank 2: {numbers:,} weights are trained") for line in said)
     fit(prepared, settings, verbose=0)
     moved = {weight.path for weight in model.weights if np.abs(weight.numpy() - before[weight.path]).max() > 0}
     assert moved == small | head
 
 
+@pytest.mark.slow
 def test_the_trained_model_has_the_usual_weights_and_the_same_answers(start, tmp_path, monkeypatch):
     prepared = prepare(examples("multiclass", 60), None, start, SETTINGS, say=lambda _: None)
     every_epoch_is_better(monkeypatch)
@@ -102,7 +106,7 @@ def test_bad_usage(start):
     for start_from, settings, text in (
         ("none", {}, "--lora adapts a trained model"),
         (start, {"lora": 17}, "--lora may be at most 14, the width of the model. Found: 17"),
-        (start, {"freeze": 3}, "--lora needs a layer that is not frozen. Found: --freeze 3"),
+        (start, {"freeze": LAYERS}, "--lora needs a layer that is not frozen. Found: --freeze 2"),
     ):
         with pytest.raises(UserError, match=text):
             finetune_classifier(examples("binary", 30), None, start_from, replace(SETTINGS, **settings), **QUIET)

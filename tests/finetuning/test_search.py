@@ -22,7 +22,7 @@ SETTINGS = FinetuneSettings(max_tokens=17, jit_compile=False)
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     folder = tmp_path_factory.mktemp("starts") / "start"
-    write_tiny(folder, tiny_encoder())
+    write_tiny(folder, tiny_encoder(num_layers=1))
     return folder
 
 

@@ -23,7 +23,7 @@ from keras_attention.training import devices
 from keras_attention.zoo.entry import read_entry
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
-QUICK |= {"epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
+QUICK |= {"layers": 1, "epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
 QUIET = {"say": lambda _: None, "verbose": 0}
 WORDS = {"good": "fine", "bad": "poor", "so": "plain"}
 
@@ -45,7 +45,11 @@ def examples(kind, count=120):
 
 @pytest.mark.parametrize(
     "kind",
-    ["binary", "multiclass", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("multilabel", "regression"))],
+    [
+        "binary",
+        pytest.param("multiclass", marks=pytest.mark.slow),
+        *(pytest.param(k, marks=pytest.mark.thorough) for k in ("multilabel", "regression")),
+    ],
 )
 def test_learns_what_the_words_say(kind):
     said = []
@@ -76,8 +80,9 @@ def test_reads_longer_texts_than_its_start_with_sparse_attention(tmp_path):
     assert np.isfinite(model({"token_ids": np.full((1, 67), 5)})).all()
 
 
+@pytest.mark.slow
 def test_starts_from_the_encoder_of_an_entry(tmp_path):
-    encoder = tiny_encoder()
+    encoder = tiny_encoder(num_layers=1)
     write_tiny(tmp_path / "start", encoder)
     settings = FinetuneSettings(epochs=1, max_tokens=17, learning_rate=1e-12, weight_decay=0.0, jit_compile=False)
     found = finetune_classifier(examples("binary", 30), None, tmp_path / "start", settings, **QUIET)
@@ -131,6 +136,7 @@ def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
     assert classifier.task["threshold"] == pytest.approx(best, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_texts_read_whole_are_learned_by_their_ends():
     rows = examples("binary", 40)
     rows.texts[:] = [f"{text} {'day ' * 40}" for text in rows.texts]
@@ -187,6 +193,7 @@ def test_many_classes_get_more_epochs():
     assert epochs_for(40_000, 77) == epochs_for(40_000)
 
 
+@pytest.mark.slow
 def test_half_precision_while_training_only():
     settings = FinetuneSettings(**QUICK | {"epochs": 1}, mixed_precision=True)
     model = finetune_classifier(examples("binary", 40), None, "none", settings, **QUIET).classifier.model
@@ -200,6 +207,7 @@ def test_wide_models_are_accelerated(monkeypatch):
         assert (chosen.mixed_precision, chosen.jit_compile) == (gains, True)
 
 
+@pytest.mark.slow
 def test_from_lists_in_python(tmp_path):
     data = examples("multilabel", 60)
     labels = [label.split("|") for label in data.labels]
@@ -226,8 +234,9 @@ def test_as_much_is_read_as_the_start_reads_and_256_tokens_at_most(tmp_path):
         assert filled_in(settings, prepared.classifier.model, 30).max_tokens == tokens
 
 
+@pytest.mark.slow
 def test_the_card_names_where_the_training_began_without_its_folder(tmp_path):
-    write_tiny(tmp_path / "start", tiny_encoder())
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     data = examples("binary", 30)
     keras_attention.finetune(
         data.texts, data.labels, start=tmp_path / "start", out=tmp_path / "mine", **{**QUICK, "epochs": 1}
@@ -259,7 +268,19 @@ def test_weights_of_rare_labels():
     assert class_weights(targets, "multilabel", 3) == pytest.approx([1.0, 2.0, 1.0])  # at least 1; the root of 4 / 1
 
 
-FLAGS = ["--size", "tiny", "--vocabulary-size", "67", "--max-tokens", "17", "--no-jit-compile", "--from", "none"]
+FLAGS = [
+    "--size",
+    "tiny",
+    "--layers",
+    "1",
+    "--vocabulary-size",
+    "67",
+    "--max-tokens",
+    "17",
+    "--no-jit-compile",
+    "--from",
+    "none",
+]
 FLAGS += ["--rows-per-batch", "16", "--dropout", "0", "--learning-rate", "1e-3", "--text", "review", "--label", "mood"]
 
 
@@ -269,6 +290,7 @@ def write_csv(path, data):
     return str(path)
 
 
+@pytest.mark.slow
 def test_from_a_csv_to_answers(tmp_path, capsys):
     table = write_csv(tmp_path / "train.csv", examples("multiclass"))
     test = write_csv(tmp_path / "test.csv", examples("multiclass", 30))

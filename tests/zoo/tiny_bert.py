@@ -42,7 +42,7 @@ def tiny_classifier(kind="binary", pair=False, seed=3, **settings):
     """A Classifier of random weights."""
     keras.utils.set_random_seed(seed)
     labels = max(1, len(LABELS[kind]))
-    model = scaled(BertClassifier(tokenizer().vocabulary_size, **SIZES, **settings, num_labels=labels))
+    model = scaled(BertClassifier(tokenizer().vocabulary_size, **(SIZES | settings), num_labels=labels))
     return Classifier(model, tokenizer(), 23, task(kind, pair))
 
 
@@ -52,10 +52,10 @@ def tiny_mask_filler(seed=3):
     return MaskFiller(scaled(BertMaskedLM(tokenizer().vocabulary_size, **SIZES)), tokenizer(), 23)
 
 
-def tiny_encoder(seed=3):
+def tiny_encoder(seed=3, **settings):
     """A BertEncoder of random weights."""
     keras.utils.set_random_seed(seed)
-    return scaled(BertEncoder(tokenizer().vocabulary_size, **SIZES))
+    return scaled(BertEncoder(tokenizer().vocabulary_size, **(SIZES | settings)))
 
 
 def write_tiny(folder, model, examples=(), **about):
