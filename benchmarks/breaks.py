@@ -295,6 +295,24 @@ TRAINING = _breaks(
         'tf.cast(tf.reshape(tf.convert_to_tensor(x), [-1]), "float32")',
         "tests/training/test_update.py -k accumulated",
     ),
+    (
+        "Muon folds the heads of a kernel into the wrong side",
+        "if first >= middle * last else",
+        "if first <= middle * last else",
+        "tests/training/test_muon.py",
+    ),
+    (
+        "Muon has no momentum",
+        "ops.add(gradient, m * (self.momentum - 1))",
+        "ops.subtract(gradient, m)",
+        "tests/training/test_muon.py",
+    ),
+    (
+        "the n-grams of Kneser and Ney have one discount",
+        "taken = discounts[np.minimum(counts, 3)]",
+        "taken = discounts[np.minimum(counts, 1)]",
+        "tests/test_kneser_ney.py",
+    ),
 )
 
 ZOO = _breaks(
@@ -529,7 +547,7 @@ FINETUNING = _breaks(
         "    if encoder is not None:\n        model",
         "    if encoder is None:\n        model",
         "tests/finetuning/test_workflow.py -k starts_from_the_encoder",
-        '"""The classifier before fine-tuning',
+        "def starting_classifier",
     ),
     (
         "thresholds of a multilabel task are not fitted",
@@ -560,6 +578,36 @@ FINETUNING = _breaks(
         'f1_score(targets, found.chosen, average="macro", zero_division=0)',
         'f1_score(targets, found.chosen, average="weighted", zero_division=0)',
         "tests/evaluation/test_classification_scores.py",
+    ),
+    (
+        "a row is paired with itself",
+        "alike = mine[mine != row]",
+        "alike = mine",
+        "tests/finetuning/test_contrastive.py",
+    ),
+    (
+        "pairs that only fill up a batch count",
+        "apart = ops.where(real, ops.square(cosines - labels), 0.0)",
+        "apart = ops.square(cosines - labels)",
+        "tests/finetuning/test_contrastive.py -k loss",
+    ),
+    (
+        "LoRA freezes no weight of the encoder",
+        "        weight.trainable = False\n    for projection",
+        "        pass\n    for projection",
+        "tests/finetuning/test_lora.py",
+    ),
+    (
+        "a search does not begin with the defaults",
+        "    if not known:\n        study.enqueue_trial(defaults)",
+        "    pass",
+        "tests/finetuning/test_search.py",
+    ),
+    (
+        "a trial goes on from the weights of the one before",
+        "        model.set_weights(began)\n",
+        "",
+        "tests/finetuning/test_search.py",
     ),
 )
 
@@ -620,6 +668,18 @@ PIPELINES = _breaks(
         "log_prob < threshold",
         "tests/pipelines/test_translator.py",
     ),
+    (
+        "weights of 8 bits are asked for and not stored",
+        'if file_format == "onnx" and int8:',
+        "if False:",
+        "tests/export/test_keras_formats.py",
+    ),
+    (
+        "the attention view of a long text shows its beginning",
+        "kept = ids[-self.window :]",
+        "kept = ids[: self.window]",
+        "tests/pipelines/test_text_generator.py -k attention",
+    ),
 )
 
 MODELS = _breaks(
@@ -659,6 +719,24 @@ MODELS = _breaks(
         'return {"padding_mask": is_token, "attention_mask": same_block}',
         'return {"padding_mask": is_token}',
         "tests/models/test_bert_properties.py",
+    ),
+    (
+        "the convolutions of a language model do not dilate",
+        "2 ** (i % dilation_cycle)",
+        "1",
+        "tests/models/test_convolutional_lm.py",
+    ),
+    (
+        "a convolutional language model reads the padding before a beginning",
+        "convolution.ring(found, mask)",
+        "convolution.ring(found, ops.ones_like(mask))",
+        "tests/models/test_causal_lm.py -k convolutional",
+    ),
+    (
+        "a recurrent language model reads the last token of a beginning twice",
+        "ops.logical_and(mask, ops.arange(length) < length - 1)",
+        "mask",
+        "tests/models/test_causal_lm.py -k lstm",
     ),
 )
 
@@ -775,6 +853,48 @@ LAYERS = _breaks(
         "ops.slice_update(cache[1], (0, index, 0), value)",
         "ops.slice_update(cache[1], (0, 0, 0), value)",
         "tests/layers/test_multi_head.py -k cache",
+    ),
+    (
+        "a sparse window is one token wider",
+        "return ops.abs(query - key) < self.width",
+        "return ops.abs(query - key) <= self.width",
+        "tests/layers/test_sparse_patterns.py -k equals_the_equation",
+    ),
+    (
+        "chunks that only touch a sparse window are skipped",
+        "return near(queries, keys, self.width - 1)",
+        "return near(queries, keys, 0)",
+        "tests/layers/test_sparse_patterns.py -k equals_the_equation",
+    ),
+    (
+        "random blocks are neighbours, which are read anyway",
+        "others = others[np.abs(others - i) > radius]",
+        "others = others[np.abs(others - i) >= 0]",
+        "tests/layers/test_sparse_patterns.py",
+    ),
+    (
+        "an LSTMN attends to the empty places of its tape",
+        "weights = masked_softmax(scores, filled)",
+        "weights = masked_softmax(scores, ops.ones_like(filled))",
+        "tests/layers/test_lstmn.py",
+    ),
+    (
+        "the gradient of an LSTMN lacks the softmax's own part",
+        "weights * (d_weights[..., 0] - ops.sum(weights * d_weights[..., 0], axis=-1, keepdims=True))",
+        "weights * d_weights[..., 0]",
+        "tests/layers/test_lstmn.py",
+    ),
+    (
+        "LoRA forgets its factor",
+        "ops.cast(factor * product,",
+        "ops.cast(product,",
+        "tests/layers/fast/test_lora.py",
+    ),
+    (
+        "merging LoRA loses what was trained",
+        "        self._kernel.assign(self.kernel)\n",
+        "",
+        "tests/layers/fast/test_lora.py",
     ),
 )
 

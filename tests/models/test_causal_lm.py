@@ -73,11 +73,13 @@ def test_steps_after_beginnings_of_any_length_equal_the_whole(kind, pad_id):
     token_ids, mask = filled_left(TEXTS)
     memory = model.encode(token_ids, None if pad_id == 0 else mask)
     state, tokens = model.initial_state(memory, T), np.full(B, -1, "int32")
+    found, texts = [], []
     for t in range(T):
         logits, state = model.step(tokens, state, memory)
-        texts = [[*text, *more[row, :t]] for row, text in enumerate(TEXTS)]
-        assert_all_close([logits], [last_logits(model, texts)], 1e-5)
+        found.append(logits)
+        texts += [[*text, *more[row, :t]] for row, text in enumerate(TEXTS)]
         tokens = more[:, t]
+    assert_all_close([np.concatenate(found)], [last_logits(model, texts)], 1e-5)
 
 
 @EVERY_KIND
@@ -87,14 +89,17 @@ def test_hypotheses_are_reordered_with_their_states(kind):
     memory = model.encode(*filled_left(TEXTS))
     state = repeat_beams(model.initial_state(memory, T, beam_size=k), k)
     texts, tokens = [[*text] for text in TEXTS for _ in range(k)], np.full(B * k, -1, "int32")
+    found, read = [], []
     for _ in range(T):
         logits, state = model.step(tokens, state, memory)
-        assert_all_close([logits], [last_logits(model, texts)], 1e-5)
+        found.append(logits)
+        read += [[*text] for text in texts]
         order = (np.arange(B)[:, None] * k + random.integers(0, k, (B, k))).ravel()
         state, texts = take_sequences(state, order), [[*texts[row]] for row in order]
         tokens = random.integers(4, V, B * k).astype("int32")
         for text, token in zip(texts, tokens, strict=True):
             text.append(int(token))
+    assert_all_close([np.concatenate(found)], [last_logits(model, read)], 1e-5)
 
 
 @EVERY_KIND
