@@ -55,6 +55,11 @@ def test_a_place_must_be_the_only_one(break_code, checkout, old):
         break_code.broken_file(checkout, make_break(old, "x"))
 
 
+def test_the_text_of_every_break_stands_in_the_code_once(break_code):
+    for each in break_code.BREAKS:
+        break_code.broken_file(BENCHMARKS.parent, each)
+
+
 @pytest.mark.thorough
 def test_a_break_is_noticed_or_not_and_mended(checkout):
     """In a process of its own, since the tests run in forks of it that import this package."""
