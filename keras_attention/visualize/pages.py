@@ -13,8 +13,6 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.whole_file import check_place, whole_file
 
-PLACE = "/*DATA*/"
-
 
 class AttentionMap(NamedTuple):
     """The attention weights of one part of a model.
@@ -105,21 +103,24 @@ class AttentionView(NamedTuple):
         """str, a whole HTML document."""
         # Only "<" could end the script element; a lone surrogate could not be written.
         text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
-        template = files("keras_attention.visualize").joinpath("attention_page.html").read_text(encoding="utf-8")
-        before, after = template.split(PLACE)
-        return before + text + after
+        return _filled("attention_page.html", "/*DATA*/", text)
 
     def _repr_html_(self):
-        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 50rem; border: 0"></iframe>'
+        return _framed(self.html, "50rem")
 
     def save(self, path: str | Path) -> None:
-        """Writes the page as a file, whole or not at all.
+        """Writes the page as a file, see `save_page`."""
+        save_page(self.html, path)
 
-        Raises:
-            UserError: if `path` does not end with .html, or nothing can be written there.
-        """
-        with whole_file(check_page_path(path)) as file:
-            file.write(self.html)
+
+def save_page(page: str, path: str | Path) -> None:
+    """Writes an HTML document as a file, whole or not at all.
+
+    Raises:
+        UserError: if `path` does not end with .html, or nothing can be written there.
+    """
+    with whole_file(check_page_path(path)) as file:
+        file.write(page)
 
 
 def check_page_path(path: str | Path) -> Path:
@@ -131,7 +132,6 @@ def check_page_path(path: str | Path) -> Path:
     return path
 
 
-TEXTS_PLACE = "<!--TEXTS-->"
 FULL_COLOUR = 0.1  # the smallest effect shown in full colour; smaller ones are paler
 MOST_WORDS, LEAST_EFFECT = 5, 5e-5  # number of words in the list below a text, and their smallest effect
 
@@ -148,21 +148,25 @@ class ExplanationPage(NamedTuple):
     @property
     def html(self) -> str:
         """str, a whole HTML document."""
-        template = files("keras_attention.visualize").joinpath("explanation_page.html").read_text(encoding="utf-8")
-        before, after = template.split(TEXTS_PLACE)
-        return before + "\n".join(map(_article, self.explanations)) + after
+        return _filled("explanation_page.html", "<!--TEXTS-->", "\n".join(map(_article, self.explanations)))
 
     def _repr_html_(self):
-        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 24rem; border: 0"></iframe>'
+        return _framed(self.html, "24rem")
 
     def save(self, path: str | Path) -> None:
-        """Writes the page as a file, whole or not at all.
+        """Writes the page as a file, see `save_page`."""
+        save_page(self.html, path)
 
-        Raises:
-            UserError: if `path` does not end with .html, or nothing can be written there.
-        """
-        with whole_file(check_page_path(path)) as file:
-            file.write(self.html)
+
+def _filled(template, place, content):
+    """The text of a template, with the content at its place."""
+    before, after = files("keras_attention.visualize").joinpath(template).read_text(encoding="utf-8").split(place)
+    return before + content + after
+
+
+def _framed(page, height):
+    """A page inside the page of a notebook."""
+    return f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: {height}; border: 0"></iframe>'
 
 
 def _article(explained):
