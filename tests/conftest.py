@@ -1,4 +1,4 @@
-"""How tests compute, in which order, and a zoo of one entry.
+"""How tests compute, which are quick, in which order they run, and a zoo of one entry.
 
 Tests compile many small programs and run each a few times, so little is spent on optimizing them. Where several
 processes share the cores (`make test`), each has one thread.
@@ -20,8 +20,17 @@ os.environ.setdefault("PYTHONFAULTHANDLER", "1")  # a process that a test starts
 os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerates changes no product of another
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items):
-    """Files with long tests come first, so that no process is left with one of them at the end."""
+    """Of a sampled test, every n-th point is quick. Files with long tests come first, so that none is left at last."""
+    points = Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled and not item.get_closest_marker("thorough"):
+            test = item.nodeid.partition("[")[0]
+            if points[test] % sampled.args[0]:
+                item.add_marker(pytest.mark.slow)
+            points[test] += 1
     long = Counter(item.path for item in items if {"slow", "thorough"} & {mark.name for mark in item.iter_markers()})
     items.sort(key=lambda item: -long[item.path])
 

@@ -8,6 +8,8 @@ from layer_checks import EXECUTIONS
 from keras_attention.decoding import Hypotheses, beam_search, greedy_search
 from keras_attention.decoding.hypotheses import take_sequences
 
+pytestmark = pytest.mark.sampled(3)
+
 ALPHAS = (0.0, 0.7, 2.0)
 
 
@@ -285,6 +287,7 @@ def test_states_may_be_nested():
     assert taken[1][0].numpy().tolist() == [2, 0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -6,6 +6,8 @@ from layer_checks import EXECUTIONS
 
 from keras_attention.decoding import greedy_search
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def greedy_by_hand(model, row, max_length, min_length, forbidden):
     tokens = ()
@@ -62,6 +64,7 @@ def test_ties_go_to_the_lower_id_and_special_tokens_are_never_generated():
     assert tokens_of(found, 0) == (UNKNOWN,) * 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

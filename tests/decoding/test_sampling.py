@@ -7,6 +7,8 @@ from layer_checks import EXECUTIONS
 from keras_attention.decoding import Hypotheses, sample
 from keras_attention.decoding.sampling import draw, keep_nucleus
 
+pytestmark = pytest.mark.sampled(3)
+
 DRAWS = 20011
 
 
@@ -132,6 +134,7 @@ def test_nucleus_keeps_equals_of_the_last_one_kept():
     assert kept.tolist() == [[False, True, True, True, False]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -5,6 +5,8 @@ from layer_checks import EXECUTIONS
 
 from keras_attention.decoding.next_tokens import MANY, top_tokens
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def expected(values, count):
     order = np.argsort(-values, axis=-1, kind="stable")[:, :count]

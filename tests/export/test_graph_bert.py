@@ -65,6 +65,7 @@ def check_classes(found, expected, atol=1e-5, separator="|"):
         assert texts_of(row)[0] == next(iter(answer.probabilities))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize("long_texts", ["start", "ends", "whole"])

@@ -23,6 +23,7 @@ class Shifted:
         return [(output + self.shift,) for (output,) in self.network.run(sequences, progress, **more)]
 
 
+@pytest.mark.slow
 def test_agreement_is_what_it_says():
     classifier = tiny_classifier("binary")
     exact = classifier.with_network(classifier.compiled)
@@ -53,6 +54,7 @@ def test_agreement_is_what_it_says():
     assert same < len(MASKED)
 
 
+@pytest.mark.slow
 def test_a_bag_of_words_is_left_out():
     classifier = tiny_classifier("binary")
     classifier.blend = object()  # would fail

@@ -45,7 +45,7 @@ def test_kernels_and_embeddings_decay_but_no_biases_and_norms():
         np.testing.assert_allclose(change, 0.25 if len(shapes[path]) > 1 else 0.0, rtol=0.01, err_msg=path)
 
 
-@pytest.mark.parametrize("best", [0, 2])
+@pytest.mark.parametrize("best", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_the_weights_of_the_best_epoch_are_kept(best):
     """Epoch 0 is the start, before any update."""
     classifier, seen = tiny_classifier(num_layers=1), []
@@ -64,7 +64,7 @@ def test_the_weights_of_the_best_epoch_are_kept(best):
     assert np.abs(seen[best] - seen[best + 1]).max() > 1e-4
 
 
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("label_smoothing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     """The loss of the first epoch, of one batch, is that of the weights before it."""
     classifier = tiny_classifier("multiclass", dropout=0.0, num_layers=1)
@@ -79,6 +79,7 @@ def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     assert result.history[0]["loss"] == pytest.approx((weights * losses).sum() / weights.sum(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_dropout_changes_the_loss_of_the_first_update():
     losses = []
     for dropout in (0.0, 0.5):

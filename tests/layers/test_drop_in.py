@@ -10,6 +10,8 @@ from layer_checks import assert_all_close, check_saving, random_array
 
 from keras_attention.layers import MultiHeadAttention
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, S, H, K, DQ, DV, DK = 2, 3, 5, 7, 4, 11, 13, 6
 A, A2 = 2, 3  # further axes
 
@@ -145,6 +147,7 @@ def test_saving(name, tmp_path):
     assert len(copy.losses) == len(layer.losses)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "text"),
     [

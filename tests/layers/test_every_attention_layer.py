@@ -21,7 +21,10 @@ for score in ("dot", "general", "concat"):
     for mode in ("global", "local_m", "local_p"):
         FORMS[f"{score}-{mode}"] = (LuongAttention, {"score": score, "mode": mode, "window": 2, "units": 13})
 
-pytestmark = pytest.mark.parametrize(("layer_class", "settings"), FORMS.values(), ids=FORMS)
+pytestmark = [
+    pytest.mark.sampled(3),
+    pytest.mark.parametrize(("layer_class", "settings"), FORMS.values(), ids=FORMS),
+]
 
 
 def make_inputs():

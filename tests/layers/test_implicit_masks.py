@@ -28,6 +28,8 @@ from keras_attention.layers import (
     TransformerEncoderLayer,
 )
 
+pytestmark = pytest.mark.sampled(7)
+
 B, T, S, D, H, VOCABULARY = 3, 13, 11, 6, 2, 17
 LENGTHS, SOURCE_LENGTHS = (13, 7, 2), (5, 11, 1)
 TOLERANCES = {"float32": 1e-5, "mixed_bfloat16": 0.06, "mixed_float16": 5e-3}

@@ -6,6 +6,8 @@ from layer_checks import TOLERANCES, assert_all_close, check_example, outputs_an
 
 from keras_attention.layers import LuongAttention
 
+pytestmark = pytest.mark.sampled(2)
+
 B, T, S, DQ, DK, DV, UNITS, WINDOW = 2, 3, 7, 5, 13, 11, 17, 2
 SCORES = ("dot", "general", "concat")
 MODES = ("global", "local_m", "local_p")
@@ -127,6 +129,7 @@ def test_rows_of_local_p_sum_to_less_than_one():
     assert rows.max() > 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "text"),
     [

@@ -18,6 +18,8 @@ from layer_checks import (
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.layers.fast.heads_first import HeadProjection
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, S, DQ, DK, DV, H, HKV, K, V, D = 2, 5, 7, 11, 13, 17, 6, 3, 19, 23, 29
 SETTINGS = {"num_heads": H, "key_dim": K, "value_dim": V, "output_shape": D, "bias_initializer": "normal"}
 FORMS = {
@@ -293,6 +295,7 @@ def test_saving_keeps_settings_and_outputs(tmp_path):
     assert type(copy.bias_initializer) is type(keras.initializers.get("normal"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -310,6 +313,7 @@ def test_a_wrong_argument_is_named(settings, text):
         MultiHeadAttention(**{"num_heads": H, "key_dim": K, **settings})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [

@@ -8,6 +8,8 @@ from models.seq2seq_equations import gru, lstm
 from keras_attention.layers import TransformerEncoderLayer
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 
+pytestmark = pytest.mark.sampled(3)
+
 B, S, D, UNITS = 2, 7, 3, 5
 CELLS = pytest.mark.parametrize("cell_class", [GRUCell, LSTMCell])
 
@@ -116,6 +118,7 @@ def test_saving_keeps_units_and_outputs(cell_class, tmp_path):
     assert cell.units == cell_class.from_config(cell.get_config()).units == UNITS
 
 
+@pytest.mark.sampled(1)
 @CELLS
 @pytest.mark.parametrize("units", [0, -3, 2.5, "5", True])
 def test_errors_name_the_value(cell_class, units):

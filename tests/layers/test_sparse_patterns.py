@@ -17,6 +17,8 @@ from keras_attention.layers import MultiHeadAttention, TransformerDecoderLayer, 
 from keras_attention.layers.fast import blocks, chunked_attention
 from keras_attention.layers.sparse_patterns import BigBird, parse_pattern, pattern_of_layer
 
+pytestmark = pytest.mark.sampled(5)
+
 B, T, D, H, K = 2, 23, 7, 6, 3
 PATTERNS = {
     "window": "window:width=5",
@@ -230,6 +232,7 @@ def test_an_encoder_layer_at_some_positions():
     assert_all_close([found], [np.take_along_axis(whole, wanted[..., None], 1)], 1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [

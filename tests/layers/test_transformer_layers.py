@@ -19,6 +19,8 @@ from keras_attention.layers import (
     causal_mask,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 B, T, S, D, H, INNER = 2, 5, 7, 12, 3, 11
 SETTINGS = {"intermediate_dim": INNER, "num_heads": H}
 ORDERS = pytest.mark.parametrize("normalize_first", [False, True], ids=["post-norm", "pre-norm"])
@@ -212,6 +214,7 @@ def test_saving(name, tmp_path):
     check_saving(layer_class, settings, inputs, tmp_path)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

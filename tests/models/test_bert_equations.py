@@ -20,6 +20,8 @@ from models.tiny_bert import (
 )
 from models.transformer_equations import feed_forward, lookers, normalized, part
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def hub_backbone(encoder, pooler=None):
     """keras-hub's encoder with our weights, and our exact GELU in place of its tanh."""

@@ -57,6 +57,7 @@ def test_loss_of_both():
     assert float(correct) == sum(masked[row, i].argmax() == labels[row, i] for row, i in places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_both_are_learned(accumulate):
     keras.utils.set_random_seed(3)
@@ -71,6 +72,7 @@ def test_both_are_learned(accumulate):
     assert scores["loss"] < 0.1
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_make_the_same_update():
     after = []
     for accumulate in (1, 3):

@@ -22,6 +22,8 @@ from models.tiny_bert import (
     packed,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @EVERY_FORM
 @EVERY_MODEL

@@ -10,6 +10,8 @@ from models.test_gpt import IDS, SEARCHES, TEXTS, filled_left, last_logits
 from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models.causal_lm import KINDS, new_language_model
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, V = 3, 7, 17
 TINY = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 19, "num_heads": 3, "num_layers": 2}
 TINY |= {"max_length": 23, "kernel_size": 3}

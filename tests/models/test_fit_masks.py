@@ -6,6 +6,8 @@ import pytest
 
 from keras_attention.models import AttentionSeq2Seq, BertEncoder, BertMaskedLM, Transformer
 
+pytestmark = pytest.mark.sampled(3)
+
 B, S, T, V = 3, 5, 7, 11
 PAIRS = {
     "source_ids": np.array([[3, 4, 5, 6, 2], [7, 2, 0, 0, 0], [3, 8, 9, 2, 0]]),
@@ -40,6 +42,7 @@ def test_labels_at_padding_do_not_count(name):
     assert abs(loss_of_fit(make_model, inputs, other) - loss) > 1e-4
 
 
+@pytest.mark.slow
 def test_positions_asked_for_all_count():
     labels = np.array([[3, 4], [5, 6], [7, 8]])
     inputs = {**TEXTS, "masked_positions": np.array([[1, 2], [0, 6], [3, 4]])}

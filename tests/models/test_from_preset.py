@@ -25,6 +25,7 @@ def zoo(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_class", "name", "original"),
     [

@@ -12,6 +12,8 @@ from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models import GPT, GPT_PRESETS
 from keras_attention.models.gpt import scale_residual_projections
 
+pytestmark = pytest.mark.sampled(4)
+
 B, T, V = 3, 7, 17
 TINY = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 19, "num_heads": 3, "num_layers": 2}
 TINY["max_length"] = 23
@@ -249,6 +251,7 @@ def test_residual_projections_are_scaled():
         np.testing.assert_allclose(weight, before[weight.path] * (0.5 if adds else 1.0), rtol=1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -18,6 +18,8 @@ from keras_attention.models import (
     Transformer,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 ROWS, S, T, V, CLASSES = 11, 7, 5, 23, 3
 BERT = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 17, "num_heads": 2, "num_layers": 1}
 WHAT = {
@@ -83,6 +85,7 @@ def mean_loss_of_real_tokens(logits, labels):
     return (losses * real).sum() / real.sum()
 
 
+@pytest.mark.slow
 def test_fit_learns_from_arrays(kind):
     model = compiled(kind, jit_compile=True)
     inputs, labels = arrays(kind)

@@ -9,6 +9,8 @@ from models.tiny_models import FORMS, B, S, T, make_batch, outputs_of, shared_mo
 
 from keras_attention.decoding import beam_search, greedy_search, repeat_beams
 
+pytestmark = pytest.mark.sampled(4)
+
 BEAMS, LENGTH = 4, 6
 IDS = {"start_id": 2, "end_id": 3, "pad_id": 0}
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)

@@ -9,6 +9,8 @@ from layer_checks import assert_all_close, weighted_sum
 from models.seq2seq_equations import seq2seq
 from models.tiny_models import ATTENTIONS, FORMS, B, S, make_batch, make_model, outputs_of, shared_model
 
+pytestmark = pytest.mark.sampled(4)
+
 TIES = ("none", "target", "all")
 
 

@@ -5,6 +5,8 @@ import pytest
 from layer_checks import assert_all_close
 from models.tiny_models import FORMS, B, S, T, make_batch, make_model, outputs_of, shared_model
 
+pytestmark = pytest.mark.sampled(4)
+
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
 

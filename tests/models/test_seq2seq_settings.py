@@ -10,6 +10,8 @@ from models.tiny_models import FORMS, SIZES, make_batch, make_model, outputs_of,
 
 from keras_attention.models import AttentionSeq2Seq
 
+pytestmark = pytest.mark.sampled(4)
+
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
 
@@ -109,6 +111,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("settings", "message"), ERRORS.values(), ids=ERRORS)
 def test_errors_name_the_value(settings, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared

@@ -14,6 +14,8 @@ from keras_attention.models import GPT, BertMaskedLM
 from keras_attention.zoo.archive import load_network, read_entry
 from keras_attention.zoo.schema import ATTENTION_PATTERN, PATTERN_BOUNDS
 
+pytestmark = pytest.mark.sampled(4)
+
 V, T = 17, 11
 SIZES = {"hidden_dim": 12, "intermediate_dim": 19, "num_heads": 3, "num_layers": 2, "max_length": 23, "dropout": 0.0}
 every_pattern = pytest.mark.parametrize(

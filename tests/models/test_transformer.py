@@ -10,6 +10,8 @@ from models.transformer_equations import transformer
 from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models import PRESETS, Transformer
 
+pytestmark = pytest.mark.sampled(4)
+
 TINY = {
     "source_vocabulary_size": 17,
     "target_vocabulary_size": 17,
@@ -199,6 +201,7 @@ def count(preset, vocabulary):
     return vocabulary * D + encoder + preset["num_decoder_layers"] * (2 * attention + feed_forward + 3 * norm)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "vocabulary", "published"), [("tiny", 10_000, 2.6e6), ("base", 37_000, 65e6), ("big", 37_000, 213e6)]
 )
@@ -215,6 +218,7 @@ def test_presets_are_counted_right(name):
     assert sum(int(np.prod(weight.shape)) for weight in model.trainable_weights) == count(PRESETS[name], 31)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -70,6 +70,7 @@ def test_the_cache_changes_no_token(copying_model, beam_size):
     assert len(np.unique(found[0].reshape(SENTENCES, -1), axis=0)) > SENTENCES / 3
 
 
+@pytest.mark.slow
 def test_the_state_tells_where_the_last_step_looked():
     model, source_ids = make_model(), sources(5)
     targets = np.random.default_rng(1).integers(4, 17, (5, LENGTH)).astype("int32")

@@ -116,6 +116,7 @@ def test_it_ends_at_a_stop_text_and_does_not_show_it():
     assert list(generator().stream(PROMPTS[0], max_tokens=13, stop=whole.text[:3])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [pytest.param("bpe", marks=pytest.mark.thorough), "char"])
 def test_special_tokens_are_never_written_and_typed_ones_are_text(level):
     one = generator(level)
@@ -152,6 +153,7 @@ def test_pieces_tell_tokens_and_what_else_was_probable():
     np.testing.assert_allclose(values, first[top], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_settings_and_lengths_share_few_programs(monkeypatch):
     """TensorFlow never frees a program, and each takes hundreds of the 65,530 memory mappings of a process."""
     monkeypatch.setattr(compiled_steps, "programs_fit", lambda: False)  # that only one is made shows without a compiler
@@ -168,6 +170,7 @@ def test_settings_and_lengths_share_few_programs(monkeypatch):
     assert one.steps.programs == 2 * (1 + 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 @pytest.mark.skipif(sys.platform != "linux", reason="has no limit")
 def test_without_room_for_programs_it_writes_the_same(temperature, monkeypatch):
@@ -208,6 +211,7 @@ def test_scores_are_log_probabilities_of_the_model():
             assert score.perplexity is None
 
 
+@pytest.mark.slow
 def test_a_long_text_is_scored_in_parts():
     text = " ".join(TEXTS * 2)
     score = generator().score(text)
@@ -230,6 +234,7 @@ def test_score_and_generation_agree():
         np.testing.assert_allclose(generator().score(text).log_probs, one.log_probs[: len(ids)], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_entry_of_it_is_saved_and_loaded(tmp_path):
     one = generator("char")
     one.save(tmp_path / "mine", language="fr")

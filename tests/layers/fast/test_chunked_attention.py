@@ -20,6 +20,8 @@ from layer_checks import (
 from keras_attention.layers import AdditiveAttention, MultiHeadAttention
 from keras_attention.layers.fast import blocks, chunked_attention
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, S, DQ, DK, DV, H, HKV, K, V = 2, 11, 13, 7, 5, 17, 6, 3, 3, 2
 multi_head = functools.partial(MultiHeadAttention, H, K, V, bias_initializer="normal")
 MULTI_HEAD_FORMS = {

@@ -7,6 +7,8 @@ import pytest
 from keras_attention.layers import MultiHeadAttention
 from keras_attention.layers.fast.heads_first import HeadProjection
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, D, H, K, RANK, ALPHA = 2, 7, 11, 3, 5, 2, 13
 CASES = {"into heads": ("btd,dhk->bthk", (H, K), (B, T, D)), "out of heads": ("bthk,hkd->btd", (D,), (B, T, H, K))}
 

@@ -8,6 +8,8 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array, weighted_su
 from keras_attention.layers.fast.recurrence import read_forwards
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, run_over_time, time_first
 
+pytestmark = pytest.mark.sampled(3)
+
 B, T, D, UNITS = 2, 7, 3, 5
 CELLS = pytest.mark.parametrize("cell_class", [GRUCell, LSTMCell])
 
