@@ -96,6 +96,7 @@ def main():
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--out", required=True)
+    parser.add_argument("--overwrite", action="store_true", help="replace the model in --out")
     arguments = parser.parse_args()
     with silent_libraries():
         from keras_attention.data.translation.pairs import load_translation_data
@@ -103,7 +104,7 @@ def main():
         from keras_attention.zoo.archive import load_entry, write_entry
         from keras_attention.zoo.registry import claim_entry, find_entry
 
-    claim_entry(arguments.out)
+    claim_entry(arguments.out, arguments.overwrite)
     given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
     data = load_translation_data(**given)
     loaded = [load_entry(find_entry(name)) for name in arguments.names]
@@ -129,6 +130,7 @@ def main():
         about={name: config[name] for name in about},
         metrics=told_of(loaded, average[1], table, examples),
         weights_dtype="float16",
+        overwrite=arguments.overwrite,
     )
     print(table_text(table["columns"], table["rows"]))
 

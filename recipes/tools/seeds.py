@@ -27,6 +27,7 @@ from keras_attention.errors import UserError
 from keras_attention.training.optim import LastWeights, assign_weights
 from keras_attention.training.run import run_facts
 from keras_attention.zoo.card import table_text
+from keras_attention.zoo.registry import claim_entry
 
 
 def train(out, seed, flags):
@@ -35,7 +36,9 @@ def train(out, seed, flags):
     if not (folder / "manifest.json").exists():
         command = [sys.executable, "-m", "keras_attention", "finetune", *flags, "--seed", str(seed)]
         print(f"--- seed {seed}", flush=True)
-        subprocess.run([*command, "--out", str(folder), "--resume"], check=True)
+        code = subprocess.run([*command, "--out", str(folder), "--resume"]).returncode
+        if code:
+            raise UserError(f"The training with seed {seed} ended with exit code {code}.")
     return folder
 
 
@@ -69,10 +72,12 @@ def main():
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT/average if it exists")
     arguments, flags = parser.parse_known_args()
     asked = make_parser().parse_args(["finetune", *flags])
     if not asked.test:
         raise UserError("--test is missing. Expected: a table that is only used to score the seeds.")
+    claim_entry(arguments.out / "average", arguments.overwrite)
     facts = run_facts()
     folders = {seed: train(arguments.out, seed, flags) for seed in arguments.seeds}
     with silent_libraries():
@@ -96,6 +101,7 @@ def main():
     minutes = sum(metrics["minutes"] for metrics in told)
     metrics = {**first.metrics, **facts, "seeds": arguments.seeds, "minutes": minutes}
     given = {"language": first.config["language"], "tables": tables, "weights_dtype": "float16"}
+    given["overwrite"] = arguments.overwrite
     write_measured(arguments.out / "average", classifier, report, test, metrics, **given)
     print(report_text(report), *(table_text(table["columns"], table["rows"]) for table in tables), sep="\n\n")
 
