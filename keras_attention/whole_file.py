@@ -199,6 +199,8 @@ def tidy(path):
     For callers that find nothing to write; writers do it anyway. Errors are ignored.
     """
     path = Path(os.path.realpath(path))
+    if not path.name:  # "/", beside which nothing stands
+        return
     with suppress(UserError, OSError):
         # A writer creates the lock file first and removes it last.
         if lock_file(path).exists() and not is_held_here(path):

@@ -121,6 +121,9 @@ def verify_files(folder, hashed=None):
         raise EntryError(f"{folder}: file {name!r:.80} is missing.")
     for name in sorted(found.keys() - expected.keys()):
         raise EntryError(f"{folder}: file {name!r:.80} does not belong to the entry.")
+    for parent, folders, files in os.walk(folder):
+        if not folders and not files:
+            raise EntryError(f"{parent} is empty. A saved model has no empty folders.")
     for name, size in found.items():
         if size != expected[name]["size"]:
             wanted = quoted(expected[name]["size"])
@@ -240,21 +243,23 @@ def read_entry(folder, hashed=None):
     """
     folder = Path(folder)
     files = verify_files(folder, JSON_FILES)  # small files first, because they limit the sizes of the others
-    for name in REQUIRED:
-        if name not in files:
-            raise EntryError(f"{folder} lacks {name!r}.")
+    check_has_required(folder, files)
     config = check_config(read_json(folder / "config.json"), where=str(folder / "config.json"))
     for role, tokenizer in config["tokenizer"].items():
         if f"{tokenizer}/tokenizer.json" not in files:
             raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {role} tokenizer of config.json.")
-    for path in folder.rglob("*"):
-        if path.is_dir() and not any(path.iterdir()):
-            raise EntryError(f"{path} is empty. A saved model has no empty folders.")
     sizes = {name: (folder / name).stat().st_size for name in files}
     _check_budget(folder, config, sizes)
     verify_files(folder, set(files if hashed is None else hashed) - set(JSON_FILES))
     metrics = check_metrics(read_json(folder / "metrics.json"), where=str(folder / "metrics.json"))
     return Entry(folder, config, metrics, files, sum(sizes.values()))
+
+
+def check_has_required(folder, files):
+    """Raises EntryError for the first file that each entry has and that is not among `files`."""
+    for name in REQUIRED:
+        if name not in files:
+            raise EntryError(f"{folder} lacks {name!r}.")
 
 
 def _check_budget(folder, config, sizes):

@@ -8,7 +8,7 @@ from pathlib import Path
 from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.locks import locked, until_the_command_ends
 from keras_attention.whole_file import remove_leftovers, tidy
-from keras_attention.zoo.entry import JSON_FILES, MANIFEST, read_entry, verify_files
+from keras_attention.zoo.entry import JSON_FILES, MANIFEST, check_has_required, read_entry, verify_files
 from keras_attention.zoo.schema import imported
 
 
@@ -18,7 +18,7 @@ def check_free(folder, overwrite=False):
     Args:
         folder: str or Path.
         overwrite: bool. Whether an existing entry may be replaced. Other folders are never replaced: a folder is an
-            entry if its manifest lists exactly the files in it, unchanged.
+            entry if it has the files of one, and its manifest lists exactly what is there, unchanged.
 
     Raises:
         EntryError: if the folder exists and may not be replaced.
@@ -28,7 +28,7 @@ def check_free(folder, overwrite=False):
         return
     tidy(folder)
     try:
-        verify_files(folder)
+        check_has_required(folder, verify_files(folder))
     except EntryError as error:
         reason = str(error).rstrip(".")
         raise EntryError(

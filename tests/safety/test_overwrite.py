@@ -7,6 +7,7 @@ from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention.cli.main import main
 from keras_attention.errors import EntryError
+from keras_attention.zoo.entry import write_manifest
 from keras_attention.zoo.registry import check_free, claim_entry
 
 FINETUNE = ("--text", "text", "--label", "label", "--from", "none", "--size", "tiny", "--epochs", "1")
@@ -94,6 +95,25 @@ def test_a_manifest_alone_makes_no_model(strangers_folder, manifest):
     with pytest.raises(EntryError, match="never replaced"):
         claim_entry(strangers_folder, overwrite=True)
     assert (strangers_folder / "src" / "a.js").read_text() == "precious"
+
+
+def test_a_manifest_of_our_form_makes_no_model(tmp_path):
+    (tmp_path / "notes").write_text("precious")
+    write_manifest(tmp_path)
+    with pytest.raises(EntryError, match=r"never replaced.*lacks 'config\.json'"):
+        claim_entry(tmp_path, overwrite=True)
+
+
+def test_a_model_with_an_empty_folder_of_ones_own_is_never_replaced(tmp_path):
+    folder = write_tiny_entry(tmp_path / "model").folder
+    (folder / "mine").mkdir()
+    with pytest.raises(EntryError, match=r"never replaced.*mine is empty"):
+        check_free(folder, overwrite=True)
+
+
+def test_the_root_of_all_files_is_no_place_for_a_model(table, capsys):
+    assert "never replaced" in complaint(capsys, "finetune", table, *FINETUNE, "--out", "/", "--overwrite")
+    assert "exists already" in complaint(capsys, "export", "rnn_attention_dates", "/")
 
 
 def test_an_empty_folder_and_a_new_one_are_free(tmp_path):

@@ -26,7 +26,7 @@ from keras_attention.errors import EntryError, UserError
 from keras_attention.locks import lock_file
 from keras_attention.training import checkpoints
 from keras_attention.whole_file import whole_folder
-from keras_attention.zoo.entry import verify_files, write_manifest
+from keras_attention.zoo.entry import REQUIRED, WEIGHTS, verify_files, write_manifest
 from keras_attention.zoo.registry import check_free
 
 KILLED = -signal.SIGKILL
@@ -55,7 +55,7 @@ def write_model(path, version, overwrite, ready=lambda: None):
     with whole_folder(path, lambda place: check_free(place, overwrite)) as folder:
         ready()
         (folder / "tokenizer").mkdir()
-        for name in ("config.json", "weights", "tokenizer/words"):
+        for name in (*REQUIRED, "tokenizer/words"):
             (folder / name).write_text(f"{name} {version}")
         write_manifest(folder)
 
@@ -183,7 +183,7 @@ class TwoUsers(RuleBasedStateMachine):
         if how == "a file of one's own":
             (self.model_path / "notes").write_text("precious")
         elif how == "a changed file":
-            (self.model_path / "weights").write_text("changed")
+            (self.model_path / WEIGHTS).write_text("changed")
         else:
             (self.model_path / "manifest.json").write_text("{}")
         self.strange = how
