@@ -15,8 +15,8 @@ def variable(shape, path, seed):
     return keras.Variable(values, name=path)
 
 
-def gradients_of(weights):
-    return [np.random.default_rng(7 + i).normal(size=v.shape).astype("float32") for i, v in enumerate(weights)]
+def gradients_of(weights, step):
+    return [np.random.default_rng([step, i]).normal(size=v.shape).astype("float32") for i, v in enumerate(weights)]
 
 
 def orthogonal(matrix):
@@ -39,8 +39,8 @@ def test_kernels_follow_the_equations(shape, matrix):
     expected, momentum = weight.numpy().reshape(matrix).astype("float64"), np.zeros(matrix)
     optimizer = Muon(RATE, weight_decay=DECAY)
     optimizer.build([weight])
-    (gradient,) = gradients_of([weight])
-    for _ in range(STEPS):
+    for number in range(STEPS):
+        (gradient,) = gradients_of([weight], number)
         momentum = 0.95 * momentum + gradient.reshape(matrix)
         step = orthogonal(gradient.reshape(matrix) + 0.95 * momentum)
         expected = expected * (1 - RATE * DECAY) - RATE * 0.2 * np.sqrt(max(matrix)) * step
@@ -56,8 +56,8 @@ def test_all_else_follows_adamw():
     adamw = keras.optimizers.AdamW(RATE, weight_decay=DECAY, beta_2=0.99)
     for optimizer, variables in ((Muon(RATE, DECAY, adam_lr_ratio=1.0), ours), (adamw, theirs)):
         optimizer.build(variables)
-        for _ in range(STEPS):
-            optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients_of(variables)], variables)
+        for number in range(STEPS):
+            optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients_of(variables, number)], variables)
     for found, expected in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-6)
 
