@@ -11,6 +11,7 @@ from cli.running import translator
 from keras_attention.export import saved_model
 
 
+@pytest.mark.slow
 def test_bad_usage(complains, tmp_path):
     new = tmp_path / "new"
     assert "DIR" in complains("export", "tiny")
@@ -40,6 +41,7 @@ def test_places_that_cannot_be_written(complains, tmp_path, monkeypatch):
     assert (tmp_path / "file").read_text() == "old"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [

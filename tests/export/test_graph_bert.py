@@ -79,6 +79,7 @@ def test_a_classifier(kind, long_texts):
     assert GraphClassifier(classifier).answer(tf.constant([], tf.string))["label"].shape == (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize("long_texts", ["start", "ends"])
 def test_pairs(long_texts):
@@ -89,6 +90,7 @@ def test_pairs(long_texts):
     check_classes(found, classifier.classify(MANY, seconds, return_scores=True))
 
 
+@pytest.mark.slow
 def test_a_number_and_no_segments():
     classifier = tiny_classifier("regression", num_segments=0)
     found = GraphClassifier(classifier).answer(tf.constant(TEXTS))
@@ -123,6 +125,7 @@ def test_a_bag_of_words():
     np.testing.assert_allclose(found, of_pairs.logits(texts, seconds), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
 def test_an_encoder(pooling, normalize):
@@ -155,6 +158,7 @@ def check_fillings(found, filler, texts):
         np.testing.assert_allclose(found["scores"][number], [filling.score for filling in expected], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_a_filler():
     filler = tiny_mask_filler()

@@ -22,6 +22,7 @@ PROMPTS = ["A dog", "", "Two men", "m\nA", "A\u00e9 \u72ac"]
 generator = functools.cache(tiny_generator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["char", pytest.param("bpe", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
@@ -36,6 +37,7 @@ def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
         assert (found[name].dtype.name, found[name].shape.rank) == (kind.split()[0], 1)
 
 
+@pytest.mark.slow
 def test_of_a_long_beginning_the_end_is_read(monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (2,))
     graph, text = GraphWriter(generator("char")), " ".join(TEXTS)

@@ -6,8 +6,6 @@ import pytest
 
 from keras_attention.models import AttentionSeq2Seq, BertEncoder, BertMaskedLM, Transformer
 
-pytestmark = pytest.mark.sampled(3)
-
 B, S, T, V = 3, 5, 7, 11
 PAIRS = {
     "source_ids": np.array([[3, 4, 5, 6, 2], [7, 2, 0, 0, 0], [3, 8, 9, 2, 0]]),
@@ -30,6 +28,7 @@ def loss_of_fit(make_model, inputs, labels):
     return model.fit(inputs, labels, batch_size=B, epochs=1, shuffle=False, verbose=0).history["loss"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_labels_at_padding_do_not_count(name):
     make_model, inputs = MODELS[name]

@@ -18,7 +18,7 @@ from keras_attention.models import (
     Transformer,
 )
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(7)
 
 ROWS, S, T, V, CLASSES = 11, 7, 5, 23, 3
 BERT = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 17, "num_heads": 2, "num_layers": 1}
@@ -118,6 +118,7 @@ def test_predict_with_an_unequal_last_batch(kind):
     assert whole.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_tf_data_and_callbacks(kind, tmp_path):
     tf = pytest.importorskip("tensorflow")
     inputs, labels = arrays(kind)
@@ -130,6 +131,7 @@ def test_tf_data_and_callbacks(kind, tmp_path):
     assert keras.models.load_model(tmp_path / "best.keras").count_params() == model.count_params()
 
 
+@pytest.mark.slow
 def test_keras_file_round_trip(kind, tmp_path):
     model = compiled(kind)
     inputs, labels = arrays(kind)
@@ -169,6 +171,7 @@ def test_clone_model(kind):
     np.testing.assert_array_equal(clone.predict(inputs, verbose=0), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(kind, policy):
     inputs, labels = arrays(kind)
@@ -192,6 +195,7 @@ class Batches:
         return [{**{k: v[rows] for k, v in self.inputs.items()}, "labels": self.labels[rows]} for rows in order]
 
 
+@pytest.mark.slow
 def test_our_batches_as_a_py_dataset(kind):
     batches = Batches(kind)
     dataset = KerasBatches(batches)

@@ -15,6 +15,8 @@ from keras_attention.pipelines.ctranslate2_engine import Candidate, ended_in_tim
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers.special_tokens import END_ID
 
+pytestmark = pytest.mark.sampled(6)
+
 TEXTS = [*ENGLISH, "", "Men climb.", "A girl runs in a red dress near stairs."]
 # Each with other parts of the format: norms, positions, activations, embeddings of its own for each side.
 VARIANTS = {
@@ -67,6 +69,7 @@ def test_length_penalty_and_n_best(pair, length_penalty):
     check_equal(theirs.hypotheses(TEXTS, **options), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience", [None, 1.0, 0.5])
 def test_patience(pair, patience, monkeypatch):
     for translator in pair:
@@ -82,6 +85,7 @@ def test_beams_and_limits(pair, beam_size, max_length):
     check_equal(theirs.hypotheses(TEXTS, **options), ours.hypotheses(TEXTS, **options))
 
 
+@pytest.mark.slow
 def test_attention_is_ours(pair):
     ours, theirs = pair
     expected = ours.hypotheses(TEXTS, attention=True)
@@ -90,12 +94,14 @@ def test_attention_is_ours(pair):
         np.testing.assert_allclose(answer.heads, other.heads, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_stream(pair):
     for text in TEXTS:
         ours, theirs = ("".join(translator.stream(text)) for translator in pair)
         assert theirs == ours
 
 
+@pytest.mark.slow
 def test_search_in_a_graph(pair):
     """What the server calls; the rows that fill up a batch are equal."""
     ours, theirs = pair
@@ -156,6 +162,7 @@ def test_which_hypotheses_exist_when_our_search_stops():
     assert not ranked(found, 0.0)[-1].ended
 
 
+@pytest.mark.slow
 def test_sentences_are_searched_again_where_it_is_not_certain(pair, monkeypatch):
     ours, theirs = pair
     monkeypatch.setattr(ctranslate2_engine, "is_certain", lambda *arguments: False)
