@@ -8,7 +8,7 @@ never works in the store itself:
 
 `MACHINE` is a digest of the versions and the processor. New programs of the session move to the store when the process
 ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
-used.
+used. `pipelines.stored_programs` stores the graphs that are compiled in the same place.
 """
 
 import atexit
@@ -73,6 +73,19 @@ class CompileCache:
             self._shrink()
             return True
         return False
+
+    def read(self, name):
+        """The verified bytes stored under a name by an earlier process, or None."""
+        with suppress(OSError):
+            return (self.session / name).read_bytes()
+        return None
+
+    def write(self, name, content):
+        """Stores bytes for later processes. A disk error costs only speed."""
+        unfinished = self.session / f"{name}.tmp"
+        with suppress(OSError):
+            unfinished.write_bytes(content)
+            unfinished.replace(self.session / name)
 
     def close(self):
         self.keep()
@@ -168,6 +181,22 @@ def keep_compiled(model=None):
         bool, whether there is a cache, and all could be stored.
     """
     return bool(_in_use) and all([cache.keep(model) for cache in _in_use])
+
+
+def has_cache():
+    """Whether this process stores programs: bool."""
+    return bool(_in_use)
+
+
+def read_stored(name):
+    """The bytes that an earlier process has stored under a name for a model in use, or None."""
+    return next((content for cache in _in_use if (content := cache.read(name)) is not None), None)
+
+
+def write_stored(name, content):
+    """Stores bytes beside the compiled programs, if there is a cache."""
+    for cache in _in_use:
+        cache.write(name, content)
 
 
 def cache_root():

@@ -167,9 +167,10 @@ def test_after_warm_the_first_translation_compiles_nothing(tmp_path, zoo):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("tiny is warm (")
     programs = sorted((tmp_path / "cache" / "programs").glob("*/*/*"))
-    assert run("translate", "--model", str(zoo / "tiny"), ENGLISH[0]).returncode == 0
+    for text in (ENGLISH[2], ENGLISH[0]):  # of two padded lengths, not in the order of `warm`
+        assert run("translate", "--model", str(zoo / "tiny"), text).returncode == 0
     assert sorted((tmp_path / "cache" / "programs").glob("*/*/*")) == programs
-    assert len(programs) >= 2
+    assert len(programs) >= 4  # two graphs, and what XLA has compiled
     refused = run("warm", str(zoo / "tiny"), **{compile_cache.VARIABLE: ""})
     assert refused.returncode == 2
     assert "KERAS_ATTENTION_CACHE" in refused.stderr

@@ -89,7 +89,7 @@ class Classifier(TextEncoder):
         self.task = task
         self.blend: Blend | None = blend
         self.compiled = CompiledBert(
-            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
+            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments, model
         )
 
     @classmethod

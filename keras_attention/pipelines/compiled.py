@@ -3,6 +3,7 @@
 import threading
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,7 @@ from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.greedy import most_probable
 from keras_attention.decoding.next_tokens import forbid
 from keras_attention.decoding.sampling import sampler
+from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 SOURCE_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -83,16 +85,17 @@ class CompiledBert:
             int32 tensors (B, T) `token_ids` and `segment_ids`, and of the further inputs given to `run`.
         max_tokens: int, limit of a sequence.
         num_segments: int, segments of the model. With fewer than two, `segment_ids` is left out.
+        model: layer or model whose call, without training, is `function`: its graphs can be stored. Or None.
 
     Attributes:
         trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, called once for each padded
             length. `specs` is a dict of tf.TensorSpec for any number of sequences. The server replaces it.
     """
 
-    def __init__(self, function, max_tokens, num_segments):
+    def __init__(self, function, max_tokens, num_segments, model=None):
         self.max_tokens = max_tokens
         self._names = ("token_ids", "segment_ids") if num_segments > 1 else ("token_ids",)
-        self.trace = traced
+        self.trace = partial(traced, model=model)
         self._function = function
         self._traced = {}
 
@@ -133,13 +136,18 @@ class CompiledBert:
         return self._traced[key](inputs)
 
 
-def traced(function, specs):
-    """Traces the function for inputs of the given shapes; see `CompiledBert.trace`."""
-    program = tf.function(function, autograph=False).get_concrete_function(specs)
+def traced(function, specs, model=None):
+    """Traces the function for inputs of the given shapes, or reads its graph; see `CompiledBert`."""
+    names = list(specs)
+
+    def call(*inputs):
+        return function(dict(zip(names, inputs, strict=True)))
+
+    program = stored_program(call, list(specs.values()), model, repr(names))
 
     def run(inputs):
-        outputs = program({name: tf.constant(value, tf.int32) for name, value in inputs.items()})
-        return tuple(output.numpy() for output in tf.nest.flatten(outputs))
+        outputs = program(*(tf.constant(inputs[name], tf.int32) for name in names))
+        return tuple(output.numpy() for output in outputs)
 
     return run
 
@@ -190,8 +198,8 @@ class CompiledSearch:
             if program is None:
                 signature = [tf.TensorSpec(source_ids.shape, tf.int32), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
                 function = search_function(self.model, max_steps, **options)
-                program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
-                program = self._keep(key, program.get_concrete_function())
+                program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
+                program = self._keep(key, program)
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
 
     def in_graph(self, max_steps, **options):

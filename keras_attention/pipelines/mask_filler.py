@@ -125,7 +125,7 @@ class MaskFiller(TextEncoder):
         options = {"pooling": pooling, "normalize": normalize}
         super().__init__(model, tokenizer, max_tokens, **options, encoder=model.encoder)
         self.compiled = CompiledBert(
-            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments
+            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments, model
         )
         ids = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
         special = np.isin(np.arange(tokenizer.vocabulary_size), ids)

@@ -91,7 +91,9 @@ class TextEncoder(Pipeline):
         self.long_texts = long_texts
         self.pooling = pooling
         self.normalize = normalize
-        self.encoding = CompiledBert(lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments)
+        self.encoding = CompiledBert(
+            lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments, encoder
+        )
         self.compiled = self.encoding
 
     @classmethod

@@ -1,0 +1,138 @@
+"""A later process reads the graphs that an earlier one has traced, with the same results. Else it traces them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attention import compile_cache
+from keras_attention.compile_cache import CompileCache
+from keras_attention.pipelines import stored_programs
+from keras_attention.pipelines.stored_programs import stored_program
+
+SPECS = [tf.TensorSpec((None, 3), tf.float32), tf.TensorSpec((), tf.int32)]
+X = np.arange(21, dtype="float32").reshape(7, 3) / 11
+
+
+@pytest.fixture
+def next_process(tmp_path, monkeypatch):
+    """Ends the cache of this process and opens another: callable that returns it."""
+    caches = []
+
+    def open_cache():
+        for cache in caches:
+            cache.close()
+        caches.append(CompileCache(tmp_path, ["dates"]))
+        monkeypatch.setattr(compile_cache, "_in_use", caches[-1:])
+        return caches[-1]
+
+    yield open_cache
+    for cache in caches:
+        cache.close()
+
+
+def layer(units=5, seed=3):
+    dense = keras.layers.Dense(units, kernel_initializer=keras.initializers.RandomNormal(seed=seed))
+    dense.build((None, 3))
+    return dense
+
+
+def repeated(dense):
+    """A function with a loop, whose body is a function of its own in the graph."""
+
+    def function(x, times):
+        def body(i, total):
+            return i + 1, total + tf.sin(dense(x) * tf.cast(i, tf.float32))
+
+        return {"sum": tf.while_loop(lambda i, _: i < times, body, (0, tf.zeros_like(dense(x))))[1], "x": x}
+
+    return function
+
+
+def run(dense, key="loop", **options):
+    program = stored_program(repeated(dense), SPECS, dense, key, **options)
+    return [output.numpy() for output in program(tf.constant(X), tf.constant(11))]
+
+
+def graphs(cache):
+    return sorted(path.name for path in cache.session.glob("graph_*"))
+
+
+def no_tracing(*arguments):
+    raise AssertionError("traced again")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_graph_that_is_read_gives_the_same_bits(next_process, monkeypatch, jit_compile):
+    next_process()
+    dense = layer()
+    traced = run(dense, jit_compile=jit_compile)
+    next_process()
+    monkeypatch.setattr(stored_programs, "_traced", no_tracing)
+    read = run(dense, jit_compile=jit_compile)
+    assert len(read) == 2
+    for mine, its in zip(read, traced, strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_a_graph_that_is_read_uses_the_weights_of_its_model(next_process, monkeypatch):
+    next_process()
+    run(layer(seed=3))
+    expected = run(layer(seed=7), key="other")
+    next_process()
+    monkeypatch.setattr(stored_programs, "_traced", no_tracing)
+    other = layer(seed=3)
+    program = stored_program(repeated(other), SPECS, other, "loop")
+    other.set_weights(layer(seed=7).get_weights())
+    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(11))[0], expected[0])
+
+
+def test_each_model_function_and_version_has_a_graph_of_its_own(next_process, monkeypatch):
+    cache = next_process()
+    run(layer())
+    run(layer(seed=7))  # the same function of other weights
+    assert len(graphs(cache)) == 2  # the seed is a setting of this layer
+    run(layer(units=7))
+    run(layer(), key="other")
+    run(layer(), jit_compile=True)
+    assert len(graphs(cache)) == 5
+    monkeypatch.setattr(stored_programs, "_code", lambda: "other code")
+    run(layer())
+    assert len(graphs(cache)) == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}\n", b'{"inputs": [], "weights": {}, "outputs": []}\n', b"no\nno"])
+def test_a_graph_that_cannot_be_read_is_traced_again(next_process, content):
+    next_process()
+    dense = layer()
+    expected = run(dense)
+    cache = next_process()
+    (name,) = graphs(cache)
+    (cache.session / name).unlink()  # a link to the store
+    cache.write(name, content)
+    np.testing.assert_array_equal(run(dense)[0], expected[0])
+    assert cache.read(name) != content
+
+
+def test_a_function_of_more_than_weights_is_not_stored(next_process):
+    cache = next_process()
+    dense, more = layer(), tf.Variable(3.0)
+    program = stored_program(lambda x, times: dense(x) * more, SPECS, dense, "more")
+    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(1))[0], dense(X) * 3.0)
+    assert not graphs(cache)
+
+
+def test_without_a_cache_or_a_model_nothing_is_stored(next_process, monkeypatch):
+    cache = next_process()
+    program = stored_program(lambda x, times: x + 1, SPECS, None, "")
+    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(1))[0], X + 1)
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    run(layer())
+    assert not graphs(cache)
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(next_process):
+    cache = next_process()
+    cache.session.rmdir()
+    np.testing.assert_array_equal(run(layer())[1], X)
+    assert not graphs(cache)
