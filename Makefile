@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-thorough test-exhaustive test-lowest browser check audit smoke readme docs clean
+.PHONY: run test test-slow test-thorough test-exhaustive test-lowest browser check audit bench smoke readme docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
@@ -65,6 +65,10 @@ audit: $(VENV)/installed
 	$(VENV)-audit/bin/python -m pip install --quiet pip-audit
 	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)-audit/packages.txt
 	$(VENV)-audit/bin/pip-audit --requirement $(VENV)-audit/packages.txt --no-deps --disable-pip
+
+# The quick form of each benchmark; tells what is slower than in the last run on the same kind of machine.
+bench: $(VENV)/installed-test
+	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 smoke: $(VENV)/installed
 	for recipe in recipes/*.py; do $(BIN)/python $$recipe --smoke --overwrite || exit 1; done

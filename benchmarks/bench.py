@@ -1,0 +1,159 @@
+"""Runs the quick form of each benchmark, and tells what has become slower: `make bench`.
+
+    python benchmarks/bench.py                            # about half an hour
+    python benchmarks/bench.py --only train_speed first_answer
+
+The figures of each run are added to `benchmarks/results/quick-MACHINE.json`, with the commit and the versions of the
+packages. Each figure is compared with the last one on the same kind of machine (processor and number of cores); if it
+is more than 10 % worse, the command says so and exits with 1. On a shared machine, repeat what became slower before
+you believe it.
+"""
+
+import argparse
+import datetime
+import hashlib
+import json
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attention.cli.main import guarded
+from keras_attention.training.run import run_facts
+from keras_attention.whole_file import whole_file
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+LIMIT = 0.10  # how much worse a figure may be
+MOST_RUNS = 50  # kept for a machine
+SENTENCES = ("A dog runs through the snow.", "Two men in red shirts are standing near a small house by the river.") * 16
+
+
+class Quick(NamedTuple):
+    """The quick form of a benchmark.
+
+    Attributes:
+        arguments: tuple of str; INPUT is a file of sentences, JSON the file that the benchmark writes itself.
+        patterns: tuple of (regular expression of printed lines, unit of its last group). The other groups are the name
+            of the figure. With a unit in `MORE_IS_BETTER`, large figures are good.
+    """
+
+    arguments: tuple
+    patterns: tuple = ()
+
+
+MORE_IS_BETTER = ("times as fast", "times the time", "times the throughput", "sentences/s")
+MODEL = "transformer_tiny_multi30k_en_de"
+QUICK = {
+    "first_answer": Quick(("--only", "import", "translate", "classify", "--rounds", "3", "--json", "JSON")),
+    "decode_speed": Quick(
+        ("--model", MODEL, "--input", "INPUT", "--sentences", "32", "--rounds", "3", "--engines", "ours"),
+        ((r"^(beam \d+)  (batch \d+)  engine ours  sentences/s ([\d.]+)", "sentences/s"),),
+    ),
+    "train_speed": Quick(
+        ("--rounds", "5", "--engines", "ours", "keras-hub"),
+        (
+            (r"^(ours): .* tokens/s, (\d+) ms", "ms"),
+            (r"^(keras-hub): .* ours is ([\d.]+) times as fast", "times as fast"),
+        ),
+    ),
+    "attention_memory": Quick(
+        ("--lengths", "1024", "--rounds", "3"),
+        (
+            (r"^(n [^:]*): ours ([\d.]+) ms", "ms"),
+            (r"^(n [^:]*): ours [\d.]+ ms, ([\d.]+) MB", "MB"),
+            (r"^(n [^:]*): .*: ([\d.]+) times the time", "times the time"),
+        ),
+    ),
+    "serving": Quick(
+        ("--model", "rnn_attention_dates", "--only", "latency", "batching", "--seconds", "5"),
+        (
+            (r"^(?:! )?latency: (\S+ p50) ([\d.]+) ms", "ms"),
+            (r"batching: (\S+) .* ([\d.]+) times", "times the throughput"),
+        ),
+    ),
+}
+
+
+def figures_of(name):
+    """Runs the quick form of a benchmark: dict from the name of each figure to a float."""
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"INPUT": Path(folder, "sentences.txt"), "JSON": Path(folder, "figures.json")}
+        places["INPUT"].write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+        words = [str(places.get(word, word)) for word in QUICK[name].arguments]
+        command = [sys.executable, str(HERE / f"{name}.py"), *words]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"{name}.py ended with exit code {done.returncode}.")
+        print(done.stdout, end="", flush=True)
+        if places["JSON"].exists():
+            return {f"{name}, {key}": value for key, value in json.loads(places["JSON"].read_text())["figures"].items()}
+    return read_figures(name, done.stdout.splitlines())
+
+
+def read_figures(name, lines):
+    """The figures in the printed lines of a benchmark."""
+    figures = {}
+    for pattern, unit in QUICK[name].patterns:
+        for line in lines:
+            if found := re.search(pattern, line):
+                *label, figure = found.groups()
+                figures[f"{', '.join((name, *label))}: {unit}"] = float(figure.replace(",", ""))
+    return figures
+
+
+def worse(figures, runs, limit=LIMIT):
+    """What has become worse than in the last earlier run that has the figure: list of str.
+
+    Args:
+        figures: dict from name to float; the name ends with a colon and the unit.
+        runs: list of dict with "commit" and "figures", oldest first.
+        limit: float, the share by which a figure may be worse.
+    """
+    lines = []
+    for name, now in figures.items():
+        last = next((run for run in reversed(runs) if run["figures"].get(name)), None)
+        if last is None or not now:
+            continue
+        before = last["figures"][name]
+        change = before / now - 1 if name.rpartition(": ")[2] in MORE_IS_BETTER else now / before - 1
+        if change > limit:
+            lines.append(f"{name}: {now:,.2f}, was {before:,.2f} at {last['commit']}: {100 * change:.0f} % worse")
+    return lines
+
+
+def machine_facts():
+    """What a figure depends on beside the commit: dict of str."""
+    packages = ("tensorflow", "tensorflow-text", "keras", "numpy")
+    facts = {"hardware": run_facts()["hardware"], "python": platform.python_version()}
+    return facts | {package: version(package) for package in packages}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=QUICK, default=list(QUICK))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    arguments = parser.parse_args()
+    machine = machine_facts()
+    digest = hashlib.sha256(machine["hardware"].encode()).hexdigest()[:8]
+    path = arguments.results / f"quick-{digest}.json"
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    figures = {}
+    for name in arguments.only:
+        print(f"{name} ...", flush=True)
+        figures |= figures_of(name)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    run = {"commit": run_facts()["commit"], "time": now, "machine": machine, "figures": figures}
+    with whole_file(path) as file:
+        file.write(json.dumps({"hardware": machine["hardware"], "runs": [*runs, run][-MOST_RUNS:]}, indent=1) + "\n")
+    lines = worse(figures, runs)
+    print("\n".join(lines) or f"{len(figures)} figures, none more than {100 * LIMIT:.0f} % worse than before")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "bench.py"))
