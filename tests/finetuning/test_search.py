@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from finetuning.test_workflow import examples, write_csv
 from zoo.tiny_bert import tiny_encoder, write_tiny
@@ -56,6 +57,20 @@ def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fit
     assert best == replace(closest, mixed_precision=best.mixed_precision)
     assert any(line.startswith("Search: 5 trainings, in about ") for line in said)
     assert sum(line.startswith("Trial ") for line in said) == 5
+
+
+def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
+    kernels = []
+
+    def fit(prepared, settings, verbose):
+        kernel = prepared.classifier.model.output_dense.kernel
+        kernels.append(kernel.numpy())
+        kernel.assign(kernel + 1.0)
+        return TrainResult([], 1, 0.0, 1.0, 1, "it is a stub")
+
+    monkeypatch.setattr(search, "fit", fit)
+    searched(start, tmp_path, 2, [])
+    np.testing.assert_array_equal(*kernels)
 
 
 def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):

@@ -254,9 +254,11 @@ def test_the_attention_of_a_text_is_shown():
     weights = np.frombuffer(base64.b64decode(shown["weights"]), "uint8").reshape(2, 1, len(ids), len(ids))
     expected = generator().model({"token_ids": np.array([ids], "int32")}, return_attention_scores=True)[1]
     np.testing.assert_allclose(weights / 255, expected[0], atol=0.003)
-    long = generator().attention_view(" ".join(TEXTS * 3)).data
+    text, window = " ".join(TEXTS * 3), generator().window
+    long = generator().attention_view(text).data
     assert "Only its end" in long["note"]
-    assert len(long["answers"][0]["maps"][0]["rows"]) == generator().window
+    tokens = generator().tokenizer.tokens(generator().tokenizer.encode([text])[0])
+    assert long["answers"][0]["maps"][0]["rows"] == tokens[-window:] != tokens[:window]
 
 
 def test_a_network_without_attention_says_so():
