@@ -40,6 +40,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", LABELS)
 def test_it_comes_back_with_label_and_probability(run, judges, table, kind):
     folder, judge = judges[kind]

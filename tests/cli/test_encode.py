@@ -29,6 +29,7 @@ def lines(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_vectors_are_a_numpy_file(run, vectors, lines):
     folder, encoder = vectors
@@ -79,6 +80,7 @@ def test_similar_texts(run, complains, vectors, lines):
     assert "--query" in complains("similar", "--model", folder, "a")
 
 
+@pytest.mark.slow
 def test_labels_without_training(run, complains, vectors, lines):
     folder, encoder = vectors
     labels = ["red dress", "green_grass"]
@@ -98,6 +100,7 @@ def test_labels_without_training(run, complains, vectors, lines):
     assert nearest.classify(TEXTS[0], threshold=1.0) is None
 
 
+@pytest.mark.slow
 def test_explained_on_a_page(run, complains, tmp_path):
     judge = tiny_classifier()
     write_tiny(tmp_path / "judge", judge.model, task=judge.task)

@@ -13,6 +13,8 @@ from keras_attention.cli import translate
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 
+pytestmark = pytest.mark.slow
+
 CHOSEN = ("--engine", "ctranslate2")
 
 

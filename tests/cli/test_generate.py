@@ -7,6 +7,8 @@ from zoo.tiny_gpt import tiny_generator
 
 from keras_attention.pipelines.base import load_pipeline
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = ["A dog", "Two men"]
 
 

@@ -23,6 +23,7 @@ def models(tmp_path_factory):
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", ["translate", "classify", "fill-mask"])
 def test_every_written_text(run, models, monkeypatch, command):
     folder, pipeline = models[command]

@@ -57,6 +57,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_windows_keep_the_order(run, source):
     expected = translator().translate(SENTENCES)
     assert run(*command(source)) == (0, "", "")
@@ -132,6 +133,7 @@ def test_a_bad_line_is_told_of_before_the_work(complains, source, monkeypatch):
     assert names(source.parent) == ["some.en"]
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_numbered_over_all_windows(run, source):
     lines = [*SENTENCES[:8], "dog " * 90, *SENTENCES[8:12], "men " * 90]
     source.write_text("\n".join(lines))

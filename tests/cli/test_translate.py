@@ -5,6 +5,7 @@ import json
 import sys
 import time
 
+import pytest
 from cli.running import translator
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
@@ -67,6 +68,7 @@ def test_options_reach_the_search(run, monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_heat_maps(run, tmp_path):
     code, _, err = run("translate", "--model", "tiny", "--attention", tmp_path / "map.png", ENGLISH[0])
     assert (code, err) == (0, "")
@@ -86,6 +88,7 @@ def test_maps_of_chosen_heads(run, complains, tmp_path):
     assert "such as 1,3 or all, found 'x'" in complains("translate", "--model", "tiny", "--layers", "x", ENGLISH[0])
 
 
+@pytest.mark.slow
 def test_streaming(run, complains):
     code, out, err = run("translate", "--model", "tiny", "--stream", ENGLISH[0], "", ENGLISH[3])
     assert (code, err) == (0, "")

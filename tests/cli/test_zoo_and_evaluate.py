@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from cli.running import translator
 from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
@@ -32,6 +33,7 @@ def test_evaluate(run, tmp_path):
     assert report["exact_match"] == report["chrf"]["score"] == 100.0
 
 
+@pytest.mark.slow
 def test_evaluate_a_classifier(run, complains, tmp_path):
     classifier = tiny_classifier("multiclass")
     judge = write_tiny(tmp_path / "judge", classifier.model, task=classifier.task).folder

@@ -23,6 +23,7 @@ def test_every_row_is_held_out_once(kind):
         fold_rows(data, find_task(data.labels), 1, seed=3)
 
 
+@pytest.mark.slow
 def test_mean_and_deviation_over_the_folds(start):  # noqa: F811
     said = []
     rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, say=said.append, verbose=0)

@@ -99,6 +99,7 @@ def start(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
 def test_the_untouched_network_is_the_linear_model(start, kind):
     separator = "|" if kind == "multilabel" else None
@@ -134,6 +135,7 @@ def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("freeze", "moving"), [(0, 2), (1, 1)])
 def test_what_is_frozen_stays(start, freeze, moving):
     settings = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, freeze=freeze, learning_rate=1e-2)
@@ -174,6 +176,7 @@ def test_no_model_is_below_its_words_on_the_validation(words, weight, reaches):
     assert reason is None or f"and reaches {reaches}." in reason
 
 
+@pytest.mark.slow
 def test_words_are_blended_in_where_they_win(start, tmp_path):
     data = examples("multiclass", 120)
     rows = [data.texts, data.labels, None, start, None, None, tmp_path / "mine", False]

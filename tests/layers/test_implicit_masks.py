@@ -28,7 +28,7 @@ from keras_attention.layers import (
     TransformerEncoderLayer,
 )
 
-pytestmark = pytest.mark.sampled(7)
+pytestmark = pytest.mark.sampled(13)
 
 B, T, S, D, H, VOCABULARY = 3, 13, 11, 6, 2, 17
 LENGTHS, SOURCE_LENGTHS = (13, 7, 2), (5, 11, 1)

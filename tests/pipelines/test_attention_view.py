@@ -32,6 +32,7 @@ def test_translation():
         np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_what_was_cut_is_told():
     for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):

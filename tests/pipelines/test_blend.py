@@ -34,6 +34,7 @@ def write(folder, classifier, **changes):
     return write_entry(folder, classifier.model, {"text": tokenizer()}, about=about, metrics=metrics, extra_files=files)
 
 
+@pytest.mark.slow
 def test_both_judge(blended, tmp_path):
     alone = tiny_classifier("multiclass")
     logits = np.array([alone.logits(alone.sequences([text]))[0] for text in TEXTS])

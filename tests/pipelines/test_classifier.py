@@ -152,6 +152,7 @@ def test_bad_input(arguments, message):
         tiny_classifier().classify(**arguments)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", list(LABELS))
 def test_an_entry_answers_the_same(tmp_path, kind):
     classifier = tiny_classifier(kind, pair=kind == "binary")

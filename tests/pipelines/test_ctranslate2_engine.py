@@ -15,7 +15,7 @@ from keras_attention.pipelines.ctranslate2_engine import Candidate, ended_in_tim
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers.special_tokens import END_ID
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(9)
 
 TEXTS = [*ENGLISH, "", "Men climb.", "A girl runs in a red dress near stairs."]
 # Each with other parts of the format: norms, positions, activations, embeddings of its own for each side.

@@ -61,6 +61,7 @@ def test_words_of_both_texts_of_a_pair():
         assert word.effect == pytest.approx(found.value - by_hand(classifier, sides, found.label), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_number_and_a_blend_and_labels_by_similarity():
     number = tiny_classifier("regression")
     found = number.explain("Two men sit.")
@@ -90,6 +91,7 @@ def test_long_texts_hide_neighbours_together(monkeypatch, recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.slow
 def test_what_cannot_be_explained():
     with pytest.raises(UserError, match="no label 'ugly'. Labels: bad, good"):
         tiny_classifier().explain("a", label="ugly")

@@ -40,6 +40,7 @@ def test_one_gap():
     assert found[0].text == f"a {found[0].words[0]} runs"
 
 
+@pytest.mark.slow
 def test_two_gaps_are_filled_together():
     filler = tiny_mask_filler(seed=5)
     ids = row_of("[MASK] men [MASK] .")
@@ -137,6 +138,7 @@ def test_vectors(tmp_path, pooling):
         loaded.encode("a", pooling="max")
 
 
+@pytest.mark.slow
 def test_an_entry_says_how_its_vectors_are_made(tmp_path):
     model = tiny_encoder()
     write_tiny(tmp_path / "tiny", model, pooling="cls", normalize=True)

@@ -29,6 +29,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_a_new_pipeline_is_saved(tmp_path, kind):
     make, answer, config = PIPELINES[kind]
@@ -48,6 +49,7 @@ def test_a_translator_must_know_its_languages(tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.slow
 def test_a_loaded_model_keeps_its_card(tmp_path):
     picture = tmp_path / "plot.png"
     picture.write_bytes(b"picture")

@@ -22,6 +22,7 @@ def test_pieces_are_those_of_greedy_search():
     assert len(list(translator().stream(ENGLISH[2]))) > 1
 
 
+@pytest.mark.slow
 def test_drawn_pieces_are_those_of_sampling():
     model, source, target = tiny_parts()
     drawing = {"temperature": 1.3, "top_k": 7, "top_p": 0.9}

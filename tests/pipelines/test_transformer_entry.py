@@ -10,6 +10,8 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
+pytestmark = pytest.mark.slow
+
 L, H = 2, 3
 
 

@@ -152,6 +152,7 @@ def test_maximum_length():
     assert len(answer.tokens) <= 2
 
 
+@pytest.mark.slow
 def test_penalties_reach_the_search():
     ((plain,),) = translator().hypotheses([ENGLISH[2]])
     ((long,),) = translator().hypotheses([ENGLISH[2]], length_penalty=5.0)
@@ -171,6 +172,7 @@ def test_low_score():
         assert judge.hypotheses([ENGLISH[0]])[0][0].low_score is low
 
 
+@pytest.mark.slow
 def test_unknown_tokens_are_not_written_unless_asked_for():
     model, source, target = tiny_parts()
     bias = np.zeros(target.vocabulary_size, "float32")

@@ -13,6 +13,8 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server.limits import ServerSettings
 from keras_attention.server.server import load_models
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ServerSettings(beam=1, engine="ctranslate2")
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from keras_attention.server.server import NICER
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a priority is of the whole process")
 def test_python_goes_before_what_computes():
