@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.training.run import run_facts
+from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value

@@ -22,7 +22,7 @@ from keras_attention.finetuning.start import check_label_names, check_saveable, 
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, workers
-from keras_attention.training.run import run_facts
+from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0

@@ -126,7 +126,7 @@ def test_any_file_cut_or_missing(entry, name):
 def test_manifest_that_does_without(entry, name):
     (entry / name).unlink()
     write_manifest(entry)
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=name.split("/")[0]):  # a folder whose only file it was is named itself
         load_entry(entry)
 
 

@@ -1,7 +1,7 @@
 import re
 import sys
 
-from keras_attention.training.run import run_facts
+from keras_attention.training.run_facts import run_facts
 
 
 def test_facts_name_command_commit_and_machine(monkeypatch, tmp_path):
