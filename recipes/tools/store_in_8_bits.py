@@ -1,12 +1,15 @@
-"""Store the weights of trained models in 8 bits, half the size of float16.
+"""Store the weights of a trained model in 8 bits, half the size of float16.
 
-    python recipes/tools/store_in_8_bits.py FOLDER ...
+    python recipes/tools/store_in_8_bits.py FOLDER --source test.en --target test.de       # a translator
+    python recipes/tools/store_in_8_bits.py FOLDER --table test.csv --text a --label b     # a classifier
 
-Each entry is replaced, with scales for the rows or columns of a matrix (see `zoo.weights_file.save_weights`), but only
-if it still reproduces the outputs of its examples. Compare its scores before and after with `keras-attention evaluate`.
+The weights get scales for the rows or columns of each matrix (see `zoo.weights_file.save_weights`). The entry is
+replaced only if it still reproduces the outputs of its examples, and no score of its card falls by more than 0.1
+points on the test set given, with the options of `keras-attention evaluate`. The card then has the new scores.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -16,12 +19,27 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
+from keras_attention.cli.main import main as keras_attention
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
 
+MOST_LOST = 0.1  # points of a score
+TRANSLATION_SCORES = {
+    "BLEU A": "bleu_tradition_a",
+    "BLEU B": "bleu_tradition_b",
+    "BLEU B, all references": "bleu_all_references",
+    "chrF2": "chrf",
+}
+TABLES = "Other tables and pictures of this card were made before the weights were rounded to 8 bits."
 
-def store(folder):
-    """Rewrites one entry; returns its size in bytes before and after."""
+
+def store(folder, test_set=()):
+    """Rewrites one entry; returns its size in bytes before and after.
+
+    Args:
+        folder: str or Path.
+        test_set: options of `keras-attention evaluate`, which name the files.
+    """
     from keras_attention.pipelines.base import failing_examples
     from keras_attention.zoo.archive import load_entry, write_entry
 
@@ -32,20 +50,45 @@ def store(folder):
     pictures = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": "int8", "extra_files": pictures}
     with tempfile.TemporaryDirectory() as temporary:  # tested there first
-        write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
-        _, problems = failing_examples(Path(temporary) / entry.name)
+        tested = write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
+        _, problems = failing_examples(tested.folder)
+        if test_set and not problems:
+            scores, problems = compare(entry.metrics["scores"], measured(tested.folder, test_set))
+            limits = [*entry.metrics["limits"], TABLES]
+            options["metrics"] = {**entry.metrics, "scores": scores, "limits": limits}
     if problems:
-        raise UserError(f"{folder} would answer differently, so it is unchanged: {problems[0]}")
+        raise UserError(f"{folder} is unchanged, since in 8 bits it would be another model: {problems[0]}")
     return entry.bytes, write_entry(folder, model, tokenizers, **options, overwrite=True).bytes
+
+
+def measured(folder, test_set):
+    """Dict from the name of each score on the test set to its value."""
+    path = folder.with_name("report.json")
+    if keras_attention(["evaluate", "--json", "--model", str(folder), "--output", str(path), *test_set]):
+        raise UserError(f"{folder.name} is unchanged, since it could not be evaluated.")
+    report = json.loads(path.read_text(encoding="utf-8"))
+    if "scores" in report:
+        return report["scores"]
+    found = {name: report[key]["score"] for name, key in TRANSLATION_SCORES.items() if key in report}
+    return {**found, "exact match (%)": report["exact_match"]}
+
+
+def compare(scores, found):
+    """The scores of a card with the values that were found, and a list of those that have become worse."""
+    lost = {score["metric"]: score["value"] - found[score["metric"]] for score in scores}
+    problems = [f"{name} falls by {points:.2f} points" for name, points in lost.items() if points > MOST_LOST]
+    return [{**score, "value": found[score["metric"]]} for score in scores], problems
 
 
 def main(arguments=None):
     parser = OneLineParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders of trained models")
-    for folder in parser.parse_args(arguments).folders:
-        with silent_libraries():
-            before, after = store(folder)
-        print(f"{folder}: {before:,} bytes, now {after:,}")
+    parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
+    arguments, test_set = parser.parse_known_args(arguments)
+    if not test_set:
+        raise UserError("Expected: a test set, such as --table test.csv; see --help.")
+    with silent_libraries():
+        before, after = store(arguments.folder, test_set)
+    print(f"{arguments.folder}: {before:,} bytes, now {after:,}")
 
 
 if __name__ == "__main__":
