@@ -298,17 +298,19 @@ def failing_examples(entry):
         EntryError: if the entry is damaged.
     """
     entry = entry if isinstance(entry, Entry) else open_entry(entry)
-    pipeline = load_pipeline(entry)
     examples = entry.metrics["examples"]
-    if not examples:
-        return 0, []
-    outputs = pipeline.answers(*_sides(examples))
     problems = [
         f"example {quoted(example['source'], 60)} gives {quoted(output, 60)}, stored is {quoted(example['output'], 60)}"
-        for example, output in zip(examples, outputs, strict=True)
+        for example, output in zip(examples, example_outputs(entry), strict=True)
         if output != example["output"]
     ]
     return len(examples), problems
+
+
+def example_outputs(entry):
+    """List of str, what the model of an Entry answers to its stored examples, with its own settings."""
+    pipeline, examples = load_pipeline(entry), entry.metrics["examples"]
+    return list(pipeline.answers(*_sides(examples))) if examples else []
 
 
 def _as_tuple(sample):

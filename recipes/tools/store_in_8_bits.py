@@ -4,8 +4,9 @@
     python recipes/tools/store_in_8_bits.py FOLDER --table test.csv --text a --label b     # a classifier
 
 The weights get scales for the rows or columns of each matrix (see `zoo.weights_file.save_weights`). The entry is
-replaced only if it still reproduces the outputs of its examples, and no score of its card falls by more than 0.1
-points on the test set given, with the options of `keras-attention evaluate`. The card then has the new scores.
+replaced only if no score of its card falls by more than 0.1 points on the test set given, with the options of
+`keras-attention evaluate`. The card then has the new scores, and the new outputs of its examples. Without a test set,
+the outputs of the examples have to stay the same.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def store(folder, test_set=()):
         folder: str or Path.
         test_set: options of `keras-attention evaluate`, which name the files.
     """
-    from keras_attention.pipelines.base import failing_examples
+    from keras_attention.pipelines.base import example_outputs, failing_examples
     from keras_attention.zoo.archive import load_entry, write_entry
 
     folder = Path(folder)
@@ -51,11 +52,14 @@ def store(folder, test_set=()):
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": "int8", "extra_files": pictures}
     with tempfile.TemporaryDirectory() as temporary:  # tested there first
         tested = write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
-        _, problems = failing_examples(tested.folder)
-        if test_set and not problems:
+        if test_set:
             scores, problems = compare(entry.metrics["scores"], measured(tested.folder, test_set))
+            outputs = zip(entry.metrics["examples"], example_outputs(tested), strict=True)
+            examples = [{**example, "output": output} for example, output in outputs]
             limits = [*entry.metrics["limits"], TABLES]
-            options["metrics"] = {**entry.metrics, "scores": scores, "limits": limits}
+            options["metrics"] = {**entry.metrics, "scores": scores, "limits": limits, "examples": examples}
+        else:
+            _, problems = failing_examples(tested)
     if problems:
         raise UserError(f"{folder} is unchanged, since in 8 bits it would be another model: {problems[0]}")
     return entry.bytes, write_entry(folder, model, tokenizers, **options, overwrite=True).bytes
@@ -83,11 +87,10 @@ def compare(scores, found):
 def main(arguments=None):
     parser = OneLineParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
-    arguments, test_set = parser.parse_known_args(arguments)
-    if not test_set:
-        raise UserError("Expected: a test set, such as --table test.csv; see --help.")
+    parser.add_argument("test_set", nargs=argparse.REMAINDER, help="options of keras-attention evaluate")
+    arguments = parser.parse_args(arguments)
     with silent_libraries():
-        before, after = store(arguments.folder, test_set)
+        before, after = store(arguments.folder, arguments.test_set)
     print(f"{arguments.folder}: {before:,} bytes, now {after:,}")
 
 
