@@ -143,11 +143,14 @@ def traced(function, specs, model=None):
     def call(*inputs):
         return function(dict(zip(names, inputs, strict=True)))
 
-    program = stored_program(call, list(specs.values()), model, repr(names))
+    signature = list(specs.values())
+    program = stored_program(call, signature, model, repr(names))
+    if program is None:
+        program = tf.function(call, input_signature=signature, autograph=False).get_concrete_function()
 
     def run(inputs):
         outputs = program(*(tf.constant(inputs[name], tf.int32) for name in names))
-        return tuple(output.numpy() for output in outputs)
+        return tuple(output.numpy() for output in tf.nest.flatten(outputs))
 
     return run
 
@@ -199,6 +202,9 @@ class CompiledSearch:
                 signature = [tf.TensorSpec(source_ids.shape, tf.int32), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
                 function = search_function(self.model, max_steps, **options)
                 program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
+                if program is None:
+                    program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
+                    program = program.get_concrete_function()
                 program = self._keep(key, program)
         return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
 

@@ -26,15 +26,15 @@ def stored_program(function, specs, model, key, jit_compile=False):
     Args:
         function: callable of tensors that returns tensors; it may read the weights of `model` and nothing else.
         specs: list of tf.TensorSpec, its arguments.
-        model: built layer or model, or None to trace in any case.
+        model: built layer or model, or None if the function must not be stored.
         key: str, what the function depends on beside specs, settings of the model and code of the package.
         jit_compile: bool. Whether XLA compiles the function.
 
     Returns:
-        Callable of tensors that returns a flat list of tensors.
+        Callable of tensors that returns a flat list of tensors, or None if there is no cache.
     """
     if model is None or not compile_cache.has_cache():
-        return _traced(function, specs, "graph", jit_compile)
+        return None
     digest = _digest(function.__name__, specs, model, key, jit_compile)
     name = f"graph_{digest}.pb"
     with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
