@@ -6,20 +6,27 @@
 
 Self-attention of one sentence with one head, 64 wide, in float32, as a compiled graph; forward, and with the gradients
 of input and weights. Each measurement is a process of its own; its memory is the most that it held beyond what it held
-after a call with 16 tokens. Keras's is left out where its score matrix would take more than `--most` gigabytes.
-`--patterns` compares our layer with a sparse pattern to our layer without, which take turns.
+before, in calls after the first. The first call also compiles; its memory is told beside. Keras's is left out where its
+score matrix would take more than `--most` gigabytes. `--patterns` compares our layer with a sparse pattern to our layer
+without, which take turns.
 
-Result with `--xla --rounds 1` on two cores of an AMD EPYC: at 16,384 tokens ours holds 84 MB where Keras's holds 2,229
-(27 times), in 0.67 of its time; with gradients 163 MB where Keras's holds 4,388 (27 times), in 0.29 of its time. At
-65,536 tokens ours holds 133 MB, in 7.9 s. Some 40 MB of ours are the compiler's. Without `--xla`, 103 MB to 1,083 (10
-times) in 1.35 of Keras's time, with gradients 145 MB to 3,279 (23 times) in 1.17 of it.
+Result with `--xla` on two cores of an AMD EPYC that were also used by others: at 16,384 tokens ours holds 20 MB where
+Keras's holds 2,088 (103 times; 28 times with the compiler, 75 and 2,105 MB), in 0.38 of its time; with gradients 40 MB
+where Keras's holds 4,112 (103 times; 23 with the compiler), in 0.21 of its time. At 65,536 tokens ours holds 80 MB.
 
-Sparse patterns with `--xla` at 16,384 tokens, on two cores that were also used by others (the fastest of three rounds):
-2,468 ms without a pattern, with gradients 6,067; bigbird 324 and 1,004 (7.6 and 6.0 times as fast), with blocks of 128
-336 and 981 (7.3 and 6.2 times); strided, part 1 81 and 263 (30 and 23 times), part 2 36 and 123 (68 and 49 times).
+Sparse patterns with `--xla`, how many times as fast as ours without; their memory is the same to 5 %, but for strided,
+part 2 with gradients, which takes 10 % more:
+
+    tokens                  bigbird   blocks of 128   strided, part 1   part 2   fixed, part 1   part 2
+    4,096                       5.9             2.6               2.9      6.3             5.4      4.7
+    4,096, gradients            2.6             2.0               4.0      7.0             9.4      6.4
+    16,384                      7.2             6.3              13.6     26.6            27.7     12.0
+    16,384, gradients           6.9             9.4              17.2     34.0            37.4     14.5
+    65,536                     27.2               -              43.8     68.8            74.9     12.9
 """
 
 import argparse
+import ctypes
 import functools
 import statistics
 import sys
@@ -37,7 +44,7 @@ SCORES_AT_ONCE = {False: 3, True: 6}  # matrices (n, n) that Keras's layer holds
 
 
 class SelfAttention:
-    """One layer on random input; a call gives (median seconds, megabytes)."""
+    """One layer on random input; a call gives (median seconds, megabytes, megabytes of the call that compiles)."""
 
     def __init__(self, ours, gradients, xla, pattern=None, causal=False):
         import keras
@@ -71,17 +78,19 @@ class SelfAttention:
         self.run(tf.zeros((1, SHORT, WIDTH)))
         inputs = tf.constant(np.random.default_rng(0).normal(size=(1, length, WIDTH)).astype("float32"))
         before = memory_now()
+        np.asarray(self.run(inputs)[0])
+        compiling, before = memory_peak() - before, memory_now()
         times = []
-        for _ in range(rounds + 1):
+        for _ in range(rounds):
             begun = time.perf_counter()
-            outputs = self.run(inputs)
-            np.asarray(outputs[0])
+            np.asarray(self.run(inputs)[0])
             times.append(time.perf_counter() - begun)
-        return statistics.median(times[1:]), memory_peak() - before
+        return statistics.median(times), memory_peak() - before, compiling
 
 
 def memory_now():
-    """The megabytes that this process holds; its peak starts again from here."""
+    """The megabytes that this process holds, without what it has freed; its peak starts again from here."""
+    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return _megabytes("VmRSS")
 
@@ -113,12 +122,13 @@ def compare_patterns(gradients, length, arguments):
     turns.close()
     seconds = {name: statistics.median(turn[name][0] for turn in found) for name in layers}
     memory = {name: max(found[0][name][1], 1) for name in layers}
+    compiling = {name: f"{memory[name]:.0f} MB ({found[0][name][2]:.0f} with the compiler)" for name in layers}
     told = f"n {length}{', causal' * arguments.causal}{', with gradients' * gradients}"
-    print(f"{told}: dense {1000 * seconds['']:.1f} ms, {memory['']:.0f} MB", flush=True)
+    print(f"{told}: dense {1000 * seconds['']:.1f} ms, {compiling['']}", flush=True)
     for name in arguments.patterns:
         ratio = statistics.median(turn[""][0] / turn[name][0] for turn in found)
         print(
-            f"{told}: {name} {1000 * seconds[name]:.1f} ms, {memory[name]:.0f} MB: {ratio:.1f} times as fast, "
+            f"{told}: {name} {1000 * seconds[name]:.1f} ms, {compiling[name]}: {ratio:.1f} times as fast, "
             f"{memory[''] / memory[name]:.2f} times less memory",
             flush=True,
         )
@@ -142,12 +152,14 @@ def main():
             if arguments.patterns:
                 compare_patterns(gradients, length, arguments)
                 continue
-            seconds, memory = measured(True, gradients, length, arguments)
-            row = f"n {length}{', with gradients' if gradients else ''}: ours {1000 * seconds:.1f} ms, {memory:.0f} MB"
+            seconds, memory, first = measured(True, gradients, length, arguments)
+            row = f"n {length}{', with gradients' if gradients else ''}: ours {1000 * seconds:.1f} ms, "
+            row += f"{memory:.0f} MB ({first:.0f} with the compiler)"
             if SCORES_AT_ONCE[gradients] * 4 * length**2 < arguments.most * 1e9:
-                theirs, their_memory = measured(False, gradients, length, arguments)
+                theirs, their_memory, their_first = measured(False, gradients, length, arguments)
                 ratios = f"{theirs / seconds:.2f} times the time, {their_memory / max(memory, 1):.0f} times the memory"
-                row += f"; Keras {1000 * theirs:.1f} ms, {their_memory:.0f} MB: {ratios}"
+                row += f"; Keras {1000 * theirs:.1f} ms, {their_memory:.0f} MB ({their_first:.0f}): {ratios} "
+                row += f"({their_first / max(first, 1):.0f} times)"
             print(row, flush=True)
 
 

@@ -252,7 +252,7 @@ class MultiHeadAttention(keras.layers.Layer):
         masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
         causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
         pairs = AllowedPairs(masks, causal, self._pattern, start, positions)
-        in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads)
+        in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads, pairs.pattern)
         only_by_position = cache is not None and pairs.every_query_sees_itself
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
 

@@ -7,7 +7,7 @@ from keras_attention.layers.masks import check_attention_mask
 
 # Maximum number of values in the largest tensor of a block, unless the shortest chunks exceed it.
 MOST_IN_A_BLOCK = 2**22
-SHORTEST_CHUNK, LONGEST_CHUNK = 128, 1024
+SHORTEST_CHUNK, LONGEST_CHUNK = 128, 512
 
 
 class AllowedPairs:

@@ -65,14 +65,16 @@ def group_heads(inputs, groups):
 # Attention is computed in chunks if the largest tensor (the scores of all heads, or the hidden layer of an additive
 # score) has more values per example.
 MOST_AT_ONCE = 2**22
+MOST_AT_ONCE_OF_PATTERN = 2**20  # for a sparse pattern, of which chunks compute only a part
 LOWEST = -1e30
 
 
-def is_large(query, num_keys, numbers_per_pair):
+def is_large(query, num_keys, numbers_per_pair, pattern=None):
     """Whether to compute attention in chunks. False if a length is unknown when the graph is traced, or B is 0."""
+    most = MOST_AT_ONCE if pattern is None else min(MOST_AT_ONCE, MOST_AT_ONCE_OF_PATTERN)
     rows, num_queries = query.shape[:2]
     static = rows != 0 and isinstance(num_queries, int) and isinstance(num_keys, int)
-    return static and num_queries * num_keys * numbers_per_pair > MOST_AT_ONCE
+    return static and num_queries * num_keys * numbers_per_pair > most
 
 
 def chunked_attention(
