@@ -15,7 +15,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from keras_attention import compile_cache
+from keras_attention.compile_cache import has_cache, read_stored, write_stored
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -33,17 +33,17 @@ def stored_program(function, specs, model, key, jit_compile=False):
     Returns:
         Callable of tensors that returns a flat list of tensors, or None if there is no cache.
     """
-    if model is None or not compile_cache.has_cache():
+    if model is None or not has_cache():
         return None
     digest = _digest(function.__name__, specs, model, key, jit_compile)
     name = f"graph_{digest}.pb"
     with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
-        if content := compile_cache.read_stored(name):
+        if content := read_stored(name):
             return _imported(content, specs, model)
     program = _traced(function, specs, f"traced_{digest}", jit_compile)
     with suppress(Exception):
         content = _serialized(program, model).replace(f"traced_{digest}".encode(), f"stored_{digest}".encode())
-        compile_cache.write_stored(name, content)
+        write_stored(name, content)
         return _imported(content, specs, model)  # as in later processes, so that these find what XLA compiles for it
     return program
 
