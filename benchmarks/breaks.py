@@ -599,8 +599,8 @@ FINETUNING = _breaks(
     ),
     (
         "a search does not begin with the defaults",
-        "    if not known:\n        study.enqueue_trial(defaults)",
-        "    pass",
+        "        study.enqueue_trial(defaults)",
+        "        pass",
         "tests/finetuning/test_search.py",
     ),
     (

@@ -14,6 +14,7 @@ TOOL = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "tools" / "sto
 
 
 @pytest.mark.parametrize("changed", [False, True])
+@pytest.mark.slow
 def test_stores_what_answers_the_same(tmp_path, changed):
     filler, source = tiny_mask_filler(), "a [MASK] runs"
     (output,) = filler.answers([source])

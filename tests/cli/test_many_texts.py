@@ -66,6 +66,7 @@ def test_windows_keep_the_order(run, source):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
     expected = translator().translate(SENTENCES)
     breaking = breaks_off(error)

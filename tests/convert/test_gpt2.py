@@ -284,6 +284,7 @@ def test_other_vocabularies_are_refused(write, case):
         load_checkpoint(folder)
 
 
+@pytest.mark.slow
 def test_a_converted_entry_generates_and_scores(write, tmp_path, capsys):
     tensors = random_tensors()
     assert main(["convert", str(write(tensors)), "--out", str(tmp_path / "mine"), "--language", "en"]) == 0

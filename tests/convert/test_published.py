@@ -113,6 +113,7 @@ def test_what_cannot_be_converted_leaves_nothing(tmp_path):
     assert not list((tmp_path / "ours" / "published" / "entries").rglob("manifest.json"))
 
 
+@pytest.mark.slow
 def test_a_card_has_a_true_example(run_convert, tmp_path):
     """With room for whole texts; what the vocabulary does not know is unknown to the example, too."""
     tensors = {name: values for name, values in tiny_tensors().items() if not name.startswith("cls.")}

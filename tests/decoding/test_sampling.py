@@ -83,6 +83,7 @@ def test_only_the_most_probable_are_drawn(top_k, top_p):
         check_frequencies(drawn, {(token,): weights[token] / total for token in nucleus})
 
 
+@pytest.mark.slow
 def test_a_row_depends_on_its_own_key_and_seed_only():
     model = RandomModel(5, 13, seed=8)
 

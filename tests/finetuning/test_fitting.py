@@ -46,6 +46,7 @@ def test_kernels_and_embeddings_decay_but_no_biases_and_norms():
 
 
 @pytest.mark.parametrize("best", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
 def test_the_weights_of_the_best_epoch_are_kept(best):
     """Epoch 0 is the start, before any update."""
     classifier, seen = tiny_classifier(num_layers=1), []

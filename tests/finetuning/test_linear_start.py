@@ -124,6 +124,7 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
     assert prepared.linear_score is not None
 
 
+@pytest.mark.slow
 def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
     prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
     before = prepared.classifier.model.get_weights()

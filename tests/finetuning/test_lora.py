@@ -35,6 +35,7 @@ def every_epoch_is_better(monkeypatch):
 
 
 @pytest.mark.parametrize("frozen", [0, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.slow
 def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeypatch):
     every_epoch_is_better(monkeypatch)
     said, settings = [], replace(SETTINGS, freeze=frozen, epochs=1)

@@ -101,6 +101,7 @@ def killed(prepared, settings, verbose):
     raise KilledError
 
 
+@pytest.mark.slow
 def test_a_killed_search_leaves_no_lock_and_half_a_record_is_dropped(start, tmp_path, fits, monkeypatch):
     def no_lock(self):
         raise AssertionError("optuna's own lock would outlive a killed process")

@@ -146,6 +146,7 @@ def test_keras_file_round_trip(kind, tmp_path):
     assert int(loaded.optimizer.iterations) == 2 * int(model.optimizer.iterations)
 
 
+@pytest.mark.slow
 def test_weights_file_round_trip(kind, tmp_path):
     inputs, _ = arrays(kind)
     model = make(kind)
@@ -207,6 +208,7 @@ def test_our_batches_as_a_py_dataset(kind):
     assert len(batches.asked) > 3
 
 
+@pytest.mark.slow
 def test_rows_that_fill_a_batch_weigh_nothing():
     inputs, labels = arrays("classifier")
     batch = {**inputs, "labels": labels.copy()}

@@ -61,6 +61,7 @@ def test_a_number():
     assert classifier.classify(TEXTS) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_pairs_in_any_company():
     classifier = tiny_classifier(pair=True)
     first, second = TEXTS * 2, TEXTS + TEXTS[::-1]

@@ -61,6 +61,7 @@ def check_equal(found, expected):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7, 3.0])
+@pytest.mark.slow
 def test_length_penalty_and_n_best(pair, length_penalty):
     ours, theirs = pair
     options = {"n_best": 3, "length_penalty": length_penalty}
@@ -79,6 +80,7 @@ def test_patience(pair, patience, monkeypatch):
 
 
 @pytest.mark.parametrize(("beam_size", "max_length"), [(1, 5), (2, 19), (7, 5), (3, 1)])
+@pytest.mark.slow
 def test_beams_and_limits(pair, beam_size, max_length):
     ours, theirs = pair
     options = {"beam_size": beam_size, "max_length": max_length}

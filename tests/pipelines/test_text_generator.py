@@ -59,6 +59,7 @@ SETTINGS = {
 @pytest.mark.parametrize(
     "kind", ["greedy", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in list(SETTINGS)[1:])]
 )
+@pytest.mark.slow
 def test_it_writes_as_if_it_read_all_again(kind):
     given = {"temperature": 0.0, **SETTINGS[kind]}
     found = generator().generations(PROMPTS, max_tokens=11, **given)

@@ -50,6 +50,7 @@ def test_one_beam_is_greedy_search_of_the_model():
     np.testing.assert_allclose(answer.log_prob, found.log_probs[0, 0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_translate_returns():
     texts = ENGLISH[:2]
     plain = translator().translate(texts)

@@ -36,6 +36,7 @@ def test_the_graph_does_the_same(lowercase):
     assert [text.decode() for text in parted.numpy()] == part_words(texts, lowercase)
 
 
+@pytest.mark.slow
 def test_all_characters_are_those_of_the_library_tokenizers():
     library = pytest.importorskip("tokenizers.normalizers", reason="the library tokenizers is not installed")
     from tokenizers.pre_tokenizers import BertPreTokenizer

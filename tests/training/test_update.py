@@ -225,6 +225,7 @@ def test_weights_of_pure_bfloat16_go_through_a_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.slow
 def test_float16_recovers_from_an_overflow_of_its_scaled_gradients(jit_compile):
     inner = keras.optimizers.Adam(0.03)
     optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**40)

@@ -20,6 +20,7 @@ def reports(bases, tmp_path_factory):
     return watched_reports(bases, tmp_path_factory.mktemp("strangers"))
 
 
+@pytest.mark.slow
 def test_sound_ones_answer_without_a_socket_and_without_code_of_theirs(bases, reports):
     for name in bases:
         assert reports[name]["kind"] is None, reports[name]
