@@ -22,14 +22,17 @@ os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerate
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items):
-    """Of a sampled test, every n-th point is quick. Files with long tests come first, so that none is left at last."""
+    """Of a sampled test, every n-th point is quick and the rest thorough.
+
+    Files with long tests come first, so that none is left at last.
+    """
     points = Counter()
     for item in items:
         sampled = item.get_closest_marker("sampled")
         if sampled and not item.get_closest_marker("thorough"):
             test = item.nodeid.partition("[")[0]
             if points[test] % sampled.args[0]:
-                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.thorough)
             points[test] += 1
     long = Counter(item.path for item in items if {"slow", "thorough"} & {mark.name for mark in item.iter_markers()})
     items.sort(key=lambda item: -long[item.path])
