@@ -228,5 +228,5 @@ def _interpreter(path):
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
-        from tensorflow.lite import Interpreter
+        Interpreter = tf.lite.Interpreter  # loaded on access: `from tensorflow.lite import` does not find it
     return Interpreter(path)
