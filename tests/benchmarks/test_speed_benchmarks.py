@@ -40,16 +40,19 @@ def test_training_by_itself():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("engine", ["keras-hub", "PyTorch", "Marian"])
-def test_every_engine_trains(engine, monkeypatch):
+@pytest.mark.parametrize("engine", ["ours", "keras-hub", "Keras", "PyTorch", "Marian"])
+@pytest.mark.parametrize("network", ["transformer", "bert", "gpt", "rnn"])
+def test_every_engine_trains(network, engine, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    from train_speed import ENGINES, random_batch
+    from train_speed_engines import ENGINES, random_batch
 
-    kind, package = ENGINES[engine]
+    if engine not in ENGINES[network]:
+        pytest.skip(f"{engine} has no {network}")
+    kind, package = ENGINES[network][engine]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     shape = SimpleNamespace(**SMALL)
-    assert kind(shape)(random_batch(shape)) > 0  # seconds
+    assert kind(shape)(random_batch(network, shape)) > 0  # seconds
 
 
 @pytest.mark.thorough
