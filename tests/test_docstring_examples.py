@@ -23,7 +23,8 @@ def examples():
                 docstring = ast.get_docstring(node) or ""
                 if "\nExample:\n" in docstring:
                     block = docstring.split("\nExample:\n")[1].split("\n\n")[0]
-                    yield pytest.param(path, textwrap.dedent(block), id=f"{path.stem}-{node.name}")
+                    slow = [pytest.mark.slow] if "load(" in block else []  # a trained model answers
+                    yield pytest.param(path, textwrap.dedent(block), id=f"{path.stem}-{node.name}", marks=slow)
 
 
 @pytest.mark.parametrize(("path", "code"), examples())

@@ -11,6 +11,8 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_mask_filler, write_tiny
 import keras_attention
 from keras_attention.convert import load_checkpoint
 
+pytestmark = pytest.mark.slow
+
 
 def test_convert_writes_an_entry(run, tmp_path):
     code, out, _ = run("convert", TINY_BERT, "--out", tmp_path / "mine", "--json")

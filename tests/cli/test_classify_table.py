@@ -61,6 +61,7 @@ def test_it_comes_back_with_label_and_probability(run, judges, table, kind):
     assert (code, printed.splitlines()[0]) == (0, "id,review,note,label,probability")
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(run, complains, judges, table, monkeypatch):
     folder, judge = judges["multiclass"]
 

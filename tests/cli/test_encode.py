@@ -55,6 +55,7 @@ def test_vectors_that_cannot_be_written(complains, vectors, lines):
     assert [path.name for path in lines.parent.iterdir()] == ["texts.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_similar_texts(run, complains, vectors, lines):
     folder, encoder = vectors
@@ -120,6 +121,7 @@ def test_explained_on_a_page(run, complains, tmp_path):
     assert "leave out --resume" in complains(*words, page, *given)
 
 
+@pytest.mark.slow
 def test_fill_mask_answers_the_good_texts_and_tells_of_the_bad_one(run, complains, tmp_path):
     filler = tiny_mask_filler()
     write_tiny(tmp_path / "filler", filler.model)

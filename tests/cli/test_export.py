@@ -24,6 +24,7 @@ def test_bad_usage(complains, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_places_that_cannot_be_written(complains, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("old")
     (tmp_path / "folder").mkdir()

@@ -7,6 +7,8 @@ from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, write_tiny
 
 from keras_attention.cli import classify, fill_mask, translate
 
+pytestmark = pytest.mark.slow
+
 SHORT = {name: text for name, text in WRITTEN.items() if "\n" not in text}
 
 

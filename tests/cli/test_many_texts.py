@@ -84,6 +84,7 @@ def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
     assert names(source.parent) == ["some.de", "some.en"]
 
 
+@pytest.mark.slow
 def test_without_resume_it_starts_anew(run, source, breaks_off):
     breaking = breaks_off(KeyboardInterrupt())
     assert run(*command(source))[0] == 130
@@ -145,6 +146,7 @@ def test_what_is_cut_is_numbered_over_all_windows(run, source):
     assert [number for number, cut in enumerate(found, start=1) if cut] == [9, 14]
 
 
+@pytest.mark.slow
 def test_classify_goes_through_windows_too(run, complains, source, tmp_path):
     judge = tiny_classifier("multiclass")
     write_tiny(tmp_path / "judge", judge.model, task=judge.task)
@@ -168,6 +170,7 @@ def test_the_time_left_counts_what_this_run_did(monkeypatch):
     assert "80/100 sentences, 10 s, 10 s left" in terminal.getvalue()
 
 
+@pytest.mark.slow
 def test_the_first_answer_of_a_new_model_says_that_it_compiles(run, monkeypatch):
     """On a terminal, and gone before the answer is printed."""
 

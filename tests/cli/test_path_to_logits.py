@@ -3,6 +3,7 @@
 import traceback
 from pathlib import Path
 
+import pytest
 from zoo.tiny_entry import ENGLISH, tiny_parts, write_tiny_entry
 
 import keras_attention
@@ -13,6 +14,7 @@ PACKAGE = str(Path(keras_attention.__file__).parent)
 MOST_FRAMES, MOST_FILES = 11, 6
 
 
+@pytest.mark.slow
 def test_translate_reaches_the_logits_in_few_steps(tmp_path, monkeypatch, capsys):
     """Counted: the frames of this package, from `cli.main.main` to the model's own function that gives the logits.
 

@@ -31,6 +31,7 @@ def test_sentences_from_standard_input_and_from_a_file(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
 
 
+@pytest.mark.slow
 def test_json(run):
     code, out, err = run("translate", "--model", "tiny", "--json", "--n-best", 3, ENGLISH[0], "")
     first, second = map(json.loads, out.splitlines())

@@ -116,6 +116,7 @@ def test_one_beam_is_greedy_search(alpha):
     np.testing.assert_allclose(found.log_probs, greedy.log_probs, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_compiled_search_gives_the_eager_answer(execution):
     model = RandomModel(3, 1031, source_length=5, seed=3, ends=4.0)

@@ -44,6 +44,7 @@ def renormalised(model, row, tokens, temperature=1.0, forbidden=()):
     return probability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "unknown_id"), [(1.0, None), (0.6, UNKNOWN), (2.5, None)])
 def test_frequencies_are_the_probabilities(temperature, unknown_id):
     model = RandomModel(1, 7, seed=3)

@@ -7,6 +7,8 @@ from zoo.tiny_bert import tiny_mask_filler
 
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("jit_compile", [True, False])
 def test_equals_the_mean_over_all_hidden_tokens(jit_compile):

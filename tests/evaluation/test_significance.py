@@ -32,6 +32,7 @@ def test_equal_answers():
     assert compare(np.zeros(5, int), answers([0, 1, 0, 1, 2]), answers([0, 1, 0, 1, 2]), CLASSES).p_value == 1.0
 
 
+@pytest.mark.slow
 def test_numbers_by_the_bootstrap():
     random = np.random.default_rng(3)
     targets = random.normal(size=101)

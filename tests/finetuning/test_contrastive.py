@@ -90,6 +90,7 @@ def test_texts_of_a_label_become_alike(tmp_path):
     assert any("pairs" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)

@@ -73,6 +73,7 @@ def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
     np.testing.assert_array_equal(*kernels)
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
     usual, said = search.fit, []
 
@@ -122,6 +123,7 @@ def test_a_killed_search_leaves_no_lock_and_half_a_record_is_dropped(start, tmp_
         searched(start, tmp_path, 2, [])
 
 
+@pytest.mark.slow
 def test_after_a_kill_in_the_first_training_the_defaults_come_first_again(start, tmp_path, fits, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(search, "fit", killed)

@@ -436,6 +436,7 @@ def stacked_with(make, *inputs, depth=2, needs_value=False):
     return np.asarray(model(list(inputs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize_first", [False, True])
 def test_equals_the_stack_of_keras_hub(normalize_first):
     hub = pytest.importorskip("keras_hub")

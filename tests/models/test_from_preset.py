@@ -46,6 +46,7 @@ def test_it_has_the_trained_weights(zoo, model_class, name, original):
         np.testing.assert_array_equal(weight, other)
 
 
+@pytest.mark.slow
 def test_it_computes_what_the_pipeline_computes(zoo, monkeypatch):
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(zoo))
     classifier = keras_attention.load("moods")

@@ -164,6 +164,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("form", ["learned", "rotary"])
 def test_every_search_writes_as_if_it_read_all_again(search, form):

@@ -94,6 +94,7 @@ def test_fit_learns_from_arrays(kind):
     assert set(history) == {"loss", "accuracy"}
 
 
+@pytest.mark.slow
 def test_the_loss_of_fit_leaves_padding_out(kind):
     model = compiled(kind, dropout=0.0)
     inputs, labels = arrays(kind)
@@ -101,6 +102,7 @@ def test_the_loss_of_fit_leaves_padding_out(kind):
     assert model.evaluate(inputs, labels, batch_size=ROWS, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_labels_of_padding_do_not_matter(kind):
     if kind == "classifier":
         pytest.skip("a label a text")
@@ -159,6 +161,7 @@ def test_weights_file_round_trip(kind, tmp_path):
     np.testing.assert_array_equal(other.predict(inputs, verbose=0), expected)
 
 
+@pytest.mark.slow
 def test_clone_model(kind):
     model = make(kind)
     inputs, _ = arrays(kind)

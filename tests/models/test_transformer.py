@@ -114,6 +114,7 @@ def test_steps_equal_the_whole(form):
         assert_all_close([logits], [expected[:, t]], 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few_rows", [0, 16])
 def test_hypotheses_of_a_source_share_its_memory_and_a_cache(monkeypatch, few_rows):
     """After each step some hypotheses are replaced by others, whose tokens they then continue."""

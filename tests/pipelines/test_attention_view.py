@@ -11,6 +11,8 @@ from zoo.tiny_entry import ENGLISH, tiny_translator
 
 from keras_attention.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 def data_of(view):
     return json.loads(re.search(r'id="data">(.*?)</script>', view.html, re.DOTALL)[1])
@@ -32,7 +34,6 @@ def test_translation():
         np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_what_was_cut_is_told():
     for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):

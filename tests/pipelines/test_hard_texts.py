@@ -34,6 +34,7 @@ def pipeline(request):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize("name", WRITTEN)
 def test_written_texts(pipeline, name):

@@ -60,6 +60,7 @@ def test_two_gaps_are_filled_together():
     assert found[0].score == pytest.approx(np.prod(found[0].probabilities))
 
 
+@pytest.mark.slow
 def test_words_of_two_pieces():
     filler = tiny_mask_filler(seed=7)
     ids = row_of("a [MASK]")
@@ -110,6 +111,7 @@ def test_what_the_model_cannot_read_has_no_say_but_stays():
     assert not filler.fill_mask("men [MASK]", top_k=1)[0].truncated
 
 
+@pytest.mark.slow
 def test_an_entry_answers_the_same(tmp_path):
     filler = tiny_mask_filler()
     sources = ["a [MASK] runs", "men [MASK]"]
@@ -120,6 +122,7 @@ def test_an_entry_answers_the_same(tmp_path):
     assert isinstance(keras_attention.load(entry.folder), MaskFiller)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_vectors(tmp_path, pooling):
     model = tiny_encoder()

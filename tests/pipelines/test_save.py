@@ -11,6 +11,8 @@ from keras_attention.pipelines.base import MEASURED_BEFORE, failing_examples
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.translator import Translator
 
+pytestmark = pytest.mark.slow
+
 
 def translator():
     return Translator(*tiny_parts(), DECODING, low_score_threshold=-0.5, target_language="iso")
@@ -49,7 +51,6 @@ def test_a_translator_must_know_its_languages(tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
-@pytest.mark.slow
 def test_a_loaded_model_keeps_its_card(tmp_path):
     picture = tmp_path / "plot.png"
     picture.write_bytes(b"picture")

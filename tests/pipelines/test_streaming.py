@@ -14,6 +14,7 @@ from keras_attention.tokenizers.special_tokens import END_ID, START_ID, UNKNOWN_
 translator = functools.cache(tiny_translator)
 
 
+@pytest.mark.slow
 def test_pieces_are_those_of_greedy_search():
     for text in (*ENGLISH, "", "  "):
         pieces = list(translator().stream(text))

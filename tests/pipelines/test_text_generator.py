@@ -271,6 +271,7 @@ def test_a_network_without_attention_says_so():
         other.attention_view("A dog")
 
 
+@pytest.mark.slow
 def test_a_reply_has_the_fields_that_are_promised():
     (answer,) = generator().reply(prompts=["A"], n=2, max_tokens=3)
     assert [set(one) for one in answer["generations"]] == [{"text", "finish", "log_prob"}] * 2

@@ -68,6 +68,7 @@ def test_what_translate_returns():
     assert isinstance(translator().translate(texts[0], return_attention=True), Translation)
 
 
+@pytest.mark.slow
 def test_attention_is_that_of_the_step_by_step_search():
     model, source, target = tiny_parts()
     text = ENGLISH[1]
@@ -92,6 +93,7 @@ def test_empty_sentences():
     assert translator().translate([]) == []
 
 
+@pytest.mark.slow
 def test_very_long_line_is_cut_and_said_so():
     text = "A dog runs. " * 100_000
     with pytest.warns(UserWarning, match=r"1 of 2 sentences \(the first is number 2\) have more than the 28 tokens"):
@@ -188,6 +190,7 @@ def test_unknown_tokens_are_not_written_unless_asked_for():
     assert answer.text == " ".join("".join(copied).replace("▁", " ").split())
 
 
+@pytest.mark.slow
 def test_progress_counts_every_sentence():
     seen = []
     translator().hypotheses([*ENGLISH, ""], progress=lambda done, total: seen.append((done, total)))

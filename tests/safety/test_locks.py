@@ -177,6 +177,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_ask_the_hub_for_one_model_wait_for_each_other(tmp_path):
     """Each removed the file that another one was writing: "No such file or directory"."""
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "KERAS_ATTENTION_CACHE": str(tmp_path)}

@@ -13,6 +13,8 @@ from zoo.tiny_entry import ENGLISH
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.io.text_files import input_lines
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ENGLISH * 3
 
 
@@ -51,7 +53,6 @@ def test_a_file_descriptor_of_a_shell():
         assert [list(lines()) for _ in range(3)] == [["one", "two"]] * 3
 
 
-@pytest.mark.slow
 def test_translate_reads_a_pipe_and_resumes_one(run, pipe, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(many_texts, "WINDOW", 5)
     content = "".join(f"{text}\n" for text in TEXTS).encode()

@@ -83,6 +83,7 @@ def hostile(tmp_path_factory):
     return zoo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["list", "list --json", "show", "show --json", "show --card", "verify", "verify --json"]
 )

@@ -55,6 +55,7 @@ def events(url, **body):
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_model(served):
     url, generator = served
     status, found = whole(url, prompt=PROMPTS, n=2, **SAMPLING)
@@ -71,6 +72,7 @@ def test_answers_are_those_of_the_model(served):
     assert found["usage"] == usage
 
 
+@pytest.mark.slow
 def test_a_stream_has_the_same_texts_in_pieces(served):
     url, _ = served
     body = {"prompt": PROMPTS, "n": 2, "logprobs": 3, **SAMPLING}

@@ -13,6 +13,8 @@ from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 
 from keras_attention.server.messages import EmbeddingsReply, ExplainReply, SimilarReply
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):

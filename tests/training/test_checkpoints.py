@@ -140,6 +140,7 @@ def test_an_unwritable_folder_is_named_before_training(tmp_path):
         run(max_steps=1, checkpoint_dir=folder)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_the_older_one_to_the_same_end(tmp_path):
     undisturbed, *_ = run(epochs=3)
     run(max_steps=10, checkpoint_dir=tmp_path, checkpoint_every=4)

@@ -36,6 +36,7 @@ def test_time_limit_ends_the_training_and_says_so():
     assert 0.5 <= result.seconds < 20
 
 
+@pytest.mark.slow
 def test_resume_is_exact_in_the_middle_of_an_epoch(tmp_path):
     arguments = {"epochs": 3, "average_last": 2, "clip_norm": 0.5, "label_smoothing": 0.1}
     undisturbed, *expected = run(**arguments)
@@ -55,6 +56,7 @@ def test_dropout_generators_are_among_the_saved_variables():
     assert int(states[0].numpy()[1]) == 3  # one draw a step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [{"ema_decay": 0.7}, {"restore_best": True, "validate": constant_validation}])
 def test_resume_is_exact_with_what_is_kept_besides(tmp_path, kept):
     undisturbed, *expected = run(epochs=3, **kept)
@@ -203,6 +205,7 @@ def begun(**options):
     return session, session.compile(model, make_optimizer(), token_loss)
 
 
+@pytest.mark.slow
 def test_the_first_checkpoint_comes_after_a_minute_and_the_next_after_ten(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(session_module.time, "perf_counter", lambda: now[0])

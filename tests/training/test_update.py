@@ -215,6 +215,7 @@ def test_bfloat16_trains_resumes_and_keeps_float32_weights(tmp_path):
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
 
 
+@pytest.mark.slow
 def test_weights_of_pure_bfloat16_go_through_a_checkpoint(tmp_path):
     undisturbed, *expected = run(model=TinyModel(dtype="bfloat16"), epochs=2)
     run(model=TinyModel(dtype="bfloat16"), max_steps=5, checkpoint_dir=tmp_path)

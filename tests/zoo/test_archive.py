@@ -233,6 +233,7 @@ def test_extra_files_and_half_precision(tmp_path):
     np.testing.assert_allclose(loaded.model.output_bias, tiny_parts()[0].output_bias, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_examples_are_run_again(sound, entry):
     assert failing_examples(sound) == (2, [])
     change_json(entry / "metrics.json", lambda metrics: metrics["examples"][1].update(output="2023-02-30"))

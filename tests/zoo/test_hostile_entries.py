@@ -5,6 +5,8 @@ from convert.hostile_checkpoints import CHECKPOINTS
 from zoo.hostile_run import NAMES, watched_reports, write_bases
 from zoo.hostile_weights import NAME, NEAR_MISSES
 
+pytestmark = pytest.mark.slow
+
 MOST_SECONDS, MOST_MEGABYTES = 2.0, 300
 
 
@@ -20,7 +22,6 @@ def reports(bases, tmp_path_factory):
     return watched_reports(bases, tmp_path_factory.mktemp("strangers"))
 
 
-@pytest.mark.slow
 def test_sound_ones_answer_without_a_socket_and_without_code_of_theirs(bases, reports):
     for name in bases:
         assert reports[name]["kind"] is None, reports[name]

@@ -22,6 +22,7 @@ def sound(tmp_path_factory):
     return write_tiny_entry(tmp_path_factory.mktemp("zoo") / "sound").folder
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_and_every_lost_end_is_found_before_a_parser_sees_it(sound, tmp_path, monkeypatch):
     parsed = []
     monkeypatch.setattr(entries, "read_json", lambda path, read=entries.read_json: parsed.append(path) or read(path))

@@ -13,6 +13,8 @@ from keras_attention.cli import main as cli
 from keras_attention.models import AttentionSeq2Seq
 from keras_attention.pipelines.base import failing_examples
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory):

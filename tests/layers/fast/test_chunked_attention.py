@@ -117,6 +117,7 @@ def test_masked_rows_are_exactly_zero(make_layer, call, in_chunks):
         assert (array == 0).all()
 
 
+@pytest.mark.slow
 @two_forms
 def test_gradients_agree_with_finite_differences(make_layer, call, in_chunks):
     in_chunks()
@@ -137,6 +138,7 @@ def test_a_mask_for_each_head(in_chunks):
     assert_all_close(run(layer, make_inputs(attention_mask=mask)), expected, 1e-5)
 
 
+@pytest.mark.slow
 def test_no_future_leak(in_chunks):
     in_chunks()
     layer, inputs = multi_head(dropout=0.3), make_inputs(use_causal_mask=True, training=True)
