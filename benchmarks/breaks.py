@@ -424,14 +424,14 @@ DATA = _breaks(
         "every epoch has the same order",
         "np.random.PCG64([self.seed, epoch])",
         "np.random.PCG64([self.seed])",
-        "tests/data/tables/test_classification_batches.py",
+        "tests/data/test_classification_batches.py",
         "class ClassificationBatches",
     ),
     (
         "sequences that do not fill a batch are lost",
         "if len(waiting):",
         "if len(waiting) > self.rows_per_batch:",
-        "tests/data/tables/test_classification_batches.py",
+        "tests/data/test_classification_batches.py",
     ),
     (
         "cut sentences have no END",

@@ -17,12 +17,11 @@ with silent_libraries():
     from keras_attention.training.session import Session
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.tables.classification_batches import ClassificationBatches
-from keras_attention.finetuning.examples import class_weights, load_encoded_examples, save_encoded_examples
-from keras_attention.finetuning.fitting import BUCKETS, filled_in, layers_of
+from keras_attention.data.batches import ClassificationBatches
+from keras_attention.finetuning.examples import TableSettings, load_encoded_examples, load_tables, save_encoded_examples
+from keras_attention.finetuning.fitting import BUCKETS, class_weights, filled_in, layers_of
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import accelerated, starting_encoder
-from keras_attention.finetuning.tables import TableSettings, load_tables
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error

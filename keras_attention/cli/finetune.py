@@ -6,7 +6,6 @@ from pathlib import Path
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.training.run_facts import run_facts
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
@@ -19,13 +18,13 @@ def finetune(arguments):
     check_free(out, arguments.overwrite)
     check_value("--language", arguments.language, LANGUAGE, "finetune")
     with silent_libraries():
-        from keras_attention.finetuning.folds import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
-        from keras_attention.finetuning.search import check_search, search_settings
         from keras_attention.finetuning.start import accelerated
+        from keras_attention.finetuning.trials import check_search, cross_validate, search_settings
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.checkpoints import discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy
+        from keras_attention.training.result import run_facts
 
     journal = out.with_name(f"{out.name}_search.log")
     if arguments.search is not None:

@@ -1,4 +1,4 @@
-"""Labelled texts, and texts encoded as token ids for machines without TensorFlow."""
+"""Labelled texts: the user's tables, generated ones, and texts encoded as token ids for machines without TensorFlow."""
 
 import json
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import encode_labels
 from keras_attention.data.tables.table import read_table
 from keras_attention.errors import UNREADABLE, UserError
+from keras_attention.flags import setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.devices import dtype_policy
 from keras_attention.whole_file import check_holds_only, whole_folder
@@ -94,24 +95,77 @@ def given_examples(texts, labels, texts_b, lists, where="the examples"):
     return Examples(list(texts), labels, None if texts_b is None else list(texts_b), None, where)
 
 
-def class_weights(targets, kind, num_labels):
-    """A weight for each label that makes rare labels count more: N / (K count); in a multilabel task sqrt(no / yes).
+DATES, TEST_DATES, SMOKE_DATES = 4000, 1000, 40  # rows, half of them without a date
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Base class for the `Config` of a recipe: the tables."""
+
+    table: str = setting("", "CSV, TSV or JSONL with a header; default: generated dates and other texts")
+    text: str = setting("text", "column of the texts")
+    label: str = setting("label", "column of the labels")
+    text_b: str | None = setting(None, "column of the second texts, for text pairs")
+    validation: str = setting("", "table that chooses the best epoch; default: a share of the rows")
+    validation_share: float = setting(0.1, "share of the rows for validation, without --validation")
+    test: str = setting("", "table for the report; default: the validation rows")
+    encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
+    separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
+
+    def __post_init__(self):
+        for name in ("teacher", "freeze", "lora", "contrastive"):
+            if getattr(self, name, None):
+                raise ValueError(f"`{name}` is an option of `keras-attention finetune`, not of the recipe.")
+
+    @property
+    def origin(self):
+        """The origin of the rows, for the card."""
+        names = [Path(path).name for path in (self.table, self.test) if path] or ["dates and other texts, generated"]
+        return [{"name": ", ".join(names), "terms": "as stated by its owner" if self.table else "no terms", "link": ""}]
+
+
+def load_tables(config):
+    """Reads the tables, or generates dates and other texts.
 
     Args:
-        targets: array by `encode_labels`.
-        kind: str, one of `label_task.KINDS`.
-        num_labels: int > 0, K.
+        config: TableSettings and RunSettings; with `smoke`, only a few dates are generated.
 
     Returns:
-        List of K floats, or None for a regression.
+        Examples to train on, to validate with, and to test with; the latter two may be None.
+
+    Raises:
+        UserError: if a table cannot be read.
     """
-    if kind == "regression":
-        return None
-    if kind == "multilabel":
-        yes = np.maximum(targets.sum(axis=0), 1)
-        return np.sqrt((len(targets) - yes) / yes).clip(1.0).tolist()
-    counts = np.bincount(targets, minlength=num_labels)
-    return (len(targets) / (len(counts) * np.maximum(counts, 1))).tolist()
+    if not config.table:
+        train, test = dates(DATES, config.seed, "train"), dates(TEST_DATES, config.seed, "test")
+        short = range(0, DATES, DATES // SMOKE_DATES), range(0, TEST_DATES, TEST_DATES // SMOKE_DATES)
+        return (train.some(short[0]), None, test.some(short[1])) if config.smoke else (train, None, test)
+    examples = []
+    for path in (config.table, config.validation, config.test):
+        found, said = None, None
+        if path:
+            found, said = read_examples(path, config.text, config.label, config.text_b)
+            print(said)
+        examples.append(found)
+    return examples
+
+
+def dates(rows, seed, split):
+    """Generates equal numbers of dates and other texts.
+
+    Args:
+        rows: int > 0, even.
+        seed: int.
+        split: "train" or "test".
+
+    Returns:
+        Examples.
+    """
+    from keras_attention.data.dates.dates import generate_dates, generate_non_dates  # here: Babel reads long tables
+
+    texts = [*generate_dates(rows // 2, seed, split)[0], *generate_non_dates(rows // 2, seed + (split == "test"))]
+    return Examples(texts, ["date"] * (rows // 2) + ["no date"] * (rows // 2), where=f"{split} dates")
 
 
 ROWS, MODEL, WEIGHTS = "rows.npz", "model.json", "weights.npz"

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 from keras import ops
 
-from keras_attention.data.tables.classification_batches import ClassificationBatches
+from keras_attention.data.batches import ClassificationBatches
 from keras_attention.errors import UserError
-from keras_attention.finetuning.examples import class_weights
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
     contrastive_rate_for,
@@ -44,6 +43,26 @@ def loss_of_logits(labels, logits, kind, weights=None, label_smoothing=0.0):
     if kind == "multilabel":
         return multilabel_cross_entropy(labels, logits, weights)
     return class_cross_entropy(labels, logits, weights, label_smoothing)
+
+
+def class_weights(targets, kind, num_labels):
+    """A weight for each label that makes rare labels count more: N / (K count); in a multilabel task sqrt(no / yes).
+
+    Args:
+        targets: array by `encode_labels`.
+        kind: str, one of `label_task.KINDS`.
+        num_labels: int > 0, K.
+
+    Returns:
+        List of K floats, or None for a regression.
+    """
+    if kind == "regression":
+        return None
+    if kind == "multilabel":
+        yes = np.maximum(targets.sum(axis=0), 1)
+        return np.sqrt((len(targets) - yes) / yes).clip(1.0).tolist()
+    counts = np.bincount(targets, minlength=num_labels)
+    return (len(targets) / (len(counts) * np.maximum(counts, 1))).tolist()
 
 
 def with_soft_labels(targets, soft):

@@ -50,7 +50,7 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
         targets, held_targets: arrays, see `label_task.encode_labels`.
         kind: str, one of `label_task.KINDS`.
         num_labels: int > 0, K.
-        class_weights: list of K floats, see `examples.class_weights`, or None for 1 each.
+        class_weights: list of K floats, see `fitting.class_weights`, or None for 1 each.
 
     Returns:
         LinearModel for vectors that are not standardized; it includes the standardization.

@@ -32,7 +32,7 @@ class Report(NamedTuple):
     mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
     calibration_error: float, expected calibration error in per cent; None for a regression.
     blend: str, the reason for blending with a bag of words, or None.
-    folds: list of rows of FOLD_COLUMNS, see `folds.cross_validate`, or None.
+    folds: list of rows of FOLD_COLUMNS, see `trials.cross_validate`, or None.
     """
 
     where: str
@@ -172,7 +172,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         finetuned: Finetuned.
         report: Report.
         start: str, name or folder of the entry from which the training started, or "none".
-        facts: dict, see `training.run_facts.run_facts`.
+        facts: dict, see `training.result.run_facts`.
         data: list of {"name", "terms", "link"}, the origin of the rows.
         language: str.
         test: Examples of the report, or None for the validation rows.

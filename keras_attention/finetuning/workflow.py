@@ -11,18 +11,23 @@ from keras_attention.data.tables.label_task import Task, find_task
 from keras_attention.data.tables.table import split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, pair_batches
-from keras_attention.finetuning.examples import SEPARATOR, class_weights, given_examples
+from keras_attention.finetuning.examples import SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
-from keras_attention.finetuning.fitting import filled_in, fit_classifier
+from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
 from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, fit_linear
-from keras_attention.finetuning.lora import add_adapters
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.start import check_label_names, check_saveable, load_teacher, starting_classifier
+from keras_attention.finetuning.start import (
+    add_adapters,
+    check_label_names,
+    check_saveable,
+    load_teacher,
+    starting_classifier,
+)
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, workers
-from keras_attention.training.run_facts import run_facts
+from keras_attention.training.result import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0

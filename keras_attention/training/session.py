@@ -11,9 +11,8 @@ import keras
 from keras_attention.training import checkpoints, devices, optim
 from keras_attention.training.backends import compile_update
 from keras_attention.training.progress import EarlyStopping, Epoch, EpochLog, Progress
-from keras_attention.training.result import TrainResult, claim_files, load_trained, save_trained
+from keras_attention.training.result import TrainResult, claim_files, load_trained, run_facts, save_trained
 from keras_attention.training.run import Interrupts, RunSettings, deferred_interrupts
-from keras_attention.training.run_facts import run_facts
 
 FIRST_CHECKPOINT_MINUTES = 1.0
 

@@ -22,7 +22,7 @@ from keras_attention.cli.main import guarded
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
 from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
-from keras_attention.training.run_facts import run_facts
+from keras_attention.training.result import run_facts
 from keras_attention.zoo.card import table_text
 
 

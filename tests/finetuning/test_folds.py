@@ -8,7 +8,7 @@ from finetuning.test_workflow import examples
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples
-from keras_attention.finetuning.folds import cross_validate, fold_rows
+from keras_attention.finetuning.trials import cross_validate, fold_rows
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "regression"])

@@ -13,8 +13,8 @@ import keras_attention
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
 from keras_attention.evaluation.classification_scores import best_thresholds
-from keras_attention.finetuning.examples import Examples, class_weights
-from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.examples import Examples
+from keras_attention.finetuning.fitting import class_weights, filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings, epochs_for
 from keras_attention.finetuning.start import accelerated, starting_classifier

@@ -1,11 +1,14 @@
-"""Weights from another machine."""
+"""Weights from another machine, and the facts of a run."""
+
+import re
+import sys
 
 import numpy as np
 import pytest
 from training.tiny_run import TinyBatches, TinyModel
 
 from keras_attention.errors import UserError
-from keras_attention.training.result import TrainResult, load_trained, save_trained
+from keras_attention.training.result import TrainResult, load_trained, run_facts, save_trained
 
 RESULT = TrainResult([{"epoch": 1, "loss": 2.5}], 7, 3.5, None, None, "all 1 epochs are done")
 
@@ -40,3 +43,14 @@ def test_a_failure_leaves_the_old_weights(tmp_path):
         save_trained(tmp_path / "trained", built(), RESULT, {"not JSON": {1}})
     assert (tmp_path / "trained.npz").read_bytes() == old
     assert [path.name for path in tmp_path.iterdir()] == ["trained.npz"]
+
+
+def test_facts_name_command_commit_and_machine(monkeypatch, tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--epochs", "3", "--data_dir=/home/me/pairs", "/a/b.tsv"])
+    facts = run_facts()
+    assert facts["command"] == "python train.py --epochs 3 --data_dir=pairs b.tsv"
+    assert facts["commit"] == "unknown"
+    assert re.match(r"1 core of |\d+ cores of ", facts["hardware"])

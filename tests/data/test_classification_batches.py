@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from keras_attention.data.tables.classification_batches import ClassificationBatches
+from keras_attention.data.batches import ClassificationBatches
 
 
 class Row(NamedTuple):
