@@ -17,14 +17,19 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.prose.distillation import DistillationBatches, TextSettings, aligned_sequences
+from keras_attention.data.prose.distillation import (
+    DistillationBatches,
+    TextSettings,
+    aligned_sequences,
+    piece_counts,
+    prune,
+)
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertEncoder
 from keras_attention.models.distiller import Distiller, student_of, with_policy
 from keras_attention.pipelines.release import write_distilled
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.tokenizers.pruning import piece_counts, prune
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import Loss, attention_loss, hidden_loss, vector_loss
 from keras_attention.training.optim import LinearDecay

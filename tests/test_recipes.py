@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
-from data.images.test_pixels import write_images
+from data.prose.test_pixels import write_images
 from recipe_modules import load_recipe
 
 import keras_attention as ka

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
 from keras_attention.cli.io.terminal import json_text, print_whole, safe, silent_libraries
-from keras_attention.data.translation.parallel_text import read_parallel
+from keras_attention.data.translation.parallel_corpus import read_parallel
 from keras_attention.errors import UserError
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.whole_file import whole_file

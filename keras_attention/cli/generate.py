@@ -2,7 +2,7 @@
 
 from keras_attention.cli.io.terminal import json_text, safe, silent_libraries
 from keras_attention.cli.io.text_files import standard_input_lines
-from keras_attention.data.translation.parallel_text import read_lines
+from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
 from keras_attention.zoo.registry import open_entry
 

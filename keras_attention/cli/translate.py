@@ -8,7 +8,7 @@ from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.compile_cache import has_compiled
-from keras_attention.data.translation.parallel_text import read_lines
+from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
 from keras_attention.whole_file import claim_place, whole_files
 from keras_attention.zoo.registry import open_entry

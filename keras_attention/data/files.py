@@ -1,5 +1,6 @@
-"""Files that may be compressed, with one-line error messages."""
+"""Text files, perhaps compressed: bytes and lines; every error message names file and line."""
 
+import codecs
 import gzip
 import lzma
 import zlib
@@ -42,3 +43,61 @@ def opened(path):
         raise UserError(f"{path}: cannot be decompressed ({error}). It is damaged, or its ending is wrong.") from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error}).") from error
+
+
+def read_lines(path):
+    """Reads the lines of a UTF-8 file. Only "\\n" ends a line; a "\\r" before it and a mark at the start (BOM) are
+    removed.
+
+    Args:
+        path: str or Path; names ending with .gz or .xz are decompressed.
+
+    Returns:
+        list of str, at least one.
+
+    Raises:
+        UserError: if the file is missing, a folder, empty, wrongly compressed or not UTF-8 text; names line and column,
+            both counted from 1.
+    """
+    return list(lines_of(path))
+
+
+def lines_of(path):
+    """Yields the lines of `read_lines` one by one, for files of any size; raises the same errors."""
+    with opened(path) as file:
+        yield from decoded_lines(file, path)
+
+
+def decoded_lines(file, path):
+    """Yields the lines of an open binary file as `lines_of` does; `path` is its name in messages."""
+    number = 0
+    for number, line in enumerate(file, start=1):
+        yield _decoded(path, number, line)
+    if number == 0:
+        raise _empty(path)
+
+
+def _decoded(path, number, line):
+    """The text of a line of bytes, without its line end and BOM."""
+    if number == 1 and line == codecs.BOM_UTF8:
+        raise _empty(path)
+    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f"{path}, line 1: the file is UTF-16. Save it as UTF-8.")
+    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+        raise UserError(f"{path}, line 1: lines end with CR alone. Save it with LF or CRLF at the end of each line.")
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        column, byte = len(error.object[: error.start].decode("utf-8", errors="replace")) + 1, error.object[error.start]
+        raise UserError(
+            f"{path}, line {number}, column {column}: found the byte 0x{byte:02X}, which is not valid UTF-8. "
+            "Save the file as UTF-8."
+        ) from error
+    if "\0" in text:
+        column = text.index("\0") + 1
+        raise UserError(f"{path}, line {number}, column {column}: found a NUL character. Save the file as UTF-8.")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _empty(path):
+    return UserError(f"{path}: the file is empty. Expected: one sentence on each line.")

@@ -14,8 +14,8 @@ import sys
 import numpy as np
 
 from keras_attention.cli.main import guarded
+from keras_attention.data.files import read_lines
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.finetuning.examples import read_examples
 from keras_attention.whole_file import whole_file
 

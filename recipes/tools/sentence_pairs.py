@@ -19,7 +19,7 @@ import sys
 import numpy as np
 
 from keras_attention.cli.main import guarded
-from keras_attention.data.translation.parallel_text import read_lines
+from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
 from keras_attention.whole_file import whole_file
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.packed_text import PackedSequences
+from keras_attention.data.prose.documents import PackedSequences
 from keras_attention.models import BertMaskedLM
 from keras_attention.models import bert_starts as start
 

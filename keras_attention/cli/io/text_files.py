@@ -9,8 +9,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from keras_attention.data.files import opened
-from keras_attention.data.translation.parallel_text import decoded_lines, lines_of
+from keras_attention.data.files import decoded_lines, lines_of, opened
 from keras_attention.errors import UserError
 from keras_attention.locks import locked
 from keras_attention.whole_file import check_place, explained, flush, remove_leftovers, whole_file
@@ -55,7 +54,7 @@ def input_lines(path):
         path: str or None.
 
     Yields:
-        callable() -> iterator over the lines, see `parallel_text.lines_of`; None if `path` is None.
+        callable() -> iterator over the lines, see `data.files.lines_of`; None if `path` is None.
     """
     if not path or os.path.isfile(path) or not os.path.exists(path) or os.path.isdir(path):
         yield path and partial(lines_of, path)

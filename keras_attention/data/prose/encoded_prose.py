@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
+from keras_attention.data.prose.documents import PackedSequences, docstrings, encode_documents, hold_out, read_documents
 from keras_attention.data.prose.masked_lm import MaskedLMBatches
-from keras_attention.data.prose.packed_text import PackedSequences, encode_documents
 from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer

@@ -1,5 +1,6 @@
-"""Texts for causal language models: one stream of tokens, cut into windows; their order depends on (seed, epoch)."""
+"""Texts or images for causal language models: one stream of tokens, cut into windows in the order of (seed, epoch)."""
 
+import gzip
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -10,9 +11,8 @@ import numpy as np
 
 from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
-from keras_attention.data.images.pixels import PIXELS, as_sequences, as_texts, read_images
+from keras_attention.data.files import read_lines
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
-from keras_attention.data.translation.parallel_text import read_lines
 from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
@@ -168,8 +168,8 @@ def _pixel_stream(config):
     tokenizer = CharacterTokenizer(PIXELS)
     middle = len(images) - int(len(images) * config.validation_share)
     begin, ids = tokenizer.end_id, tokenizer.encode([PIXELS])[0]
-    streams = [as_sequences(part, begin, ids) for part in (images[:middle], images[middle:])]
-    return TokenStream(tokenizer, *streams, len(images) - middle, False, as_texts(images[middle:][:SHOWN]), pixels)
+    streams = [image_tokens(part, begin, ids) for part in (images[:middle], images[middle:])]
+    return TokenStream(tokenizer, *streams, len(images) - middle, False, image_texts(images[middle:][:SHOWN]), pixels)
 
 
 def _joined(tokenizer, texts, lines):
@@ -252,3 +252,59 @@ class Windows:
         ids = np.where(places <= last, self.stream[np.minimum(places, last)], np.int32(PAD_ID))
         labels = ids[:, 1:]
         return {"token_ids": np.where(labels == PAD_ID, PAD_ID, ids[:, :-1]).astype("int32"), "labels": labels}
+
+
+PIXELS = "01"  # the characters of a dark and a bright pixel
+BRIGHT = 128  # grey level from which on a pixel is bright
+IMAGES = bytes([0, 0, 8, 3])  # unsigned bytes with three axes
+
+
+def read_images(paths, side=28):
+    """Reads the grey levels of images.
+
+    Args:
+        paths: list of str or Path of IDX files, whole or compressed by gzip.
+        side: int, the width and height that the images must have.
+
+    Returns:
+        uint8 array (N, `side`, `side`).
+
+    Raises:
+        UserError: if there is no file, or a file holds no such images.
+    """
+    if not paths:
+        raise UserError("--data pixels needs an IDX file of images: --text train-images-idx3-ubyte.gz. Received: none")
+    return np.concatenate([_read_file(Path(path), side) for path in paths])
+
+
+def _read_file(path, side):
+    content = path.read_bytes()
+    try:
+        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, ValueError) as error:
+        raise UserError(f"{path}: damaged ({error}). Expected: an IDX file of images, compressed by gzip.") from error
+    number, height, width = np.frombuffer(content[4:16].ljust(12, b"\0"), ">u4").tolist()
+    if content[:4] != IMAGES or (height, width) != (side, side) or len(content) != 16 + number * side * side:
+        raise UserError(f"{path}: no IDX file of images with {side} by {side} pixels.")
+    return np.frombuffer(content, np.uint8, offset=16).reshape(number, side, side)
+
+
+def image_tokens(images, begin_id, pixel_ids):
+    """Returns the token ids of all images, one after the other.
+
+    Args:
+        images: uint8 array (N, height, width).
+        begin_id: int, the token before each image.
+        pixel_ids: the two int that stand for a dark and a bright pixel.
+
+    Returns:
+        int32 (N (1 + height width),).
+    """
+    bright = (images >= BRIGHT).reshape(len(images), -1)
+    tokens = np.asarray(pixel_ids, np.int32)[bright.astype(int)]
+    return np.pad(tokens, ((0, 0), (1, 0)), constant_values=begin_id).ravel()
+
+
+def image_texts(images):
+    """Returns each image as a str of `PIXELS`, row after row."""
+    return ["".join(PIXELS[int(bright)] for bright in (image >= BRIGHT).ravel()) for image in images]

@@ -9,8 +9,14 @@ import numpy as np
 
 from keras_attention.data.dates.dates import date_splits
 from keras_attention.data.download import named_dataset
-from keras_attention.data.translation.parallel_corpus import ParallelCorpus, load_encoded, save_encoded
-from keras_attention.data.translation.parallel_text import read_lines, read_parallel, read_tsv
+from keras_attention.data.files import read_lines
+from keras_attention.data.translation.parallel_corpus import (
+    ParallelCorpus,
+    load_encoded,
+    read_parallel,
+    read_tsv,
+    save_encoded,
+)
 from keras_attention.errors import UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer

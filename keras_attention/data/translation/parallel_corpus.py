@@ -1,13 +1,70 @@
-"""Sentence pairs as integer arrays, encoded once before training, with saving to one file."""
+"""Sentence pairs: read from files, and as integer arrays, encoded once before training, with saving to one file."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from keras_attention.data.files import read_lines
 from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 from keras_attention.whole_file import whole_file
+
+
+def read_parallel(source_path, target_path):
+    """Reads two files; line n of the target file is the translation of line n of the source file.
+
+    Args:
+        source_path, target_path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
+
+    Returns:
+        (list of str, list of str), of equal length. Empty lines are kept.
+
+    Raises:
+        UserError: see `read_lines`, and if the numbers of lines differ.
+    """
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    if len(sources) != len(targets):
+        raise UserError(
+            f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. "
+            "Expected: equal numbers, line n of one file being the translation of line n of the other."
+        )
+    return sources, targets
+
+
+def read_tsv(path, source_column=0, target_column=1, header=False):
+    """Reads sentence pairs from two columns of a file; columns are separated by one TAB, without quotes or escapes.
+
+    Args:
+        path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
+        source_column, target_column: int >= 0, counted from 0.
+        header: bool. Skip the first line.
+
+    Returns:
+        (list of str, list of str), of equal length. Empty cells are kept.
+
+    Raises:
+        UserError: see `read_lines`, and if a line has too few columns or only the header is there.
+    """
+    if source_column < 0 or target_column < 0:
+        raise ValueError(
+            f"Columns are counted from 0. Received: source_column={source_column}, target_column={target_column}"
+        )
+    needed = max(source_column, target_column) + 1
+    sources, targets = [], []
+    for number, line in enumerate(read_lines(path), start=1):
+        if header and number == 1:
+            continue
+        cells = line.split("\t")
+        if len(cells) < needed:
+            raise UserError(
+                f"{path}, line {number}: found {len(cells)} column(s), expected at least {needed}, separated by TABs."
+            )
+        sources.append(cells[source_column])
+        targets.append(cells[target_column])
+    if not sources:
+        raise UserError(f"{path}: there is nothing below the header line. Expected: one sentence pair on each line.")
+    return sources, targets
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.distillation import DistillationBatches, aligned_sequences
+from keras_attention.data.prose.distillation import DistillationBatches, aligned_sequences, piece_counts, prune
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.tokenizers.pruning import piece_counts, prune
 
 TEXTS = [f"the {who} {does} over {'the old ' * i}bridges" for i in range(13) for who in ("dog", "gnu") for does in
          ("runs", "jumped")]  # fmt: skip

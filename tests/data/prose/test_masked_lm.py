@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data import MaskedLMBatches, PackedSequences
-from keras_attention.data.prose.packed_text import pair_sentences
+from keras_attention.data.prose.documents import pair_sentences
 
 VOCABULARY = 1_009
 TOKENIZER = SimpleNamespace(

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.documents import sentences
-from keras_attention.data.prose.packed_text import pair_sentences
+from keras_attention.data.prose.documents import pair_sentences, sentences
 from keras_attention.errors import UserError
 
 PAD, START, END = 0, 5, 3  # as in a published vocabulary

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from keras_attention.data.images.pixels import as_sequences, as_texts, read_images
-from keras_attention.data.prose.token_stream import StreamSettings, load_stream
+from keras_attention.data.prose.token_stream import StreamSettings, image_texts, image_tokens, load_stream, read_images
 from keras_attention.errors import UserError
 
 
@@ -33,8 +32,8 @@ def test_reads_images(tmp_path, compress):
 
 def test_sequences_and_texts():
     images = np.array([[[0, 128], [255, 127]], [[200, 0], [0, 0]]], "uint8")
-    assert as_sequences(images, 3, (4, 5)).tolist() == [3, 4, 5, 5, 4, 3, 5, 4, 4, 4]
-    assert as_texts(images) == ["0110", "1000"]
+    assert image_tokens(images, 3, (4, 5)).tolist() == [3, 4, 5, 5, 4, 3, 5, 4, 4, 4]
+    assert image_texts(images) == ["0110", "1000"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_each_image_is_a_window(tmp_path):
     images = write_images(tmp_path / "images", 23)
     flags = {"data": "pixels", "text": (str(tmp_path / "images"),), "validation_share": 0.2, "rows_per_batch": 5}
     stream = load_stream(Config(**flags, max_tokens=784))
-    sequences = as_sequences(images, 3, (4, 5)).reshape(23, 785)
+    sequences = image_tokens(images, 3, (4, 5)).reshape(23, 785)
     training, validation = stream.batches(Config(**flags, max_tokens=784))
     epoch = training.epoch(0)
     assert (len(epoch), len(validation)) == (3, 1)
@@ -66,7 +65,7 @@ def test_each_image_is_a_window(tmp_path):
     np.testing.assert_array_equal(validation[0]["labels"][:4], sequences[19:, 1:])
     np.testing.assert_array_equal(validation[0]["token_ids"][:4], sequences[19:, :-1])
     assert not validation[0]["labels"][4:].any()
-    assert stream.images == as_texts(images[19:])
+    assert stream.images == image_texts(images[19:])
     assert stream.scores({"loss": 0.5, "accuracy": 0.7})["nats per image"] == 392
     with pytest.raises(UserError, match="Images of --data pixels have 784 tokens. Received: --max-tokens 128"):
         load_stream(Config(**flags))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from keras_attention.data.prose.distillation import align_pieces, piece_counts, prune
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.tokenizers.pruning import align_pieces, piece_counts, prune
 
 SPECIALS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CHARACTERS = [*"adghknosu!鬼", *(f"##{letter}" for letter in "adghknosu!鬼")]

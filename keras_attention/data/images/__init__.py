@@ -1,1 +1,0 @@
-"""Images as sequences of pixels."""
