@@ -18,8 +18,8 @@ from keras_attention.cli.io.terminal import silent_libraries
 with silent_libraries():
     import keras
 
-from keras_attention.cli.io.try_out import try_out
 from keras_attention.cli.main import run_recipe
+from keras_attention.cli.translate import try_out
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.translation.pairs import TranslationSettings, load_pairs
 from keras_attention.flags import parse_config, setting

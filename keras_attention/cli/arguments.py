@@ -85,7 +85,7 @@ def add_evaluate(commands):
 
 def add_attention(commands):
     help_text = "Write an HTML page with the attention weights of every layer and head, as lines and heat map."
-    command = add_command(commands, "attention", "show_attention", "attention", help_text)
+    command = add_command(commands, "attention", "translate", "attention", help_text)
     command.add_argument("text", metavar="TEXT", help="one text; for a text pair, a tab separates the two")
     command.add_argument("--out", required=True, metavar="FILE", help="the page (.html); it needs no network")
     command.add_argument("--target", metavar="TEXT", help="use this translation instead of the model's own")
@@ -273,7 +273,7 @@ def add_encoder(command):
 
 
 def add_fill_mask(commands):
-    command = add_command(commands, "fill-mask", "fill_mask", "fill_mask", "Predict the masked words of a text.")
+    command = add_command(commands, "fill-mask", "generate", "fill_mask", "Predict the masked words of a text.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help='texts with "[MASK]" in place of each missing word')
     help_text = f"masked language model, by name or folder (default: {DEFAULT_MASKED_LM})"
     command.add_argument("--model", default=DEFAULT_MASKED_LM, metavar="NAME_OR_PATH", help=help_text)

@@ -1,5 +1,6 @@
-"""`keras-attention translate`."""
+"""`keras-attention translate` and `attention`, and the translations that a recipe shows at its end."""
 
+import select
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lin
 from keras_attention.compile_cache import has_compiled
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
+from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place, whole_files
 from keras_attention.zoo.registry import open_entry
 
@@ -161,3 +163,81 @@ def _draw_one(arguments, best, path):
     else:
         chosen = {"layers": arguments.layers or None, "heads": arguments.heads or None}
         heads_heatmap(best.heads, best.source_tokens, best.tokens, path, **chosen)
+
+
+FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
+
+
+def attention(arguments):
+    """Checks the output path, loads the model, and writes the attention page."""
+    entry = open_entry(arguments.model)
+    path = check_page_path(arguments.out)
+    claim_place(path)
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_pipeline
+
+    pipeline = load_pipeline(entry)
+    options = {"target": arguments.target, "n_best": arguments.n_best if arguments.n_best != 1 else None}
+    options |= search_options(arguments)
+    options = {name: value for name, value in options.items() if value is not None}
+    for name in options:
+        if name not in pipeline.view_options:
+            flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+            raise UserError(f"{flag} does not work with {arguments.model}. Leave it out.")
+    view = pipeline.attention_view(*pipeline.sides(arguments.text), **options)
+    view.save(path)
+    report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}
+    print(json_text(report) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
+
+
+def typed_lines(prompt):
+    """Yields lines from the keyboard, or those already in the pipe, until an empty line or the end.
+
+    Args:
+        prompt: str, shown on a terminal.
+    """
+    while True:
+        if sys.stdin is None or sys.stdin.closed:
+            return
+        if sys.stdin.isatty():
+            print(prompt, end="", flush=True)
+        elif not select.select([sys.stdin], [], [], 0.5)[0]:  # a pipe without a writer: do not wait forever
+            return
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        yield line
+
+
+SHOWN = 5
+
+
+def try_out(folder, data, scores, ask):
+    """Prints scores, loads an entry, shows translations, draws an attention map, and translates typed input.
+
+    Args:
+        folder: Path of the entry. The picture gets its name with "_attention.png".
+        data: TranslationData; the first test sentences are translated.
+        scores: list of dict, see `write_trained`.
+        ask: bool, whether to translate what is typed.
+    """
+    from keras_attention.pipelines.base import load_pipeline
+    from keras_attention.visualize.heatmaps import attention_heatmap
+
+    for score in scores:
+        print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")
+    translator = load_pipeline(folder, "translate")
+    texts = data.test[0][:SHOWN]
+    answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
+    for text, answer in zip(texts, answers, strict=True):
+        print(f"{text}  ->  {answer.text}")
+    if translator.has_attention:
+        picture = folder.with_name(folder.name + "_attention.png")
+        attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
+        print(f"Attention weights of the first translation: {picture}")
+    dates = data.target_language == "iso"
+    prompt = f"A {'date in any of these languages' if dates else 'sentence'} (empty line to end): "
+    for text in typed_lines(prompt) if ask else ():
+        best = translator.hypotheses(text)[0][0]
+        doubt = f"   (unsure{': is this a date?' * dates})" * best.low_score
+        print(f"{text}  ->  {best.text}{doubt}", flush=True)

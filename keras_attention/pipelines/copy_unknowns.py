@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from keras_attention.decoding.unknowns import replace_unknowns
+from keras_attention.decoding.hypotheses import replace_unknowns
 from keras_attention.tokenizers.special_tokens import UNKNOWN_ID
 
 WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's character for a space

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.server import completions
-from keras_attention.server.gate import CLIENT_IS_GONE, Gate
+from keras_attention.server.gate import CLIENT_IS_GONE, CONTENT_TYPE, Gate
 from keras_attention.server.messages import (
     AttentionReply,
     AttentionRequest,
@@ -31,7 +31,6 @@ from keras_attention.server.messages import (
     similar,
 )
 from keras_attention.server.server import look
-from keras_attention.server.server_metrics import CONTENT_TYPE
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")

@@ -11,9 +11,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keras_attention.errors import UserError
 from keras_attention.server.app import make_app, paths
-from keras_attention.server.gate import CLIENT_IS_GONE
+from keras_attention.server.gate import CLIENT_IS_GONE, ServerMetrics
 from keras_attention.server.server import Server, load_models
-from keras_attention.server.server_metrics import ServerMetrics
 
 MAX_HEAD_BYTES = 65_536
 

@@ -14,7 +14,7 @@ from convert.tiny_checkpoints import TINY_BERT
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
 from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
-from keras_attention.cli import classify, export, show_attention, translate  # noqa: F401 (imported before the fork)
+from keras_attention.cli import classify, export, translate  # noqa: F401 (imported before the fork)
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task

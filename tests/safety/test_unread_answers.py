@@ -9,11 +9,10 @@ import time
 import pytest
 import uvicorn
 
-from keras_attention.server.gate import Gate
+from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import bind, guarded_protocol
 from keras_attention.server.limits import ServerSettings
 from keras_attention.server.server import Workers
-from keras_attention.server.server_metrics import ServerMetrics
 
 SECONDS = 0.3
 ANSWER = b"x" * 1_000_003

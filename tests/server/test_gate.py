@@ -11,12 +11,11 @@ import uvicorn
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.translator import Translator
-from keras_attention.server.gate import Gate
+from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import bind, guarded_protocol
 from keras_attention.server.limits import ServerSettings
 from keras_attention.server.messages import Refusal, check_limits, request_model
 from keras_attention.server.server import Workers
-from keras_attention.server.server_metrics import ServerMetrics
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}

@@ -33,7 +33,7 @@ STARTS = [
     "keras_attention.convert",
     "keras_attention.cli.translate",
     "keras_attention.cli.classify",
-    "keras_attention.cli.fill_mask",
+    "keras_attention.cli.generate",
 ]
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {

@@ -9,8 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.fast.blocks import AllowedPairs, add_to_chunk, in_order, read_chunk, write_chunk
-from keras_attention.layers.fast.listed_blocks import blocks_for
+from keras_attention.layers.fast.blocks import AllowedPairs, add_to_chunk, blocks_for, in_order, read_chunk, write_chunk
 from keras_attention.layers.masks import Tensor
 
 
