@@ -16,7 +16,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.prose.encoded_prose import ProseSettings, load_prose
+from keras_attention.data.prose.masked_lm import ProseSettings, load_prose
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BERT_PRESETS, BertMaskedLM, BertPretrainer
 from keras_attention.models.bert_encoder import SETTINGS

@@ -34,12 +34,12 @@ def load_checkpoint(path: str | Path) -> Converted:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Expected the folder of a published BERT checkpoint.")
     if (folder / "bert_config.json").is_file():
-        from keras_attention.convert.google import load_google
+        from keras_attention.convert.tensorflow_bert import load_google
 
         return load_google(folder)
     if (folder / "config.json").is_file():
         from keras_attention.convert.hugging_face import load_hugging_face
-        from keras_attention.convert.keras_preset import load_keras_preset
+        from keras_attention.convert.tensorflow_bert import load_keras_preset
 
         fields = Fields(folder / "config.json")  # read once: it may be large
         load = load_keras_preset if "registered_name" in fields.values else load_hugging_face

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8
-from keras_attention.export.graph_translator import map_chunks
+from keras_attention.export.graph_writers import map_chunks
 from keras_attention.pipelines.mask_filler import MASK, MAX_MASKS
 
 TEXTS = tf.TensorSpec([None], tf.string, name="texts")

@@ -5,8 +5,7 @@ import tensorflow as tf
 from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.export.graph_bert import GraphClassifier, GraphEncoder, GraphFiller
-from keras_attention.export.graph_translator import GraphTranslator
-from keras_attention.export.graph_writer import GraphWriter
+from keras_attention.export.graph_writers import GraphTranslator, GraphWriter
 from keras_attention.export.signatures import CONTINUED, FILLINGS, TEXT, VECTORS, classes, listing
 
 README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs tensorflow and tensorflow-text.
