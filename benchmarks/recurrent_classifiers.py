@@ -70,8 +70,8 @@ def make_model(cell, vocabulary_size, width, classes, dropout):
     from keras import ops
 
     from keras_attention.layers import LSTMCell, LSTMNCell, padding_mask
-    from keras_attention.layers.fast.recurrence import read_forwards
     from keras_attention.layers.lstmn import read_with_tape
+    from keras_attention.layers.recurrent import read_forwards
 
     class Classifier(keras.Model):
         def __init__(self):

@@ -6,8 +6,7 @@ from pathlib import Path
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
 from keras_attention.cli.io.terminal import json_text, silent_libraries
 from keras_attention.data.files import OPENERS
-from keras_attention.data.tables.answered_table import AnsweredTable
-from keras_attention.data.tables.table import format_of
+from keras_attention.data.tables.table import AnsweredTable, format_of
 from keras_attention.errors import UserError, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.visualize.pages import check_page_path

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_attention.data.tables.label_task import Task, find_task
-from keras_attention.data.tables.table import split_validation
+from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, pair_batches
 from keras_attention.finetuning.examples import SEPARATOR, given_examples

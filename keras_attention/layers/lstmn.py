@@ -169,7 +169,7 @@ def longer_tape(states, before, after):
 def read_with_tape(cell, sequence):
     """Runs a cell over whole sequences (B, T, D), T static: the outputs (B, T, H), and the weights (B, T, T).
 
-    The gradient is written down, see `fast.recurrence.read_forwards`. It computes the scores again instead of keeping
+    The gradient is written down, see `recurrent.read_forwards`. It computes the scores again instead of keeping
     their inner layer, which has B T^2 A numbers. No gradient flows from the weights.
     """
     dense = (cell.recurrent_projection, cell.key_projection, cell.summary_projection, cell.score_projection)

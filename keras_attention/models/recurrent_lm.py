@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_attention.layers import GRUCell, LSTMCell, LSTMNCell, padding_mask
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.fast.recurrence import read_forwards
 from keras_attention.layers.lstmn import fill_tape, longer_tape, read_with_tape
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.recurrent import run_over_time, time_first
+from keras_attention.layers.recurrent import read_forwards, run_over_time, time_first
 from keras_attention.models.checks import check_choices, check_length, check_pad_id, check_rates, check_sizes
 from keras_attention.presets import FromPreset
 

@@ -1,13 +1,22 @@
-"""Reads texts and labels from a table; every row is used or reported."""
+"""Tables of texts: every row is read or reported; or read and written back with its answer in further columns."""
 
+import hashlib
+import json
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from keras_attention.data.files import OPENERS, read_bytes
-from keras_attention.data.tables.raw_rows import BadRow, delimited_rows, json_rows, shown
+from keras_attention.data.tables.raw_rows import (
+    BadRow,
+    delimited_rows,
+    json_lines,
+    json_rows,
+    json_values,
+    listed,
+    shown,
+    whole_rows,
+)
 from keras_attention.errors import UserError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
@@ -151,73 +160,133 @@ def fault_of(row, columns, label=None, empty_labels=False):
     return None
 
 
-def split_validation(labels_or_targets, share, seed, texts=None):
-    """Chooses the rows for training and for validation; the same arguments give the same rows.
+ANSWERS = ("label", "probability")  # the further columns
+PREFIX = "predicted_"  # of the names of the answers, where the table has such columns already
 
-    Rows with the same text stay together, so that no validation text was seen in training. The split is stratified:
-    about the same share of each label goes to validation, and at least one row to each side if the label has two
-    different texts. A text with several labels counts for the rarest of them; a label with mostly such texts may be
-    missing on one side.
+
+class TextRow(NamedTuple):
+    """`texts` has the text of a row, or both of a pair; `source` is the row as one line of the file."""
+
+    texts: tuple
+    source: str
+
+
+class AnsweredTable:
+    """Reads the texts of a table, and writes its rows with two more columns, label and probability.
+
+    The format stays: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values
+    of a CSV file and the characters of a JSON line stay as they are.
 
     Args:
-        labels_or_targets: (N,) labels as int or str, or float targets, (N,) or (N, labels), which are not balanced.
-        share: float in (0, 1), share of the rows for validation.
-        seed: int >= 0.
-        texts: list of N hashables (str, or pairs of str), or None if no two rows are the same.
+        path: str or Path, see `read_table`, as for the other arguments.
+        text: str, column of the texts.
+        text_b: str or None, column of the second texts of pairs.
+        skip_bad_rows: bool.
+        delimiter: str or None.
+        separator: str, between several labels of a row.
 
-    Returns:
-        (training rows, validation rows): sorted, non-empty int64 arrays.
+    Attributes:
+        count: int, the usable rows.
+        skipped: dict from reason to number of rows.
+        names: tuple of str, the names of the two new columns.
+        sha256: str, of the file.
 
     Raises:
-        UserError: if `share` is out of range or there are not two different texts.
+        UserError: see `read_table`.
     """
-    if not 0 < share < 1:
-        raise UserError(f"The share of the rows for validation must be between 0 and 1. Received: {share}")
-    targets = np.asarray(labels_or_targets)
-    if texts is not None and len(texts) != len(targets):
-        raise ValueError(f"Expected one text for each label. Received: {len(texts)} texts and {len(targets)} labels")
-    groups = _group_numbers(range(len(targets)) if texts is None else texts)
-    sizes = np.bincount(groups)
-    if len(sizes) < 2:
-        raise UserError(f"Validation needs rows with 2 different texts. Found: {len(sizes)}.")
-    strata = _strata(targets, groups, len(sizes))
-    random = np.random.default_rng(seed)
-    in_validation = np.zeros(len(sizes), dtype=bool)
-    for stratum in range(strata.max() + 1):
-        members = random.permutation(np.flatnonzero(strata == stratum))
-        in_validation[_choose(members, sizes, share)] = True
-    if not in_validation.any():  # Every label has a single text.
-        in_validation[_choose(random.permutation(len(sizes)), sizes, share)] = True
-    rows = in_validation[groups]
-    return np.flatnonzero(~rows), np.flatnonzero(rows)
+
+    def __init__(self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|"):
+        self.path, self._separator = path, separator
+        self._columns = [column for column in (text, text_b) if column is not None]
+        if text == text_b:
+            raise UserError(f"Text and second text must be different columns. Received: {text}, {text_b}")
+        self._content, self._delimiter = table_content(path, delimiter)
+        self.sha256 = hashlib.sha256(self._content).hexdigest()
+        self.count, skipped, taken = 0, Counter(), set()
+        for line, row in self._all_rows():
+            if not isinstance(row, BadRow):
+                self.count += 1
+                if self._delimiter is None:
+                    taken |= json.loads(row.source).keys()
+            elif skip_bad_rows and row.skippable:
+                skipped[row.reason] += 1
+            else:
+                raise UserError(row.message(path, line))
+        self.skipped = dict(skipped.most_common())
+        if not self.count:
+            raise UserError(f"{path}: there is no row to answer: {self.summary()}.")
+        header = self._header()
+        self.names = _free_names(path, header or taken)
+        mark = BOM.decode() * self._content.startswith(BOM)  # without it, spreadsheets misread UTF-8
+        self._head = header and [mark + self._joined([*header, *self.names])]
+
+    def summary(self):
+        """One line of str, see `Table.summary`."""
+        return summary(self.count, self.skipped)
+
+    @property
+    def head(self):
+        """The lines above the first row: list of str."""
+        return list(self._head)
+
+    def rows(self):
+        """Yields the TextRow of each usable row."""
+        return (row for _, row in self._all_rows() if not isinstance(row, BadRow))
+
+    def answered(self, row, label, probability):
+        """The line of str that a TextRow and its answer make.
+
+        Args:
+            row: TextRow.
+            label: str, float, list of str, or None.
+            probability: float, list of float, or None.
+        """
+        if self._delimiter is None:
+            answer = json.dumps(dict(zip(self.names, (label, probability), strict=True)), ensure_ascii=False)
+            return f"{row.source[:-1].rstrip()}, {answer[1:]}"
+        return self._delimiter.join((row.source, self._joined([self._cell(label), self._cell(probability)])))
+
+    def _cell(self, value):
+        if isinstance(value, list):
+            return self._separator.join(map(self._cell, value))
+        return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value
+
+    def _joined(self, fields):
+        """A row as text; between TABs quotes mean nothing, see `raw_rows.delimited_rows`."""
+        if self._delimiter != "\t":
+            signs = (self._delimiter, '"', "\n", "\r")
+            doubled = (field.replace('"', '""') for field in fields)
+            pairs = zip(fields, doubled, strict=True)
+            fields = [f'"{other}"' if any(sign in field for sign in signs) else field for field, other in pairs]
+        return self._delimiter.join(fields)
+
+    def _header(self):
+        """The names of the columns; an empty list for JSON lines."""
+        return whole_rows(self.path, self._content, self._delimiter, self._columns)[0] if self._delimiter else []
+
+    def _all_rows(self):
+        """Yields (line, TextRow or BadRow)."""
+        columns = self._columns
+        if self._delimiter is None:
+            for line, text in json_lines(self._content):
+                values = json_values(text, columns)
+                yield line, self._checked(values, lambda text=text: text.decode().strip())
+            return
+        names, rows = whole_rows(self.path, self._content, self._delimiter, columns)
+        places = [names.index(column) for column in columns]
+        for line, fields in rows:
+            values = fields if isinstance(fields, BadRow) else [fields[place] for place in places]
+            yield line, self._checked(values, lambda fields=fields: self._joined(fields))
+
+    def _checked(self, values, source):
+        """The TextRow of values, with what `source()` gives, or a BadRow."""
+        fault = values if isinstance(values, BadRow) else fault_of(values, self._columns)
+        return TextRow(tuple(values), source()) if fault is None else fault
 
 
-def _group_numbers(texts):
-    """Returns int64 (N,): rows with the same text have the same number."""
-    numbers = {}
-    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-
-
-def _strata(targets, groups, num_groups):
-    """Returns int64 (groups,), the index of each group's label; the rarest one if there are several."""
-    if targets.ndim != 1 or targets.dtype.kind == "f":
-        return np.zeros(num_groups, dtype=np.int64)
-    _, label, counts = np.unique(targets, return_inverse=True, return_counts=True)
-    strata = np.empty(num_groups, dtype=np.int64)
-    by_count = np.argsort(-counts[label], kind="stable")  # The rarest comes last, and stays.
-    strata[groups[by_count]] = label[by_count]
-    return strata
-
-
-def _choose(members, sizes, share):
-    """Returns the first groups, in the given order, that fill the share of the rows; never all groups."""
-    if len(members) < 2:
-        return members[:0]
-    num_rows = sizes[members].sum()
-    wanted = min(max(1, round(share * num_rows)), num_rows - 1)
-    chosen, taken = [], 0
-    for member in members:
-        if taken + sizes[member] <= wanted:
-            chosen.append(member)
-            taken += sizes[member]
-    return chosen or [members[np.argmin(sizes[members])]]
+def _free_names(path, taken):
+    """Names for the new columns that differ from the existing ones."""
+    names = ANSWERS if not set(ANSWERS) & set(taken) else tuple(PREFIX + name for name in ANSWERS)
+    if set(names) & set(taken):
+        raise UserError(f"{path} has the columns {listed([*ANSWERS, *names])} already. Rename those of answers.")
+    return names

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from keras_attention.data.tables.table import split_validation
+from keras_attention.data.tables.label_task import split_validation
 from keras_attention.errors import UserError
 
 

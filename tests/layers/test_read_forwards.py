@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 from layer_checks import EXECUTIONS, assert_all_close, random_array, weighted_sum
 
-from keras_attention.layers.fast.recurrence import read_forwards
-from keras_attention.layers.recurrent import GRUCell, LSTMCell, run_over_time, time_first
+from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_forwards, run_over_time, time_first
 
 pytestmark = pytest.mark.sampled(3)
 
