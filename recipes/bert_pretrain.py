@@ -26,8 +26,8 @@ from keras_attention.training.objective import class_cross_entropy, token_cross_
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
+from keras_attention.zoo.archive import load_start, start_settings
 from keras_attention.zoo.registry import claim_entry
-from keras_attention.zoo.warm_start import load_start, start_settings
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.prose.distillation import (
-    DistillationBatches,
-    TextSettings,
-    aligned_sequences,
-    piece_counts,
-    prune,
-)
+from keras_attention.data.prose.distillation import DistillationBatches, TextSettings, align_texts, piece_counts, prune
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertEncoder
@@ -36,8 +30,8 @@ from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.training.update import split_labels
+from keras_attention.zoo.archive import load_encoder
 from keras_attention.zoo.registry import claim_entry
-from keras_attention.zoo.warm_start import load_encoder
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def main(arguments=None):
     texts, held_out = hold_out(texts, config.validation_share)
     few_pieces, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
     pieces = tokenizer, few_pieces, kept, config.max_tokens
-    sequences, held_out = (aligned_sequences(some, *pieces) for some in (texts, held_out))
+    sequences, held_out = (align_texts(some, *pieces) for some in (texts, held_out))
     batches = DistillationBatches(sequences, config.tokens_per_batch, config.seed)
     held_out = DistillationBatches(held_out, config.tokens_per_batch).epoch(0)
     student = with_policy(student_of(teacher, config.layers, kept))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from keras import ops, tree
 
+from keras_attention.decoding.greedy import forbid, forbidden_ids, length_limits, top_tokens
 from keras_attention.decoding.hypotheses import (
     Hypotheses,
     Penalties,
@@ -14,7 +15,6 @@ from keras_attention.decoding.hypotheses import (
     split_attention,
     take_sequences,
 )
-from keras_attention.decoding.next_tokens import forbid, forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
 

@@ -5,8 +5,7 @@ import re
 import tensorflow as tf
 
 from keras_attention.decoding import beam_search
-from keras_attention.decoding.greedy import grow_one_sequence, most_probable
-from keras_attention.decoding.next_tokens import forbid
+from keras_attention.decoding.greedy import forbid, grow_one_sequence, most_probable
 from keras_attention.decoding.sampling import draw_within, uniform
 from keras_attention.errors import UserError
 from keras_attention.export.graph_texts import in_graph, strip

@@ -126,7 +126,7 @@ class AlignedSequences(NamedTuple):
         return len(self.starts) - 1
 
 
-def aligned_sequences(texts, tokenizer, pruned, kept, max_tokens):
+def align_texts(texts, tokenizer, pruned, kept, max_tokens):
     """Encodes texts twice; those of more than `max_tokens` tokens are left out.
 
     Args:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.distillation import DistillationBatches, aligned_sequences, piece_counts, prune
+from keras_attention.data.prose.distillation import DistillationBatches, align_texts, piece_counts, prune
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
@@ -14,7 +14,7 @@ FULL = WordPieceTokenizer.train(TEXTS, 97)
 
 def make_rows(max_tokens=29):
     pruned, kept = prune(FULL, piece_counts(FULL, FULL.encode(TEXTS)), 46)
-    return aligned_sequences(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
+    return align_texts(TEXTS, FULL, pruned, kept, max_tokens), pruned, kept
 
 
 def test_rows():
