@@ -100,7 +100,7 @@ if __name__ == "__main__":
     import keras_attention
     from keras_attention.convert import load_checkpoint
 
-    for reader in ("google", "hugging_face", "keras_preset", "published"):  # before the watch begins
+    for reader in ("hugging_face", "published", "tensorflow_bert"):  # before the watch begins
         importlib.import_module(f"keras_attention.convert.{reader}")
 
     sound, hostile = map(Path, sys.argv[1:])
