@@ -259,7 +259,7 @@ class MultiHeadAttention(keras.layers.Layer):
         # Project
         query = zero_masked(query, queries_used)
         if projected_key_value is not None:
-            query = self.query_projection(query)  # (B, T, H, K)
+            (query,) = project((self.query_projection,), (query,), joined=True)  # (B, T, H, K)
             key, value = zero_masked_by_head(*projected_key_value, keys_used, self.num_key_value_heads)
         else:
             new_used = keys_used if cache is None else pairs.used_new(num_queries)

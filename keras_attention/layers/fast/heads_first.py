@@ -181,17 +181,23 @@ def project(projections, inputs, joined):
     """Applies several projections to one input (B, T, D) each; returns their outputs (B, T, H, K).
 
     With `joined`, and if all inputs are the same tensor, the projections are one matrix product. In a decoder loop, XLA
-    concatenates the kernels before the loop. For a single example, this makes projections five times as fast on a CPU,
-    because XLA uses no vector instructions for a kernel that is reshaped inside the loop.
+    concatenates the kernels before the loop. For a single vector, which is multiplied by [x 1] [[W], [b]], this makes
+    projections five times as fast on a CPU: XLA uses no vector instructions for a kernel that is reshaped in the loop.
     """
     if not (joined and all(x is inputs[0] for x in inputs)):
         return [projection(x) for projection, x in zip(projections, inputs, strict=True)]
-    kernels = [ops.reshape(projection.kernel, (projection.kernel.shape[0], -1)) for projection in projections]
-    outputs = ops.matmul(inputs[0], ops.concatenate(kernels, axis=1))  # (B, T, sum of H K)
-    if projections[0].bias is not None:
-        outputs += ops.concatenate([ops.reshape(projection.bias, (-1,)) for projection in projections], axis=0)
-    ends = np.cumsum([kernel.shape[1] for kernel in kernels])
+    x = inputs[0]
+    matrices = [ops.reshape(projection.kernel, (x.shape[-1], -1)) for projection in projections]
+    biases = [ops.reshape(projection.bias, (1, -1)) for projection in projections if projection.bias is not None]
+    if biases and tuple(ops.shape(x)[:2]) == (1, 1):
+        matrices = [ops.concatenate(pair, axis=0) for pair in zip(matrices, biases, strict=True)]
+        x, biases = ops.pad(x, ((0, 0), (0, 0), (0, 1)), constant_values=1), []  # (1, 1, D + 1)
+    outputs = ops.matmul(x, ops.concatenate(matrices, axis=1))  # (B, T, sum of H K)
+    if biases:
+        outputs += ops.concatenate(biases, axis=1)
+    ends = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1].tolist()
+    parts = ops.split(outputs, ends, axis=-1) if ends else [outputs]
     return [
-        ops.reshape(part, (*ops.shape(inputs[0])[:2], *projection.kernel.shape[1:]))
-        for part, projection in zip(ops.split(outputs, ends[:-1].tolist(), axis=-1), projections, strict=True)
+        ops.reshape(part, (*ops.shape(x)[:2], *projection.kernel.shape[1:]))
+        for part, projection in zip(parts, projections, strict=True)
     ]
