@@ -4,14 +4,13 @@ import re
 
 import tensorflow as tf
 
-from keras_attention.decoding import beam_search
 from keras_attention.decoding.greedy import forbid, grow_one_sequence, most_probable
 from keras_attention.decoding.sampling import draw_within, uniform
 from keras_attention.errors import UserError
 from keras_attention.export.graph_texts import in_graph, strip
-from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit
+from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit, search_function
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
-from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 from keras_attention.zoo.architectures import DECODING
 
 
@@ -156,22 +155,9 @@ class GraphTranslator(tf.Module):
             missing = self._longest - tf.shape(source_ids)[1]
             source_ids = tf.pad(source_ids, [[0, 0], [0, missing]], constant_values=PAD_ID)
             source_ids = tf.ensure_shape(source_ids, (source_ids.shape[0], self._longest))
-        memory = model.encode(source_ids)
-        max_steps = max(self._limits)
-        found = beam_search(
-            model.step,
-            model.initial_state(memory, max_steps, bool(settings["coverage_penalty"]), settings["beam_size"]),
-            source_ids.shape[0],
-            memory=memory,
-            **{name: settings[name] for name in SEARCH_OPTIONS},
-            start_id=START_ID,
-            end_id=END_ID,
-            pad_id=PAD_ID,
-            unknown_id=UNKNOWN_ID,
-            max_length=tf.gather(self._limits, source_lengths),
-            max_steps=max_steps,
-            source_mask=memory["mask"] if settings["coverage_penalty"] else None,
-        )
+        options = {name: settings[name] for name in SEARCH_OPTIONS}
+        search = search_function(model, max(self._limits), unknowns=False, **options)
+        found = search(source_ids, tf.gather(self._limits, source_lengths))
         token_ids = found.token_ids[:, 0, : longest_of(found.lengths)]  # (n, T)
         results = token_ids, found.scores[:, 0], found.log_probs[:, 0]
         if not self._has_attention:

@@ -7,6 +7,7 @@ from keras import ops, tree
 
 from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.masks import Tensor
+from keras_attention.layers.recurrent import lstm_gates, lstm_gates_back
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -119,28 +120,6 @@ class LSTMNCell(keras.layers.Layer):
 def read_tape(weights, tape):
     """The weighted sum (B, H) of a tape (B, L, H)."""
     return ops.matmul(ops.cast(weights, tape.dtype)[:, None], tape)[:, 0]
-
-
-def lstm_gates(gates, memory):
-    """h, c and the activations i, f, g, o (B, 4H), for gates (B, 4H) and what the memory was (B, H)."""
-    write, keep, new, read = ops.split(gates, 4, axis=-1)
-    write, keep, read, new = ops.sigmoid(write), ops.sigmoid(keep), ops.sigmoid(read), ops.tanh(new)
-    memory = keep * memory + write * new
-    return read * ops.tanh(memory), memory, ops.concatenate([write, keep, new, read], axis=-1)
-
-
-def lstm_gates_back(gates, memory_before, memory, d_memory, d_hidden):
-    """The gradients of the gates (B, 4H) before activation and of the memory before, for those of c and h."""
-    write, keep, new, read = ops.split(gates, 4, axis=-1)
-    shown = ops.tanh(memory)
-    d_memory = d_memory + d_hidden * read * (1 - shown * shown)
-    d_gates = [
-        d_memory * new * write * (1 - write),
-        d_memory * memory_before * keep * (1 - keep),
-        d_memory * write * (1 - new * new),
-        d_hidden * shown * read * (1 - read),
-    ]
-    return ops.concatenate(d_gates, axis=-1), d_memory * keep
 
 
 def fill_tape(cell, sequence, mask):

@@ -290,16 +290,35 @@ def read_forwards(cell, sequence):
     return time_first(function(time_first(cell.project(sequence)), *weights))  # (B, T, H)
 
 
+def lstm_gates(gates, memory):
+    """h, c and the activations i, f, g, o (B, 4H), for gates (B, 4H) and what the memory was (B, H)."""
+    write, keep, new, read = ops.split(gates, 4, axis=-1)
+    write, keep, read, new = ops.sigmoid(write), ops.sigmoid(keep), ops.sigmoid(read), ops.tanh(new)
+    memory = keep * memory + write * new
+    return read * ops.tanh(memory), memory, ops.concatenate([write, keep, new, read], axis=-1)
+
+
+def lstm_gates_back(gates, memory_before, memory, d_memory, d_hidden):
+    """The gradients of the gates (B, 4H) before activation and of the memory before, for those of c and h."""
+    write, keep, new, read = ops.split(gates, 4, axis=-1)
+    shown = ops.tanh(memory)
+    d_memory = d_memory + d_hidden * read * (1 - shown * shown)
+    d_gates = [
+        d_memory * new * write * (1 - write),
+        d_memory * memory_before * keep * (1 - keep),
+        d_memory * write * (1 - new * new),
+        d_hidden * shown * read * (1 - read),
+    ]
+    return ops.concatenate(d_gates, axis=-1), d_memory * keep
+
+
 @ops.custom_gradient
 def _lstm(projected, kernel):
     """Outputs (T, B, H) for the projected inputs (T, B, 4H) of an LSTMCell, and its recurrent kernel (H, 4H)."""
 
     def step(carry, inputs):
         hidden, memory, _ = carry
-        write, keep, new, read = ops.split(inputs + ops.matmul(hidden, kernel), 4, axis=-1)
-        write, keep, read, new = ops.sigmoid(write), ops.sigmoid(keep), ops.sigmoid(read), ops.tanh(new)
-        memory = keep * memory + write * new
-        return read * ops.tanh(memory), memory, ops.concatenate([write, keep, new, read], axis=-1)
+        return lstm_gates(inputs + ops.matmul(hidden, kernel), memory)
 
     zeros = _zeros(projected, kernel)
     _, (hiddens, memories, gates) = run_over_time(step, projected, (zeros, zeros, ops.zeros_like(projected[0])))
@@ -307,17 +326,8 @@ def _lstm(projected, kernel):
     def step_back(carry, inputs):
         from_later, d_memory, _ = carry
         d_output, gates, memory, memory_before = inputs
-        write, keep, new, read = ops.split(gates, 4, axis=-1)
-        d_hidden, shown = d_output + from_later, ops.tanh(memory)
-        d_memory = d_memory + d_hidden * read * (1 - shown * shown)
-        d_gates = [
-            d_memory * new * write * (1 - write),
-            d_memory * memory_before * keep * (1 - keep),
-            d_memory * write * (1 - new * new),
-            d_hidden * shown * read * (1 - read),
-        ]
-        d_gates = ops.concatenate(d_gates, axis=-1)  # (B, 4H)
-        return ops.matmul(d_gates, ops.transpose(kernel)), d_memory * keep, d_gates
+        d_gates, d_memory = lstm_gates_back(gates, memory_before, memory, d_memory, d_output + from_later)
+        return ops.matmul(d_gates, ops.transpose(kernel)), d_memory, d_gates
 
     def gradient(*upstream):
         (d_outputs,) = tree.flatten(upstream)

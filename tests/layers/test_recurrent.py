@@ -2,11 +2,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from layer_checks import EXECUTIONS, assert_all_close, random_array
+from layer_checks import EXECUTIONS, assert_all_close, random_array, weighted_sum
 from models.seq2seq_equations import gru, lstm
 
 from keras_attention.layers import TransformerEncoderLayer
-from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
+from keras_attention.layers.recurrent import (
+    GRUCell,
+    LSTMCell,
+    read_both_ways,
+    read_forwards,
+    run_over_time,
+    time_first,
+)
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -264,3 +271,38 @@ def test_keras_rnn_over_our_layers_obeys_the_mask(cell_class, execution):
 
     alone = read(ids[1:, :2])
     assert_all_close([EXECUTIONS[execution](read)(ids)[1:]], [alone], 1e-5)
+
+
+def step_by_step(cell, sequence):
+    """What `read_forwards` computes, with the gradient that TensorFlow finds by itself."""
+    start = (tf.zeros((B, UNITS)),) * cell.num_states
+    steps = time_first(cell.project(sequence))
+    _, states = run_over_time(lambda carry, x: cell(x, carry)[1], steps, start, unroll=True)
+    return time_first(states[0])
+
+
+def outputs_and_gradients(function, cell, sequence, execution="eager"):
+    @EXECUTIONS[execution]
+    def compute(sequence):
+        with tf.GradientTape() as tape:
+            tape.watch(sequence)
+            outputs = function(cell, sequence)
+            loss = weighted_sum(outputs)
+        return [outputs, *tape.gradient(loss, [sequence, *(weight.value for weight in cell.trainable_weights)])]
+
+    return [np.asarray(x) for x in compute(tf.constant(sequence))]
+
+
+@CELLS
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_read_forwards_has_outputs_and_gradients_of_the_cell(cell_class, execution):
+    cell, sequence = make_cell(cell_class), random_array(B, S, D, seed=7)
+    expected = outputs_and_gradients(step_by_step, cell, sequence)
+    assert_all_close(outputs_and_gradients(read_forwards, cell, sequence, execution), expected, 1e-5)
+
+
+@CELLS
+def test_read_forwards_takes_one_step(cell_class):
+    cell, sequence = make_cell(cell_class), random_array(B, 1, D, seed=7)
+    expected = outputs_and_gradients(step_by_step, cell, sequence)
+    assert_all_close(outputs_and_gradients(read_forwards, cell, sequence), expected, 1e-5)
