@@ -62,7 +62,7 @@ def test_the_card_says_what_metrics_say(name):
 @every_entry
 def test_the_card_tells_how_it_was_made(name):
     metrics = entry(name).metrics
-    assert metrics["command"].startswith(("python recipes/", "python benchmarks/"))
+    assert metrics["command"].startswith(("python recipes/", "python benchmarks/", "keras-attention "))
     assert "+changes" not in metrics["commit"]
     assert not re.search(r'(^|["`\s])/\w', json.dumps(metrics)), "a path of the machine that trained it"
     assert all(data["terms"] and data["link"].startswith("https://") for data in metrics["data"])
