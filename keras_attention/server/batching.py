@@ -1,6 +1,7 @@
 """Batches across requests, with TensorFlow's batching op."""
 
 import itertools
+import threading
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from keras_attention.pipelines.compiled import (
     source_bucket,
 )
 from keras_attention.pipelines.texts import TokenSequence
-from keras_attention.tokenizers.special_tokens import END_ID
+from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # Limits of the op, set so high that it never refuses; `Workers` limits the requests.
 MAX_SEQUENCES = 4096
@@ -68,12 +69,17 @@ class Batcher:
         return results, together
 
 
-def by_size(function, sizes):
-    """A function with one branch per batch size in `sizes`, so that the shapes in each branch are static."""
+def by_size(programs):
+    """A function that leaves a batch to the program for its size.
+
+    Args:
+        programs: dict from int, the batch size, to callable(tensors of this many sequences).
+    """
+    sizes = sorted(programs)
 
     def compute(*sequences):
         def branch(size):
-            return lambda: function(*(tf.ensure_shape(sequence, (size, *sequence.shape[1:])) for sequence in sequences))
+            return lambda: [*programs[size](*(tf.ensure_shape(one, (size, *one.shape[1:])) for one in sequences))]
 
         index = tf.searchsorted(tf.constant(sizes), tf.shape(sequences[0])[:1])[0]
         return tf.switch_case(index, [branch(size) for size in sizes])
@@ -98,7 +104,7 @@ def share_batches(pipeline, settings, observe):
 
 def _batch_searches(translator, settings, observe):
     translator.decoding["beam_size"] = settings.beam or translator.decoding["beam_size"]
-    translator.compiled = BatchedSearch(translator, settings.batch_sizes, observe)
+    translator.compiled = BatchedSearch(translator, settings.max_batch, observe)
     return translator.compiled.steps()
 
 
@@ -151,54 +157,84 @@ def _trace(sizes, observe, function, specs):
     return run
 
 
-class BatchedSearch:
-    """Replaces the `CompiledSearch` or other engine of a translator; each source length has one program and one queue.
+USUAL_LENGTH = 32  # tokens, enough for nearly every sentence; padding a shorter one to it takes 6 % more time
 
-    The programs search with the model's beam size; requests for fewer translations take the first ones.
+ONE_BY_ONE = (2, 3)  # batch sizes without a program of their own
+
+
+class BatchedSearch:
+    """Replaces the `CompiledSearch` or other engine of a translator; each source length has its programs and a queue.
+
+    To compile a program takes 10 to 20 seconds, so there are few: for two lengths, each for a single sentence and for
+    full batches. Two or three sentences that wait together are searched one after the other, which is faster than a
+    batch that is mostly padding. The programs search with the model's beam size; requests for fewer translations take
+    the first ones.
 
     Args:
         translator: Translator. Its search settings apply to every search.
-        sizes: list of int, ascending: sequences of a batch.
+        most: int > 0, sequences of a full batch.
         observe: callable (int), called for each sequence with the number of sequences in its batch.
     """
 
-    def __init__(self, translator, sizes, observe):
+    def __init__(self, translator, most, observe):
         self._settings = translator.settings(1, False)
-        self._sizes = sizes
+        self._compiled = translator.compiled
+        self._sizes = sorted({1, min(8, most), most})
         self._observe = observe
         longest = self._settings["max_source_length"]
-        self._batchers = {
-            length: self._batcher(translator.compiled, length)
-            for length in sorted({source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS})
-        }
+        self._lengths = sorted({min(USUAL_LENGTH, longest), longest})
+        self._batchers = {}
+        self._making = threading.Lock()
 
     def search(self, source_ids, limits, max_steps, *, n_best, **_):
         """See `CompiledSearch.search`; `max_steps` and the options are those of the settings."""
-        batcher = self._batchers[source_ids.shape[1]]
         places = np.flatnonzero(limits)  # not those that fill up the caller's batch
-        found, together = batcher(source_ids[places], limits[places])
+        length = next(length for length in self._lengths if length >= source_ids.shape[1])
+        sources = np.full((len(places), length), PAD_ID, "int32")
+        sources[:, : source_ids.shape[1]] = source_ids[places]
+        found, together = self._batcher(length)(sources, limits[places])
         for size in together:
             self._observe(int(size))
         return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in found))
 
     def steps(self):
-        """List of callables that run every program once, so that nothing is compiled later."""
+        """List of callables that compile what sentences of the usual length need; longer ones compile at the first."""
 
-        def step(length, size):
-            source_ids = np.zeros((size, length), "int32")
+        def step(size):
+            source_ids = np.zeros((size, self._lengths[0]), "int32")
             source_ids[:, 0] = END_ID
-            self._batchers[length](source_ids, np.ones(size, "int32"))
+            self._batcher(self._lengths[0])(source_ids, np.ones(size, "int32"))
 
-        return [partial(step, length, size) for length in self._batchers for size in self._sizes]
+        return [partial(step, size) for size in self._sizes]
 
-    def _batcher(self, compiled, length):
+    def _batcher(self, length):
+        if length not in self._batchers:
+            with self._making:
+                if length not in self._batchers:
+                    self._batchers[length] = self._new_batcher(length)
+        return self._batchers[length]
+
+    def _new_batcher(self, length):
         settings = self._settings
         options = {name: settings[name] for name in SEARCH_OPTIONS}
-        program = compiled.in_graph(
-            answer_limit(length, settings), n_best=settings["beam_size"], unknowns=False, **options
-        )
+        options |= {"n_best": settings["beam_size"], "unknowns": False}
+        steps = answer_limit(length, settings)
+        programs = {size: self._compiled.program((size, length), steps, **options) for size in self._sizes}
+        for size in ONE_BY_ONE:
+            if size < self._sizes[-1]:
+                programs[size] = _one_by_one(programs[1], size)
         specs = [tf.TensorSpec((None, length), tf.int32), tf.TensorSpec((None,), tf.int32)]
-        return Batcher(by_size(program, self._sizes), specs, self._sizes)
+        return Batcher(by_size(programs), specs, sorted(programs))
+
+
+def _one_by_one(program, size):
+    """A program for `size` sequences out of one for a single sequence."""
+
+    def compute(*sequences):
+        found = [program(*(sequence[i : i + 1] for sequence in sequences)) for i in range(size)]
+        return [tf.concat(fields, axis=0) for fields in zip(*found, strict=True)]
+
+    return compute
 
 
 def _spread(field, places, size):
