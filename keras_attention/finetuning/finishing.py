@@ -51,7 +51,7 @@ def finish(prepared, result, settings):
     """
     classifier, task = prepared.classifier, prepared.task
     merge_adapters(classifier.model)
-    _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
+    rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
     if settings.mixed_precision:  # scored as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
@@ -59,14 +59,14 @@ def finish(prepared, result, settings):
     words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
     logits = classifier.logits(prepared.validation_sequences)
     logits, cooled = _calibrated(logits, prepared)
-    _rescale_output(classifier.model.output_dense, 1 / cooled)
+    rescale_output(classifier.model.output_dense, 1 / cooled)
     reason = None
     if settings.blend == "auto":
         word_logits, cooled = _calibrated(words.logits(held.texts, held.texts_b), prepared)
         weight, reason = _blend(logits, word_logits, prepared)
         if reason:
             logits, again = _calibrated((1 - weight) * logits + weight * word_logits, prepared)
-            _rescale_output(classifier.model.output_dense, 1 / again)
+            rescale_output(classifier.model.output_dense, 1 / again)
             classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
     if task.kind == "multilabel":
         probabilities = measures.predictions(logits, task).values
@@ -112,7 +112,7 @@ def score_of(logits, targets, task):
     return next(iter(measures.scores(targets, found, task).items()))
 
 
-def _rescale_output(dense, spread, center=0.0):
+def rescale_output(dense, spread, center=0.0):
     """Changes a dense layer that predicts (number - center) / spread so that it predicts the number itself."""
     dense.kernel.assign(dense.kernel * spread)
     dense.bias.assign(dense.bias * spread + center)

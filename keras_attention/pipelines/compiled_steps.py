@@ -155,16 +155,16 @@ class CompiledSteps:
                 count = max(1, min(2 * count, fitting, CHUNK))
 
     def compiling(self):
-        """List of callables that compile what a single answer needs, but for `top_k`."""
+        """List of callables that compile what short and long answers to usual beginnings need, but for `top_k`."""
         longest = min(self.model.max_length, SOURCE_LENGTHS[-1])
-        lengths = {source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS}
+        short, usual = (source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS[:2])
 
-        def compile_one(length, temperature):
-            settings = Sampling(temperature=temperature)
-            for _ in self.write([[self.end_id] * length], 1, 0, [[]], [0], settings):
-                pass
+        def compile_one(length, steps, temperature):
+            for _ in self.write([[self.end_id] * length], steps, 0, [[]], [0], Sampling(temperature=temperature)):
+                return  # after the first piece
 
-        return [partial(compile_one, length, temperature) for length in sorted(lengths) for temperature in (0.0, 1.0)]
+        needed = {(short, 1), (usual, longest - usual + 1)}
+        return [partial(compile_one, *one, temperature) for one in sorted(needed) for temperature in (0.0, 1.0)]
 
     def _kept(self, sampling):
         """How many most probable tokens a program keeps: None writes the best, 0 keeps all."""
