@@ -56,6 +56,16 @@ def test_every_engine_trains(network, engine, monkeypatch):
 
 
 @pytest.mark.thorough
+def test_writing_beside_hugging_face():
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    sizes = ("--width", 12, "--layers", 1, "--heads", 2, "--vocabulary", 700, "--positions", 64)
+    lines = [line for line in lines_of("generate_speed.py", *sizes, "--tokens", 5, "--rounds", 1) if "batch" in line]
+    for batch, line in zip((1, 32), lines, strict=True):
+        assert re.search(rf"^batch {batch}: ours [\d,]+ tokens/s, .* times as fast, 100% equal texts$", line)
+
+
+@pytest.mark.thorough
 def test_attention_beside_that_of_keras():
     forward, backward = lines_of("attention_memory.py", "--lengths", 31, "--rounds", 1)
     assert forward.startswith("n 31: ours")
