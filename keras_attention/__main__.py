@@ -2,16 +2,11 @@
 
 import sys
 
-
-def run():
-    """Runs the command; Ctrl-C during its imports also ends it with one line. Returns the exit code, see `cli.main`."""
-    try:
-        from keras_attention.cli.main import main
-    except KeyboardInterrupt:
-        print("keras-attention: interrupted", file=sys.stderr)
-        return 130
-    return main()
-
+try:
+    from keras_attention.cli.main import main as run
+except KeyboardInterrupt:  # `run` tells of a later one
+    print("keras-attention: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(run())

@@ -1,6 +1,7 @@
 """The command where things go wrong around it: Ctrl-C at any time, no home, a disk that is full, letters unknown."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -63,14 +64,14 @@ def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
 
 
 def test_ctrl_c_while_the_command_itself_is_imported(capsys, monkeypatch):
-    from keras_attention import __main__
-
     class Interrupted:
         def __getattr__(self, name):
             raise KeyboardInterrupt
 
     monkeypatch.setitem(sys.modules, "keras_attention.cli.main", Interrupted())
-    assert __main__.run() == 130
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("keras_attention.__main__", run_name="imported")
+    assert ended.value.code == 130
     assert capsys.readouterr().err == "keras-attention: interrupted\n"
 
 
