@@ -194,23 +194,23 @@ class CompiledSearch:
         Returns:
             Hypotheses of NumPy arrays.
         """
-        program = self.program(source_ids.shape, max_steps, **options)
-        return Hypotheses(*(field.numpy() for field in program(tf.constant(source_ids), tf.constant(limits))))
-
-    def program(self, shape, max_steps, **options):
-        """`search` for sources of one shape (B, S): a function of tensors (source_ids, limits), also in a graph."""
-        key = ("search", shape, max_steps, *sorted(options.items()))
-        with self._tracing:  # threads that need the same program trace it once
+        key = ("search", tuple(source_ids.shape), max_steps, *sorted(options.items()))
+        with self._tracing, tf.init_scope():  # threads that need the same program trace it once, outside of any graph
             program = self._programs.get(key)
             if program is None:
-                signature = [tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape[:1], tf.int32)]
+                signature = [tf.TensorSpec(source_ids.shape, tf.int32), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
                 function = search_function(self.model, max_steps, **options)
                 program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
                 if program is None:
                     program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
                     program = program.get_concrete_function()
                 program = self._keep(key, program)
-        return program
+        found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
+        return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))
+
+    def in_graph(self, max_steps, **options):
+        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph."""
+        return partial(self.search, max_steps=max_steps, **options)
 
     def stream(self, source_ids, limit, max_steps, sampling=None):
         """Generates one answer token by token.

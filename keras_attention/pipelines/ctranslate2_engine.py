@@ -141,8 +141,8 @@ class CTranslate2Search:
                 found.log_probs[row, j] = one.log_prob
         return found
 
-    def program(self, shape, max_steps, **options):
-        """See `CompiledSearch.program`. Equal sentences, such as those that fill up a batch, are searched once."""
+    def in_graph(self, max_steps, **options):
+        """See `CompiledSearch.in_graph`. Equal sentences, such as those that fill up a batch, are searched once."""
 
         def run(source_ids, limits):
             _, first, places = np.unique(source_ids, axis=0, return_index=True, return_inverse=True)

@@ -218,11 +218,9 @@ class BatchedSearch:
         settings = self._settings
         options = {name: settings[name] for name in SEARCH_OPTIONS}
         options |= {"n_best": settings["beam_size"], "unknowns": False}
-        steps = answer_limit(length, settings)
-        programs = {size: self._compiled.program((size, length), steps, **options) for size in self._sizes}
-        for size in ONE_BY_ONE:
-            if size < self._sizes[-1]:
-                programs[size] = _one_by_one(programs[1], size)
+        program = self._compiled.in_graph(answer_limit(length, settings), **options)
+        programs = {size: _one_by_one(program, size) for size in ONE_BY_ONE if size < self._sizes[-1]}
+        programs |= dict.fromkeys(self._sizes, program)
         specs = [tf.TensorSpec((None, length), tf.int32), tf.TensorSpec((None,), tf.int32)]
         return Batcher(by_size(programs), specs, sorted(programs))
 

@@ -110,9 +110,7 @@ def test_search_in_a_graph(pair):
     options = {"beam_size": 3, "n_best": 2, "length_penalty": 1.0, "coverage_penalty": 0.0, "patience": 2.0}
     source_ids = np.array([[5, 7, END_ID, 0], [11, 5, 13, END_ID], [5, 7, END_ID, 0]], "int32")
     limits = np.array([7, 11, 7], "int32")
-    found, expected = (
-        one.compiled.program(source_ids.shape, 13, **options, unknowns=False)(source_ids, limits) for one in pair
-    )
+    found, expected = (one.compiled.in_graph(13, **options, unknowns=False)(source_ids, limits) for one in pair)
     for field, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(field, other, atol=1e-4)
 
