@@ -11,7 +11,7 @@ from typing import NamedTuple
 from keras_attention.errors import EntryError, quoted
 from keras_attention.strict_json import parse_json
 from keras_attention.zoo.card import check_metrics
-from keras_attention.zoo.schema import architecture_of, check_config
+from keras_attention.zoo.schema import architecture_of, check_config, max_bytes_of_words
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 
@@ -282,9 +282,7 @@ def _check_budget(folder, config, sizes):
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }
     if config.get("words"):
-        from keras_attention.zoo.weights_file import max_bytes  # here: it imports NumPy and h5py
-
-        words = max_bytes(config["words"]["num_terms"], config["model"]["num_labels"])
+        words = max_bytes_of_words(config["words"]["num_terms"], config["model"]["num_labels"])
         for name in words.keys() - sizes.keys():
             raise EntryError(f"{folder} lacks {name!r}, the words of config.json.")
         most |= words

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from keras_attention.errors import EntryError
-from keras_attention.zoo.schema import MAX_TERM_CHARACTERS
+from keras_attention.zoo.schema import ARRAYS, MAX_TERM_CHARACTERS, TERMS
 
 WEIGHTS = "model.weights.h5"
 SCALE = ":scale"  # suffix for the scales of a weight in 8 bits
@@ -190,19 +190,12 @@ def _read(file, name, shapes, dtype):
     return values
 
 
-TERMS, ARRAYS = "words.txt", "words.h5"
 DTYPES = {"idf": "float32", "kernel": "float16", "bias": "float32"}
 
 
 def shapes(num_terms, num_labels):
     """Dict from the name of each array to its shape."""
     return {"idf": (num_terms,), "kernel": (num_terms, num_labels), "bias": (num_labels,)}
-
-
-def max_bytes(num_terms, num_labels):
-    """Dict from the name of each file to its maximum size in bytes."""
-    numbers = sum(int(np.prod(shape)) * 4 for shape in shapes(num_terms, num_labels).values())
-    return {TERMS: num_terms * (4 * MAX_TERM_CHARACTERS + 1), ARRAYS: numbers + 65536}
 
 
 def save_words(folder, terms, arrays):
