@@ -91,7 +91,7 @@ def main(arguments=None):
     task = Task(settings["kind"], tuple(settings["label_names"]), settings["separator"], "as config.json says")
     columns = (options.text, options.label, options.text_b)
     train, test = (read_examples(path, *columns)[0] for path in (options.train, options.test))
-    before = measure(classifier, test).scores
+    before = {score["metric"]: score["value"] for score in entry.metrics["scores"]}
     if options.validation:
         validation = read_examples(options.validation, *columns)[0]
         told = blend(classifier, task, train, validation)
