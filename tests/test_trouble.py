@@ -27,7 +27,7 @@ def processor_seconds(process):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the processor time from /proc")
-@pytest.mark.parametrize("seconds", [0.12, 1.0, 3.0])
+@pytest.mark.parametrize("seconds", [0.4, 1.0, 3.0])
 def test_ctrl_c_at_any_time(zoo, tmp_path, seconds):
     (tmp_path / "some.en").write_text(f"{ENGLISH[0]}\n" * 200_000)
     command = [*COMMAND, "translate", "--model", "tiny", "--input", "some.en", "--output", "some.de"]
@@ -41,7 +41,7 @@ def test_ctrl_c_at_any_time(zoo, tmp_path, seconds):
         # Where the tests run in the background, the signal is ignored, and a child inherits that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    # The first 0.1 seconds may be Python's own start, where a signal ends the process without the command.
+    # Before that, on a slow machine, Python itself may not have begun with the command.
     while process.poll() is None and processor_seconds(process) < seconds:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
