@@ -195,15 +195,16 @@ class CompiledSearch:
             Hypotheses of NumPy arrays.
         """
         key = ("search", tuple(source_ids.shape), max_steps, *sorted(options.items()))
-        with self._tracing, tf.init_scope():  # threads that need the same program trace it once, outside of any graph
+        with self._tracing:  # threads that need the same program trace it once
             program = self._programs.get(key)
             if program is None:
-                signature = [tf.TensorSpec(source_ids.shape, tf.int32), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
-                function = search_function(self.model, max_steps, **options)
-                program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
-                if program is None:
-                    program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
-                    program = program.get_concrete_function()
+                with tf.init_scope():  # outside of any graph that it is for
+                    signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
+                    function = search_function(self.model, max_steps, **options)
+                    program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
+                    if program is None:
+                        program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
+                        program = program.get_concrete_function()
                 program = self._keep(key, program)
         found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
         return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))

@@ -101,7 +101,7 @@ def main(arguments=None):
             raise UserError("The thresholds of a multilabel task need --validation.")
         told = blend_equally(classifier, task, train, read_lines(options.unlabelled))
     found = measure(classifier, test)
-    words = bag_of_words_scores(fit_words(train, task), validation, test, task)
+    words = bag_of_words_scores(classifier.blend.words, validation, test, task)
     report = found._replace(where=entry.metrics["scores"][0]["set"], baseline=words)
     write_measured(options.folder, classifier, report, test, changed(entry.metrics, told, before, options),
                    language=entry.config["language"], overwrite=True, weights_dtype=entry.config["weights_dtype"],
