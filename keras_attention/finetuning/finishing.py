@@ -51,28 +51,46 @@ def finish(prepared, result, settings):
     """
     classifier, task = prepared.classifier, prepared.task
     merge_adapters(classifier.model)
-    rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
+    _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
     if settings.mixed_precision:  # scored as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
-    train, held = prepared.train, prepared.validation
+    train = prepared.train
     words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
     logits = classifier.logits(prepared.validation_sequences)
-    logits, cooled = _calibrated(logits, prepared)
-    rescale_output(classifier.model.output_dense, 1 / cooled)
-    reason = None
-    if settings.blend == "auto":
-        word_logits, cooled = _calibrated(words.logits(held.texts, held.texts_b), prepared)
-        weight, reason = _blend(logits, word_logits, prepared)
-        if reason:
-            logits, again = _calibrated((1 - weight) * logits + weight * word_logits, prepared)
-            rescale_output(classifier.model.output_dense, 1 / again)
-            classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
-    if task.kind == "multilabel":
-        probabilities = measures.predictions(logits, task).values
-        classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)
+    reason = calibrate(classifier, logits, words, prepared, where_as_good if settings.blend == "auto" else None)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
-    return Finetuned(classifier, task, train, held, result, filled, words, reason)
+    return Finetuned(classifier, task, train, prepared.validation, result, filled, words, reason)
+
+
+def calibrate(classifier, logits, words, held, rule=None):
+    """Gives a classifier the temperature, the bag of words and the thresholds that suit held-out rows.
+
+    Args:
+        classifier: Classifier, changed.
+        logits: float array (N, K), of its network for these rows.
+        words: BagOfWords.
+        held: Prepared, or another object with `task`, `validation` and `validation_targets`.
+        rule: callable(logits, logits of the words, held) -> (weight of the words, why they are blended in, or None);
+            without one, they are not.
+
+    Returns:
+        str, why the words are blended in, or None.
+    """
+    rows, reason = held.validation, None
+    logits, cooled = _calibrated(logits, held)
+    _rescale_output(classifier.model.output_dense, 1 / cooled)
+    if rule:
+        word_logits, cooled = _calibrated(words.logits(rows.texts, rows.texts_b), held)
+        weight, reason = rule(logits, word_logits, held)
+        if reason:
+            logits, again = _calibrated((1 - weight) * logits + weight * word_logits, held)
+            _rescale_output(classifier.model.output_dense, 1 / again)
+            classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
+    if held.task.kind == "multilabel":
+        probabilities = measures.predictions(logits, held.task).values
+        classifier.task["threshold"] = measures.best_thresholds(held.validation_targets, probabilities)
+    return reason
 
 
 def _calibrated(logits, prepared):
@@ -82,7 +100,7 @@ def _calibrated(logits, prepared):
     return logits / cooled, cooled
 
 
-def _blend(logits, word_logits, prepared):
+def where_as_good(logits, word_logits, prepared):
     """The weight of the words on the validation, and the sentence why they are blended in, or None if they are not.
 
     They are where they are no worse than the network, a standard error allowed, and the blend is no worse than it.
@@ -112,7 +130,7 @@ def score_of(logits, targets, task):
     return next(iter(measures.scores(targets, found, task).items()))
 
 
-def rescale_output(dense, spread, center=0.0):
+def _rescale_output(dense, spread, center=0.0):
     """Changes a dense layer that predicts (number - center) / spread so that it predicts the number itself."""
     dense.kernel.assign(dense.kernel * spread)
     dense.bias.assign(dense.bias * spread + center)

@@ -13,6 +13,9 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -23,10 +26,9 @@ with silent_libraries():
     from keras_attention.data.files import read_lines
     from keras_attention.data.tables.label_task import Task
     from keras_attention.errors import UserError
-    from keras_attention.evaluation import classification_scores as measures
     from keras_attention.evaluation.bag_of_words import Blend, bag_of_words_scores, best_weight, fit_bag_of_words
-    from keras_attention.finetuning.examples import read_examples
-    from keras_attention.finetuning.finishing import rescale_output, score_of
+    from keras_attention.finetuning.examples import Examples, read_examples
+    from keras_attention.finetuning.finishing import calibrate, score_of
     from keras_attention.finetuning.report import measure, write_measured
     from keras_attention.flags import OneLineParser
     from keras_attention.pipelines.base import load_pipeline
@@ -36,26 +38,30 @@ with silent_libraries():
 REPLACED = ("Compared with a bag of words", "By label", "Largest errors")
 
 
+class Held(NamedTuple):
+    """Rows that the network has not learned from, as `calibrate` reads them."""
+
+    task: Task
+    validation: Examples
+    validation_targets: np.ndarray
+
+
 def blend(classifier, task, train, validation):
     """Adds the words to the classifier, with the weight that is best on the validation; a sentence about it."""
-    words = fit_words(train, task)
-    targets = validation.targets(task)
     logits = classifier.logits(classifier.sequences(validation.texts, validation.texts_b))
-    word_logits = words.logits(validation.texts, validation.texts_b)
-    cooled, words_cooled = (measures.temperature(found, targets, task.kind) for found in (logits, word_logits))
-    logits, word_logits = logits / cooled, word_logits / words_cooled
+    held = Held(task, validation, validation.targets(task))
+    return calibrate(classifier, logits, fit_words(train, task), held, where_better)
+
+
+def where_better(logits, word_logits, held):
+    """The weight of the words and a sentence about it; an error if the blend is no better than the network."""
+    task, targets = held.task, held.validation_targets
     weight = best_weight(logits, word_logits, targets, task.kind)
     blended = (1 - weight) * logits + weight * word_logits
-    last = measures.temperature(blended, targets, task.kind)
     (name, alone), (_, by_words), (_, both) = (score_of(x, targets, task) for x in (logits, word_logits, blended))
     if both <= alone:
         raise UserError(f"The blend is no better on the validation: {name} {both:.2f}, the network alone {alone:.2f}.")
-    rescale_output(classifier.model.output_dense, 1 / (cooled * last))
-    classifier.blend = Blend(words.scaled(1 / (words_cooled * last)).stored(), weight)
-    if task.kind == "multilabel":
-        probabilities = measures.predictions(blended / last, task).values
-        classifier.task["threshold"] = measures.best_thresholds(targets, probabilities)
-    return (
+    return weight, (
         f"The network is blended with a bag of words, which has {100 * weight:.0f} % of the weight. On the validation, "
         f"{name} is {alone:.1f} by the network, {by_words:.1f} by words and {both:.1f} by both."
     )

@@ -12,7 +12,7 @@ import keras_attention
 from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
 from keras_attention.finetuning import fitting
-from keras_attention.finetuning.finishing import _blend
+from keras_attention.finetuning.finishing import where_as_good
 from keras_attention.finetuning.linear_start import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
@@ -171,7 +171,7 @@ def test_no_model_is_below_its_words_on_the_validation(words, weight, reaches):
     targets = np.ones(10, int)
     held = SimpleNamespace(validation_targets=targets, task=Task("binary", ("bad", "good"), None, ""))
     both_sides = (np.stack([np.zeros(10), side], axis=1) for side in (network, np.array(words)))
-    found, reason = _blend(*both_sides, held)
+    found, reason = where_as_good(*both_sides, held)
     assert (reason is None) == (reaches is None)
     assert weight is None or found == weight
     assert reason is None or f"and reaches {reaches}." in reason
