@@ -551,8 +551,8 @@ FINETUNING = _breaks(
     ),
     (
         "thresholds of a multilabel task are not fitted",
-        'classifier.task["threshold"] = measures.best_thresholds(prepared.validation_targets, probabilities)',
-        "measures.best_thresholds(prepared.validation_targets, probabilities)",
+        'classifier.task["threshold"] = measures.best_thresholds(held.validation_targets, probabilities)',
+        "measures.best_thresholds(held.validation_targets, probabilities)",
         "tests/finetuning/test_workflow.py -k thresholds_of_several",
     ),
     (
