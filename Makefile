@@ -13,7 +13,12 @@ run: $(VENV)/installed
 
 # Two processes; the tests of a file stay in one, which keeps what they have compiled.
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# A process may map 65,530 pieces of memory, and compiled programs take many: so the tests run in several parts.
+
+# ARGS takes options of pytest, such as ARGS="-k masks"; for some files alone, call pytest itself.
+test: $(VENV)/installed-test browser
+	$(PYTEST) -m "not slow and not thorough" $(ARGS)
+
+# A process may map 65,530 pieces of memory, and compiled programs take many: so the longer tests run in several parts.
 LAYERS = tests/layers
 MODELS = tests/models tests/decoding
 TRAINING = tests/training tests/finetuning tests/test_recipes.py
@@ -27,10 +32,6 @@ define parts
 	$(PYTEST) -m $(1) $(PIPELINES) $(ARGS) || test $$? = $(NONE_CHOSEN)
 	$(PYTEST) -m $(1) $(addprefix --ignore=,$(EARLIER)) $(ARGS) || test $$? = $(NONE_CHOSEN)
 endef
-
-# ARGS takes options of pytest, such as ARGS="-k masks"; for some files alone, call pytest itself.
-test: $(VENV)/installed-test browser
-	$(call parts,"not slow and not thorough")
 
 # Tests that each compile, train or start more than fits there, such as whole fine-tunings. .ci/run runs them as well.
 test-slow: $(VENV)/installed-test browser

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 
 import pytest
-from plain_graphs import run_graphs_as_traced
+from plain_graphs import GraphsOfThisProcess, run_graphs_as_traced
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -50,6 +50,14 @@ def pytest_terminal_summary(terminalreporter):
 
 def pytest_runtest_setup():
     run_graphs_as_traced()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def graphs():
+    """Pipelines of equal models trace and compile once in a process."""
+    from keras_attention import compile_cache
+
+    compile_cache._in_use.append(GraphsOfThisProcess())
 
 
 @pytest.fixture(autouse=True)

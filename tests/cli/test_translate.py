@@ -44,6 +44,7 @@ def test_json(run):
     assert [answer["text"] for answer in second["translations"]] == [""]
 
 
+@pytest.mark.slow
 def test_n_best_with_scores(run):
     _, out, _ = run("translate", "--model", "tiny", "--n-best", 3, ENGLISH[0])
     rows = [line.split("\t") for line in out.splitlines()]

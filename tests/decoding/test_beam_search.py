@@ -251,6 +251,7 @@ def test_attention_in_the_first_state_reaches_each_step():
     assert len(seen) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_rows_that_are_done_leave_and_change_nothing(execution):
     """37 rows, of which the last 9 go on in a loop of their own; some only fill up, some are cut early."""

@@ -44,6 +44,7 @@ def test_two_classifiers_on_the_same_rows(tmp_path, capsys):
     assert abs(right[1] - right[0] - difference) < 1e-9
 
 
+@pytest.mark.slow
 def test_classifiers_that_cannot_be_compared(tmp_path, capsys):
     third = evaluation(tmp_path, "third", kind="multiclass")[3:]
     assert main(evaluation(tmp_path, "one") + third) == 2

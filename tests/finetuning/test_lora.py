@@ -103,6 +103,7 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(start, tmp_p
     assert settings["lora"] == 2
 
 
+@pytest.mark.slow
 def test_bad_usage(start):
     for start_from, settings, text in (
         ("none", {}, "--lora adapts a trained model"),

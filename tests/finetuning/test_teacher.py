@@ -58,6 +58,7 @@ def test_the_student_has_fewer_layers_and_learns_the_answers(tmp_path):
     assert agreed > 0.9
 
 
+@pytest.mark.slow
 def test_the_lowest_layers_of_the_start_are_kept(tmp_path):
     encoder = tiny_encoder(num_layers=2)
     write_tiny(tmp_path / "start", encoder)

@@ -112,6 +112,7 @@ def test_the_labels_of_padding_do_not_matter(kind):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_predict_with_an_unequal_last_batch(kind):
     model = make(kind)
     inputs, _ = arrays(kind)

@@ -1,5 +1,7 @@
 """A classifier that judges together with a bag of words, and files of words that are not what they should be."""
 
+import shutil
+
 import h5py
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from keras_attention.zoo.weights_file import save_words
 WEIGHT = 0.35
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def blended():
     classifier = tiny_classifier("multiclass")
     words = fit_bag_of_words(TEXTS * 3, None, np.arange(12) % 3, "multiclass", 3).stored()
@@ -46,8 +48,8 @@ def test_both_judge(blended, tmp_path):
             assert answer.probabilities == pytest.approx(dict(zip("abc", row, strict=True)), abs=1e-4)
 
 
-def test_too_improbable_is_unsure(blended):
-    blended.task["min_probability"] = 0.999
+def test_too_improbable_is_unsure(blended, monkeypatch):
+    monkeypatch.setitem(blended.task, "min_probability", 0.999)
     assert blended.classify(TEXTS[0]) is None
     assert blended.classify(TEXTS[0], threshold=0.0) is not None
 
@@ -84,9 +86,15 @@ DAMAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def written(blended, tmp_path_factory):
+    """The folder of an entry with words."""
+    return write(tmp_path_factory.mktemp("zoo") / "both", blended).folder
+
+
 @pytest.mark.parametrize("message", DAMAGES)
-def test_damaged_words_are_refused(blended, tmp_path, message):
-    folder = write(tmp_path / "both", blended).folder
+def test_damaged_words_are_refused(written, tmp_path, message):
+    folder = shutil.copytree(written, tmp_path / "both")
     DAMAGES[message](folder)
     (folder / "manifest.json").unlink()
     write_manifest(folder)

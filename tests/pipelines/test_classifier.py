@@ -43,6 +43,7 @@ def test_every_label_that_reaches_the_threshold():
             assert classifier.classify(text, threshold=threshold) == expected
 
 
+@pytest.mark.slow
 def test_each_label_may_have_a_threshold_of_its_own(tmp_path):
     settings = task("multilabel") | {"threshold": [0.9, 0.1, 0.5]}
     classifier = keras_attention.load(
@@ -100,6 +101,7 @@ def test_of_a_long_text_both_ends_may_count():
         assert "its middle was left out" in classifier.attention_view(texts[0]).html
 
 
+@pytest.mark.slow
 def test_all_of_a_long_text_may_count(recwarn):
     usual = tiny_classifier()
     classifier = Classifier(usual.model, usual.tokenizer, 9, usual.task | {"long_texts": "whole"})
@@ -171,6 +173,11 @@ def test_an_entry_answers_the_same(tmp_path, kind):
     assert loaded.task == classifier.task
 
 
+@pytest.fixture(scope="module")
+def binary_model():
+    return tiny_classifier().model
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -187,8 +194,7 @@ def test_an_entry_answers_the_same(tmp_path, kind):
         ({"kind": "Lambda"}, "kind must be one of"),
     ],
 )
-def test_a_task_that_makes_no_sense_is_refused(tmp_path, change, message):
-    classifier = tiny_classifier()
+def test_a_task_that_makes_no_sense_is_refused(binary_model, tmp_path, change, message):
     with pytest.raises(EntryError, match=message):
-        write_tiny(tmp_path / "tiny", classifier.model, task={**classifier.task, **change})
+        write_tiny(tmp_path / "tiny", binary_model, task={**task(), **change})
     assert not list(tmp_path.iterdir())

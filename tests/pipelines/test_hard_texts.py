@@ -25,21 +25,25 @@ quick = settings(max_examples=40, deadline=None, database=None, suppress_health_
 
 @pytest.fixture(scope="module", params=MAKE)
 def pipeline(request):
+    return MAKE[request.param]()
+
+
+@pytest.fixture(scope="module")
+def compiled(pipeline):
     """A pipeline that has compiled what it needs."""
-    found = MAKE[request.param]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
         for text in ("a [MASK]", "a dog runs over green grass and a [MASK]", "dog " * 99, WRITTEN["control tokens"]):
-            answer(found, text)
-    return found
+            answer(pipeline, text)
+    return pipeline
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize("name", WRITTEN)
-def test_written_texts(pipeline, name):
+def test_written_texts(compiled, name):
     begun = time.process_time()
-    found = answer(pipeline, WRITTEN[name])
+    found = answer(compiled, WRITTEN[name])
     assert time.process_time() - begun <= MOST_SECONDS
     unreadable = name in ("half of a surrogate pair", "bytes that were no UTF-8")
     for way, outcome in found.items():
@@ -51,12 +55,13 @@ def test_written_texts(pipeline, name):
             assert outcome in (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @quick
 @given(text=ANY_TEXT)
-def test_any_text(pipeline, text):
+def test_any_text(compiled, text):
     begun = time.process_time()
-    answer(pipeline, text)
+    answer(compiled, text)
     assert time.process_time() - begun <= MOST_SECONDS
 
 

@@ -150,6 +150,7 @@ def test_model_without_attention():
             translator("none").translate("A dog.", **options)
 
 
+@pytest.mark.slow
 def test_maximum_length():
     ((answer,),) = translator().hypotheses([ENGLISH[2]], max_length=2)
     assert len(answer.tokens) <= 2
@@ -165,6 +166,7 @@ def test_penalties_reach_the_search():
     assert covering.score < covering.log_prob
 
 
+@pytest.mark.slow
 def test_low_score():
     parts = tiny_parts()
     ((plain,),) = translator().hypotheses([ENGLISH[0]])

@@ -108,6 +108,7 @@ def test_log_probabilities_and_alternatives(served):
     assert found["choices"][0]["logprobs"] == {**told, "top_logprobs": None}
 
 
+@pytest.mark.slow
 def test_stop_texts_and_echo(served):
     url, _ = served
     _, found = whole(url, prompt=PROMPTS[0], **SAMPLING)
