@@ -45,6 +45,7 @@ def refused(folder, message):
         load_checkpoint(folder)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("flags", "pooling"),
     [

@@ -35,6 +35,7 @@ def check_hypotheses(model, found, expected, row, alpha=0.0, beta=0.0):
         np.testing.assert_allclose(found.log_probs[row, place], model.log_prob(row, tokens), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("beta", [0.0, 0.4])
@@ -71,6 +72,7 @@ def test_forbidden_unknown_is_left_out_of_an_exhaustive_search():
         check_hypotheses(model, found, expected, row)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("beam_size", "n_best", "vocabulary", "alpha", "beta", "ends"),

@@ -75,6 +75,7 @@ def test_the_written_gradient_is_the_gradient():
     check_gradients(Reader(dtype="float64"), {"inputs": random_array(B, T, D, seed=7)})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_graph_and_xla_compute_the_same(execution):
     keras.utils.set_random_seed(1)

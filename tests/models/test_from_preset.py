@@ -56,6 +56,7 @@ def test_it_computes_what_the_pipeline_computes(zoo, monkeypatch):
     np.testing.assert_allclose(logits, classifier.logits(rows), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_class", "name", "message"),
     [

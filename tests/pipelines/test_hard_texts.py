@@ -70,9 +70,10 @@ def test_what_is_no_text_is_refused(pipeline, value):
     assert set(answer(pipeline, value).values()) == {"refused"}
 
 
-def test_what_is_cut_is_warned_of(pipeline):
+@pytest.mark.slow
+def test_what_is_cut_is_warned_of(compiled):
     with pytest.warns(TruncatedText):
-        answer(pipeline, WRITTEN["a million characters"])
+        answer(compiled, WRITTEN["a million characters"])
 
 
 @pytest.mark.parametrize("control", CONTROL)

@@ -172,7 +172,7 @@ class Poisoned(TinyBatches):
         return Epoch(self, epoch)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.slow)])
 def test_a_loss_that_is_not_finite_stops_within_the_step(tmp_path, value):
     model = TinyModel()
     with pytest.raises(TrainingDivergedError, match="epoch 2, step 5: the loss is nan"):

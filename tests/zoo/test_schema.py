@@ -90,6 +90,7 @@ def test_a_model_of_gigabytes():
         check_config(changed("model", to={**CONFIG["model"], "hidden_dim": 8192, "num_layers": 16}))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("attention", ["additive", "dot", "concat", "none"])
 @pytest.mark.parametrize("tie_embeddings", ["none", "target", "all"])

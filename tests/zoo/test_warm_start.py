@@ -27,6 +27,7 @@ def transformer(seed, **changes):
     return model
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [6, 7, 20])
 def test_a_wider_model_begins_with_the_same_function_and_learns_in_all_units(width):
     import tensorflow as tf

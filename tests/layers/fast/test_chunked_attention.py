@@ -79,6 +79,7 @@ def run(layer, inputs):
     return outputs + gradients
 
 
+@pytest.mark.sampled(5)
 @every_form
 @pytest.mark.parametrize("masked", [True, False])
 def test_outputs_and_gradients_are_the_same(make_layer, call, masked, in_chunks):
