@@ -18,19 +18,14 @@ PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope
 test: $(VENV)/installed-test browser
 	$(PYTEST) -m "not slow and not thorough" $(ARGS)
 
-# A process may map 65,530 pieces of memory, and compiled programs take many: so the longer tests run in several parts.
-LAYERS = tests/layers
-MODELS = tests/models tests/decoding
-TRAINING = tests/training tests/finetuning tests/test_recipes.py
+# A process may map 65,530 pieces of memory, and compiled programs take many: so the longer tests run in three parts.
+NETWORKS = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/test_recipes.py
 PIPELINES = tests/pipelines tests/server tests/export tests/cli
-EARLIER = $(LAYERS) $(MODELS) $(TRAINING) $(PIPELINES)
 NONE_CHOSEN = 5
 define parts
-	$(PYTEST) -m $(1) $(LAYERS) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(MODELS) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(TRAINING) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(NETWORKS) $(ARGS) || test $$? = $(NONE_CHOSEN)
 	$(PYTEST) -m $(1) $(PIPELINES) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(addprefix --ignore=,$(EARLIER)) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(addprefix --ignore=,$(NETWORKS) $(PIPELINES)) $(ARGS) || test $$? = $(NONE_CHOSEN)
 endef
 
 # Tests that each compile, train or start more than fits there, such as whole fine-tunings. .ci/run runs them as well.
