@@ -52,6 +52,7 @@ def test_n_best_with_scores(run):
     assert rows == [["1", f"{answer.score:.4f}", answer.text] for answer in expected]
 
 
+@pytest.mark.slow
 def test_options_reach_the_search(run, monkeypatch):
     given = {}
     answers = translator().hypotheses([ENGLISH[0]])
@@ -113,6 +114,7 @@ def test_low_score_is_said(run, monkeypatch):
     assert err.startswith("keras-attention: sentence 2: low score")
 
 
+@pytest.mark.slow
 def test_very_long_line_is_cut_with_a_warning(run):
     started = time.perf_counter()
     code, out, err = run("translate", "--model", "tiny", stdin=b"A dog runs. " * 83_333 + b"\n")

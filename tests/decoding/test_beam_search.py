@@ -96,6 +96,7 @@ def test_a_small_beam_equals_the_same_algorithm_with_lists(seed, beam_size, n_be
         check_hypotheses(model, found, expected, row, alpha, beta)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("patience", "enough"), [(1.0, 5), (0.5, 3), (0.1, 2), (1.7, 9)])
 def test_patience_ends_a_row_when_enough_hypotheses_have_ended(patience, enough):
     model = RandomModel(7, 13, source_length=3, seed=5)

@@ -65,7 +65,8 @@ def test_the_weights_of_the_best_epoch_are_kept(best):
     assert np.abs(seen[best] - seen[best + 1]).max() > 1e-4
 
 
-@pytest.mark.parametrize("label_smoothing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
+@pytest.mark.slow
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_class_weights_and_smoothing_reach_the_loss(label_smoothing):
     """The loss of the first epoch, of one batch, is that of the weights before it."""
     classifier = tiny_classifier("multiclass", dropout=0.0, num_layers=1)

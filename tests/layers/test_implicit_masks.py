@@ -198,6 +198,7 @@ EXECUTIONS = ("eager", "graph", "xla", "predict")
 STYLES = ("functional", "subclassed")
 
 
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", LAYERS)
@@ -211,6 +212,7 @@ def test_after_masking_and_in_half_precision(name, dtype):
     check_stack(name, "functional", "eager", "masking", dtype)
 
 
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("name", CROSS)
 def test_padding_of_query_and_value_changes_nothing(name, execution):

@@ -31,6 +31,7 @@ def test_alone_and_in_company_in_any_order():
         np.testing.assert_allclose(alone.score, answer.score, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_beam_is_greedy_search_of_the_model():
     model, source, target = tiny_parts()
     ids = np.append(source.encode(ENGLISH[:1])[0], END_ID)[None].astype("int32")  # (1, S), without padding

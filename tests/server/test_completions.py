@@ -91,6 +91,7 @@ def test_a_stream_has_the_same_texts_in_pieces(served):
     assert "usage" not in events(url, prompt="A", max_tokens=2)[-1]
 
 
+@pytest.mark.slow
 def test_log_probabilities_and_alternatives(served):
     url, generator = served
     _, found = whole(url, prompt=PROMPTS[0], logprobs=5, **SAMPLING)

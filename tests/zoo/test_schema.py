@@ -122,6 +122,7 @@ TRANSFORMER = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tie_embeddings", ["none", "target", "all"])
 @pytest.mark.parametrize("normalize_first", [True, False])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
