@@ -7,7 +7,7 @@ Source: Kumar et al. (2022), "Fine-Tuning can Distort Pretrained Features", http
 Difference: L-BFGS fits the linear model, and the validation rows determine its regularization.
 """
 
-import warnings
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from keras_attention.pipelines.compiled import CompiledBert, traced
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 RIDGE_PENALTIES = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # for numbers of mean 0 and deviation 1
 ITERATIONS = 300
+TOLERANCE = 3e-5  # of the largest component of the gradient
 
 
 class LinearModel(NamedTuple):
@@ -57,10 +58,14 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
     """
     center, spread = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
     spread = np.maximum(spread, 1e-3 * spread.max() + 1e-12)  # limits the scaling of nearly constant components
-    scaled = (vectors - center) / spread
+    scaled = ((vectors - center) / spread).astype("float32")
+    if kind == "regression":
+        strengths, solve = RIDGE_PENALTIES, partial(_ridge, scaled, targets)
+    else:
+        strengths, solve = STRENGTHS, LogisticPath(scaled, targets, kind, num_labels, class_weights).fit
     best, rising = None, 0
-    for strength in RIDGE_PENALTIES if kind == "regression" else STRENGTHS:
-        kernel, bias = _solve(scaled, targets, kind, num_labels, strength, class_weights)
+    for strength in strengths:
+        kernel, bias = solve(strength)
         kernel = kernel / spread[:, None]
         model = LinearModel(kernel.astype("float32"), (bias - center @ kernel).astype("float32"), strength, 0.0)
         loss = cross_entropy(model.logits(held_vectors), held_targets, kind)
@@ -72,49 +77,70 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
     return best
 
 
-def _solve(vectors, targets, kind, num_labels, strength, weights):
-    """Kernel (D, K) and bias (K,), in float64."""
+def _ridge(vectors, targets, penalty):
+    """Kernel (D, 1) and bias (1,)."""
     from sklearn.linear_model import Ridge
 
-    if kind == "regression":
-        ridge = Ridge(alpha=strength).fit(vectors, targets)
-        return ridge.coef_.reshape(-1, 1), np.reshape(ridge.intercept_, 1)
-    if kind == "multilabel":
-        weights = weights or [1.0] * num_labels
-        columns = [
-            _logistic(vectors, targets[:, label] > 0.5, strength, {True: weights[label], False: 1.0})
-            for label in range(num_labels)
-        ]
-        return np.stack([kernel for kernel, _ in columns], axis=1), np.array([bias for _, bias in columns])
-    known = np.unique(targets)
-    weights = weights and {label: weights[label] for label in known}
-    kernel = np.zeros((vectors.shape[1], num_labels))
-    bias = np.full(num_labels, -np.log(2.0 * len(targets)))  # for labels that do not occur
-    if len(known) == 2:
-        weights = weights and {True: weights[known[1]], False: weights[known[0]]}
-        one, offset = _logistic(vectors, targets == known[1], strength, weights)
-        kernel[:, known], bias[known] = np.stack([-one / 2, one / 2], axis=1), (-offset / 2, offset / 2)
-    else:
-        found = _fitted(vectors, targets, strength, weights)
-        kernel[:, known], bias[known] = found.coef_.T, found.intercept_
-    return kernel, bias
+    ridge = Ridge(alpha=penalty).fit(vectors, targets)
+    return ridge.coef_.reshape(-1, 1), np.reshape(ridge.intercept_, 1)
 
 
-def _logistic(vectors, yes, strength, weights):
-    """Kernel (D,) and bias for one label; if all rows agree, only the bias is not 0."""
-    if yes.all() or not yes.any():
-        return np.zeros(vectors.shape[1]), (1 if yes.all() else -1) * np.log(2.0 * len(yes))
-    found = _fitted(vectors, yes, strength, weights)
-    return found.coef_[0], found.intercept_[0]
+class LogisticPath:
+    """Logistic regression for a series of strengths: each fit starts from the weights of the one before.
 
+    It finds what `sklearn.linear_model.LogisticRegression` finds, but in float32, and for all labels of a multilabel
+    task at once.
 
-def _fitted(vectors, targets, strength, weights):
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
+    Args:
+        vectors: float32 array (N, D), standardized.
+        targets, kind, num_labels, class_weights: as in `fit_linear`.
+    """
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # models that do not converge lose on the held-out rows
-        return LogisticRegression(C=strength, max_iter=ITERATIONS, class_weight=weights).fit(vectors, targets)
+    def __init__(self, vectors, targets, kind, num_labels, class_weights):
+        several = kind == "multilabel"
+        yes = targets > 0.5 if several else targets[:, None] == np.arange(num_labels)  # (N, K)
+        differ = yes.any(axis=0) & ~yes.all(axis=0)
+        self.fitted = np.flatnonzero(differ)  # the labels that some, but not all rows have
+        self.bias = np.where(differ, 0.0, np.where(yes.all(axis=0), 1, -1) * np.log(2.0 * len(yes)))  # of the others
+        self.two_sides = not several and len(self.fitted) == 2  # one column of logits decides between two labels
+        self.softmax = not several and not self.two_sides
+        columns = self.fitted[1:] if self.two_sides else self.fitted
+        weights = np.ones(num_labels) if class_weights is None else np.array(class_weights)
+        rows = np.where(yes, weights, 1.0)[:, columns] if several else weights[targets][:, None]  # (N, C) or (N, 1)
+        self.rows, self.vectors, self.yes = rows.astype("float32"), vectors, yes[:, columns].astype("float32")
+        self.weights = np.zeros((vectors.shape[1] + 1, len(columns)))  # kernel and bias, of the last fit
+
+    def fit(self, strength):
+        """Kernel (D, K) and bias (K,) in float64. `strength` is C in scikit-learn."""
+        from scipy.optimize import minimize
+
+        limits = {"maxiter": ITERATIONS, "gtol": TOLERANCE, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
+        found = minimize(self._loss, self.weights.ravel(), (strength,), "L-BFGS-B", jac=True, options=limits)
+        self.weights = found.x.reshape(self.weights.shape)
+        columns = np.concatenate([-self.weights, self.weights], axis=1) / 2 if self.two_sides else self.weights
+        kernel, bias = np.zeros((len(columns) - 1, len(self.bias))), self.bias.copy()
+        kernel[:, self.fitted], bias[self.fitted] = columns[:-1], columns[-1]
+        return kernel, bias
+
+    def _loss(self, weights, strength):
+        """The regularized mean loss of weights (D + 1) C, and its gradient."""
+        kernel, bias = np.split(weights.reshape(self.weights.shape), [-1])
+        logits = self.vectors @ kernel.astype("float32") + bias.astype("float32")  # (N, C)
+        if self.softmax:
+            logits -= logits.max(axis=1, keepdims=True)
+            weighted = np.exp(logits)
+            total = weighted.sum(axis=1, keepdims=True)  # (N, 1)
+            probabilities, losses = weighted / total, np.log(total) - (logits * self.yes).sum(axis=1, keepdims=True)
+        else:
+            losses = np.logaddexp(0, logits)  # (N, C)
+            probabilities = np.exp(logits - losses)
+            losses -= logits * self.yes
+        mean = 1 / self.rows.sum(axis=0, dtype="float64").mean()
+        decay = mean / strength
+        errors = self.rows * (probabilities - self.yes)
+        gradient = [self.vectors.T @ errors * mean + decay * kernel, errors.sum(axis=0, keepdims=True) * mean]
+        loss = (self.rows * losses).sum(dtype="float64") * mean + decay * np.square(kernel).sum() / 2
+        return loss, np.concatenate(gradient).ravel().astype("float64")
 
 
 class PooledVectors:

@@ -190,6 +190,7 @@ def _with_linear_start(prepared, settings, say):
     """Sets the head to a logistic regression on the vectors, and reports its score."""
     model, rows = prepared.classifier.model, prepared.sequences
     prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
+    say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = _fit_head(prepared, settings)
     name, score = _held_score(prepared)
     say(
