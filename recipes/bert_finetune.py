@@ -5,7 +5,8 @@
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
 The labels determine the task. A new head is put on the pre-trained encoder, and all layers are trained, the lower ones
-with smaller steps; the best epoch's weights are kept. `keras-attention finetune` starts from a linear model.
+with smaller steps; the best epoch's weights are kept. The linear start, frozen layers, --teacher, --lora and
+--contrastive work only in `keras-attention finetune`.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Pre-train BERT (Devlin et al. 2019) as a masked language model, on any English text.
 
     python recipes/bert_pretrain.py                    # the docstrings of this Python, no download
-    python recipes/bert_pretrain.py --text FILES ...   # one document a line, or documents between blank lines
+    python recipes/bert_pretrain.py --text FILES ...   # one document per line, or documents between blank lines
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
 Pre-norm, no dropout, packed texts and a vocabulary of its own help a cheap BERT (Geiping & Goldstein 2022); so do heads

@@ -5,7 +5,7 @@
 
 The student starts with some layers of the teacher and with the vectors of its most frequent pieces. Both read the same
 texts; the student learns the teacher's vector of every text, and its hidden state of every token. A teacher is
-an entry, for example of `keras-attention convert`. The result is an entry that gives the vectors of texts.
+a trained model, for example one from `keras-attention convert`. The result is a model that turns texts into vectors.
 """
 
 import functools

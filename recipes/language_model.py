@@ -1,7 +1,7 @@
 """Train a language model on any text: GPT (Radford et al. 2018, 2019), or a network from before it.
 
     python recipes/language_model.py                      # the docstrings of this Python, no download
-    python recipes/language_model.py --text FILES ...     # one document a line, or documents between blank lines
+    python recipes/language_model.py --text FILES ...     # one document per line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
     python recipes/language_model.py --data pixels --text IMAGES --attention-pattern strided:stride=28   # an IDX file
     python recipes/language_model.py --smoke --model lstm # a few steps of another network, end to end
@@ -33,8 +33,8 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
-    model: str = setting("gpt", "kind of network", tuple(KINDS))
-    size: str = setting("", "sets the sizes below; none: small ones", ("", *GPT_PRESETS))
+    model: str = setting("gpt", "gpt, lstm, gru, lstmn or convolutional", tuple(KINDS))
+    size: str = setting("", "mini or gpt2, sets the sizes below; default: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
     num_heads: int = setting(2, "number of attention heads")
@@ -43,13 +43,13 @@ class Config(StreamSettings, RunSettings):
     dilation_cycle: int = setting(7, "convolutions until the distance between these tokens is 1 again")
     positions: str = setting("rotary", "rotary, learned or sinusoidal", POSITIONS)
     attention_pattern: str | None = setting(None, "sparse attention: strided, fixed ..., see docs/attention.md")
-    activation: str = setting("gelu_approximate", "of the feed-forward networks", ("gelu_approximate", "gelu", "relu"))
+    activation: str = setting("gelu_approximate", "activation function", ("gelu_approximate", "gelu", "relu"))
     dropout: float = setting(0.0, "share of units dropped")
     epochs: int = setting(5, "passes over the texts")
-    optimizer: str = setting("muon", "muon, with AdamW for all but kernels; or adamw", ("muon", "adamw"))
-    learning_rate: float = setting(6e-3, "peak, of AdamW half of it beside muon; linear decay to 0")
+    optimizer: str = setting("muon", "muon (with AdamW for embeddings, biases and norms) or adamw", ("muon", "adamw"))
+    learning_rate: float = setting(6e-3, "peak learning rate; beside muon, AdamW has half of it; linear decay to 0")
     warmup_share: float = setting(0.05, "share of the updates until the peak")
-    weight_decay: float = setting(0.1, "pull of the weights to 0, not on biases and norms")
+    weight_decay: float = setting(0.1, "weight decay, except for biases and norms")
     clip_norm: float = setting(1.0, "maximum global norm of the gradients")
     max_steps: int | None = setting(None, "maximum number of updates")
     start_from: str = setting("", "start from this trained model, with its settings and vocabulary")

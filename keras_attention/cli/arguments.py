@@ -8,7 +8,7 @@ from keras_attention.server.limits import ServerSettings
 
 DEFAULT_MASKED_LM = "bert_mini_en"
 COMPUTE_TYPES = ("float32", "int8")  # of CTranslate2
-MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published BERT"
+MODEL = "model name from `zoo list`, a unique part of one, a model folder, or hf://ORG/NAME of a published one"
 
 
 def add_command(commands, name, module, function, help_text):
@@ -73,9 +73,9 @@ def add_evaluate(commands):
     command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
     command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
     command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
-    command.add_argument("--delimiter", metavar="SIGN", help="with --table: separates columns")
+    command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
-    help_text = f"{MODEL}; several classifiers are compared with the first one"
+    help_text = f"{MODEL}; repeat --model to compare classifiers with the first one"
     command.add_argument(
         "--model", required=True, dest="models", action="append", metavar="NAME_OR_PATH", help=help_text
     )
@@ -120,7 +120,7 @@ def add_export(commands):
         "ctranslate2: a Transformer that translates, tokens in and tokens out",
     )
     command.add_argument("--compute-type", choices=COMPUTE_TYPES, help="with --format ctranslate2: stored weights")
-    help_text = "with --format litert or onnx of a BERT: weights of 8 bits; tells how much the answers change"
+    help_text = "with --format litert or onnx of a BERT: weights of 8 bits; prints how much the answers change"
     command.add_argument("--int8", action="store_true", help=help_text)
     help_text = "with --int8 of a classifier: table whose score is measured before and after"
     command.add_argument("--table", metavar="FILE", help=help_text)
@@ -231,11 +231,11 @@ def add_classify(commands):
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; for text pairs, a tab separates the two")
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
-    help_text = "CSV, TSV or JSONL with a header, which comes back with the columns label and probability"
+    help_text = "CSV, TSV or JSONL with a header; the output has two more columns, label and probability"
     command.add_argument("--table", metavar="FILE", help=help_text)
     command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
     command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
-    command.add_argument("--delimiter", metavar="SIGN", help="with --table: separates columns")
+    command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     help_text = "continue an interrupted run from --input or --table to --output"
@@ -293,7 +293,7 @@ def add_generate(commands):
         "--temperature", type=float, default=0.8, metavar="X", help="0: the most probable tokens; default: 0.8"
     )
     command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
-    help_text = "sample from the most probable tokens of total probability P"
+    help_text = "sample from the most probable tokens with a total probability of P"
     command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
     help_text = "above 1, tokens that were used before become less probable (1)"
     command.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X", help=help_text)
@@ -319,7 +319,9 @@ def add_serve(commands):
     command.add_argument(
         "--model", dest="models", action="append", metavar="NAME_OR_PATH", help="may be repeated; default: all models"
     )
-    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="0.0.0.0 allows other machines, too")
+    command.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="0.0.0.0 allows other machines, too (127.0.0.1)"
+    )
     command.add_argument("--port", type=int, default=8000, metavar="N", help="0 chooses a free port (8000)")
     known = ServerSettings()
     numbers = {

@@ -31,20 +31,20 @@ class StreamSettings:
 
     data: str = setting(
         "",
-        "shakespeare: a data set to fetch; pixels: images of the IDX file --text; none: --text or docstrings",
+        "shakespeare: download the plays; pixels: images of the IDX file --text; default: the files of --text",
         ("", "shakespeare", "pixels"),
     )
-    text: tuple[str, ...] = setting((), "files of prose; none: the docstrings of the Python standard library")
-    validation: tuple[str, ...] = setting((), "files of prose to measure on; none: a share of the texts")
-    lines: bool = setting(False, "keep line breaks: files are one text, whose end is held out")
-    validation_share: float = setting(0.05, "share of the texts, or of one text, to measure on")
+    text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
+    validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the texts")
+    lines: bool = setting(False, "keep line breaks: all files are one text, and its end is held out for validation")
+    validation_share: float = setting(0.05, "share of the texts, or of the one text, for validation")
     language: str = setting("en", "code of the language, for the card")
     level: str = setting("bpe", "bpe: pieces of words; char: characters", ("bpe", "char"))
-    vocabulary_size: int = setting(4000, "pieces of the vocabulary; of characters at most")
+    vocabulary_size: int = setting(4000, "number of pieces in the vocabulary; with --level char, the maximum")
     max_tokens: int = setting(128, "tokens of a window (the context)")
-    rows_per_batch: int = setting(32, "windows of one update")
-    encode_to: str = setting("", "only write the encoded texts to this place, for a machine without TensorFlow")
-    encoded: str = setting("", "train on texts encoded before, and write the weights alone")
+    rows_per_batch: int = setting(32, "windows per update")
+    encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
+    encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
 
     @property
     def file_names(self):
