@@ -68,6 +68,7 @@ def claim_entry(folder, overwrite=False):
 PUBLISHED = "keras_attention.convert.published:published_entry"
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
+RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlier versions still work
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -112,6 +113,8 @@ def find_entry(name_or_path):
     entries = _entries()
     if name in entries:
         return entries[name]
+    if RENAMED.get(name) in entries:
+        return entries[RENAMED[name]]
     path = os.path.expanduser(name_or_path)
     if os.path.isdir(path):  # False, without an error, for an invalid path
         if os.path.lexists(os.path.join(path, MANIFEST)):

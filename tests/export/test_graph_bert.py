@@ -196,7 +196,7 @@ def test_a_process_with_tensorflow_alone(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.thorough
 def test_a_model_of_the_zoo(tmp_path):
-    classifier = keras_attention.load("bert_mini_goemotions")
+    classifier = keras_attention.load("minilm_small_goemotions")
     texts = [
         f"{text} {other}" for text in TEXTS * 5 for other in ("", "Thank you!", "I hate it.", "haha 😂", "Why?")
     ] * 2

@@ -46,7 +46,8 @@ def log_softmax(logits):
 def test_logits_are_those_of_scikit_learn(kind, weights):
     vectors, targets, *held = problem(kind)
     found = fit_linear(vectors, targets, kind, 2 if kind == "binary" else K, *held, weights)
-    options = {"max_iter": 1000, "tol": 1e-7, "class_weight": weights and dict(zip(set(targets), weights, strict=False))}
+    class_weight = weights and dict(zip(sorted(set(targets)), weights, strict=False))
+    options = {"max_iter": 1000, "tol": 1e-7, "class_weight": class_weight}
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
     losses = {}
     for strength in STRENGTHS:

@@ -67,6 +67,15 @@ def test_words_of_a_name_stand_for_the_only_one_that_has_them(zoo):
         find_entry("da")
 
 
+def test_the_name_of_an_earlier_version(zoo, monkeypatch):
+    monkeypatch.setattr(finding, "RENAMED", {"gru_dates": "rnn_dates", "gru_times": "rnn_times"})
+    assert find_entry("gru_dates") == zoo / "rnn_dates"
+    with pytest.raises(UserError, match="no model 'gru_times'"):
+        find_entry("gru_times")
+    entry(zoo / "gru_dates")
+    assert find_entry("gru_dates") == zoo / "gru_dates"
+
+
 def test_a_large_zoo_is_never_listed(zoo):
     for number in range(400):
         entry(zoo / f"model_{number}")
