@@ -96,8 +96,8 @@ def add_settings(parser, config_class):
             several = typing.get_origin(field.type) is tuple
             options["nargs"] = "+" if several else None
             options["type"] = typing.get_args(field.type)[0] if several else value_type(field.type)
-            options["metavar"] = options["type"].__name__.upper()
-            options["choices"] = field.metadata["choices"]
+            options["choices"] = choices = field.metadata["choices"]
+            options["metavar"] = f"{{{','.join(filter(None, choices))}}}" if choices else options["type"].__name__.upper()
         parser.add_argument(f"--{field.name.replace('_', '-')}", **options)
 
 
