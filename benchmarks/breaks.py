@@ -511,6 +511,18 @@ DATA = _breaks(
 FINETUNING = _breaks(
     "finetuning",
     (
+        "the linear start takes other weights for the labels of a row",
+        "np.where(yes, weights, 1.0)[:, columns]",
+        "np.where(yes, 1.0, weights)[:, columns]",
+        "tests/finetuning/test_linear_start.py -k each_label",
+    ),
+    (
+        "the linear start regularizes more with a larger inverse strength",
+        "decay = mean / strength",
+        "decay = mean * strength",
+        "tests/finetuning/test_linear_start.py -k each_label",
+    ),
+    (
         "rare classes count less",
         "len(targets) / (len(counts) * np.maximum(counts, 1))",
         "np.maximum(counts, 1) / len(targets)",

@@ -97,7 +97,8 @@ def add_settings(parser, config_class):
             options["nargs"] = "+" if several else None
             options["type"] = typing.get_args(field.type)[0] if several else value_type(field.type)
             options["choices"] = choices = field.metadata["choices"]
-            options["metavar"] = f"{{{','.join(filter(None, choices))}}}" if choices else options["type"].__name__.upper()
+            values = f"{{{','.join(filter(None, choices))}}}" if choices else options["type"].__name__.upper()
+            options["metavar"] = values
         parser.add_argument(f"--{field.name.replace('_', '-')}", **options)
 
 

@@ -114,9 +114,10 @@ class LogisticPath:
         """Kernel (D, K) and bias (K,) in float64. `strength` is C in scikit-learn."""
         from scipy.optimize import minimize
 
-        limits = {"maxiter": ITERATIONS, "gtol": TOLERANCE, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-        found = minimize(self._loss, self.weights.ravel(), (strength,), "L-BFGS-B", jac=True, options=limits)
-        self.weights = found.x.reshape(self.weights.shape)
+        if len(self.fitted):
+            limits = {"maxiter": ITERATIONS, "gtol": TOLERANCE, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
+            found = minimize(self._loss, self.weights.ravel(), (strength,), "L-BFGS-B", jac=True, options=limits)
+            self.weights = found.x.reshape(self.weights.shape)
         columns = np.concatenate([-self.weights, self.weights], axis=1) / 2 if self.two_sides else self.weights
         kernel, bias = np.zeros((len(columns) - 1, len(self.bias))), self.bias.copy()
         kernel[:, self.fitted], bias[self.fitted] = columns[:-1], columns[-1]

@@ -89,6 +89,9 @@ def test_labels_that_no_row_has_or_all_rows_have():
     logits = fit_linear(vectors, several, "multilabel", K, held[0], several[:M]).logits(held[0])
     assert (logits[:, 0] < 0).all()
     assert (logits[:, 1] > 0).all()
+    logits = fit_linear(vectors, several[:, :2], "multilabel", 2, held[0], several[:M, :2]).logits(held[0])
+    assert (logits[:, 0] < 0).all()
+    assert (logits[:, 1] > 0).all()
 
 
 def test_rare_classes_can_count_more():
