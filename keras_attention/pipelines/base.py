@@ -199,7 +199,7 @@ class Pipeline(abc.ABC):
         Args:
             folder: str or Path; its name is the model's name.
             metrics: dict, the content of the card, see `zoo.card.card_text`; missing keys are filled in. A loaded model
-                keeps its card, with the note that its scores were measured before.
+                keeps its card, with a note that its scores were measured before it was saved again.
             overwrite: bool. Whether to replace an existing entry at `folder`.
             config: keys of config.json that replace the pipeline's own, such as language="de".
 
@@ -308,7 +308,7 @@ def failing_examples(entry):
 
 
 def example_outputs(entry):
-    """List of str, what the model of an Entry answers to its stored examples, with its own settings."""
+    """List of str, the answers of an Entry's model to its stored examples, with its own settings."""
     pipeline, examples = load_pipeline(entry), entry.metrics["examples"]
     return list(pipeline.answers(*_sides(examples))) if examples else []
 

@@ -33,10 +33,9 @@ class Classification(NamedTuple):
 
 
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
-SAMPLE_TOKENS = 64  # limit of a text on a card, enough for SAMPLES in any vocabulary
-COSINE_SCALE = (
-    20.0  # of cosines, as in the training of sentence encoders: Reimers & Gurevych's multiple negatives ranking
-)
+SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
+# Factor of the cosines, as in the training of sentence encoders: multiple negatives ranking of Reimers & Gurevych.
+COSINE_SCALE = 20.0
 
 
 def classification_as_json(answer, top=None):
@@ -46,7 +45,7 @@ def classification_as_json(answer, top=None):
 
 
 def given_labels(answer):
-    """The label of a Classification with its probability, or lists of both; None for what it does not have."""
+    """The label of a Classification and its probability, or lists of both if multilabel; None if one is missing."""
     label, probabilities = answer.label, answer.probabilities
     if isinstance(label, list):
         return label, [probabilities[name] for name in label]
@@ -220,13 +219,13 @@ class Classifier(TextEncoder):
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
     def with_network(self, network):
-        """As in TextEncoder, without the bag of words: what the networks alone answer is compared."""
+        """As in TextEncoder, but without the bag of words, so that `agreement` compares the networks alone."""
         other = super().with_network(network)
         other.blend = None
         return other
 
     def agreement(self, other, texts, texts_b=None):
-        """The share of equal labels, and the largest change of a probability; of numbers, the largest change."""
+        """The share of equal labels and the largest change of a probability; for a regression, of the number."""
         pairs = list(zip(*(one.classify(texts, texts_b, return_scores=True) for one in (self, other)), strict=True))
         if self.task["kind"] == "regression":
             return {"largest change": max(abs(mine.label - its.label) for mine, its in pairs)}
@@ -272,7 +271,7 @@ class Classifier(TextEncoder):
 
 
 class ZeroShotClassifier:
-    """Gives each text the label whose own vector has the largest cosine to the text's.
+    """Gives each text the label whose vector has the largest cosine to the vector of the text.
 
         p(label) = softmax(20 cos(encode(text), encode(label)))
 
@@ -281,7 +280,7 @@ class ZeroShotClassifier:
 
     Args:
         encoder: TextEncoder.
-        labels: list of at least two different str. What describes a label well ("politics and elections") works best.
+        labels: list of at least two different str. Descriptive labels ("politics and elections") work best.
 
     Attributes:
         task: dict, see `schema.TASK`.

@@ -70,7 +70,7 @@ def batches(lengths, longest):
         del waiting[-size:], buckets[-size:]
 
 
-TOKENS_PER_BATCH = 2048  # with long texts about 10 % faster on a CPU than 4,096: less memory is fetched anew
+TOKENS_PER_BATCH = 2048  # with long texts about 10 % faster on a CPU than 4,096: less data is fetched from memory
 
 
 class CompiledBert:
@@ -84,7 +84,8 @@ class CompiledBert:
             int32 tensors (B, T) `token_ids` and `segment_ids`, and of the further inputs given to `run`.
         max_tokens: int, limit of a sequence.
         num_segments: int, segments of the model. With fewer than two, `segment_ids` is left out.
-        model: layer or model whose call, without training, is `function`: its graphs can be stored. Or None.
+        model: layer or model that `function` calls in inference mode, so that its graphs can be stored on disk; or
+            None.
 
     Attributes:
         trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, called once for each padded
@@ -198,7 +199,7 @@ class CompiledSearch:
         with self._tracing:  # threads that need the same program trace it once
             program = self._programs.get(key)
             if program is None:
-                with tf.init_scope():  # outside of any graph that it is for
+                with tf.init_scope():  # outside of the graph that calls it
                     signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
                     function = search_function(self.model, max_steps, **options)
                     program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
@@ -328,10 +329,10 @@ def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, 
 
 
 def map_in_threads(function, items):
-    """Iterates over `function(item)` of a list's items, in order, computed on as many at once as there are cores.
+    """Iterates over `function(item)` for the items of a list, in order, computed in one thread per core.
 
-    XLA gives the matrix products of a program to all cores but does the rest on one: two programs side by side keep two
-    cores busy. A single item is computed without another thread.
+    XLA runs the matrix products of a program on all cores but everything else on one core, so two programs in parallel
+    keep two cores busy. A single item is computed in the calling thread.
     """
     return map(function, items) if len(items) == 1 else _in_threads(function, items)
 

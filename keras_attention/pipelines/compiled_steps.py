@@ -1,4 +1,4 @@
-"""How the tokens of a text are chosen, and the compiled steps that write them."""
+"""The sampling settings of a text generator, and the compiled programs that generate its tokens."""
 
 import threading
 import time
@@ -17,11 +17,11 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16
 BATCH_SIZES = (1, 4, 32)
-TOP_K_SIZES = (16, 128, 1024)  # a program keeps so many most probable tokens, and of these the first `top_k`
-ALTERNATIVES = 5  # most probable tokens that are told beside each one
-CHUNK = 32  # tokens that one call of a program writes at most
-PIECE_SECONDS = 0.05  # how long a piece may take that somebody waits for
-START = -1  # for a step function: the last token of the beginning
+TOP_K_SIZES = (16, 128, 1024)  # a program finds this many most probable tokens and uses the first `top_k`
+ALTERNATIVES = 5  # number of most probable tokens returned with each generated token
+CHUNK = 32  # maximum number of tokens that one call of a program generates
+PIECE_SECONDS = 0.05  # maximum time between two chunks of tokens when streaming (`patient=False`)
+START = -1  # stands for the last token of the prompt, see `GPT.step`
 
 
 class Sampling(NamedTuple):
@@ -36,7 +36,7 @@ class Sampling(NamedTuple):
     stop: tuple = ()
 
     def checked(self):
-        """Itself; raises UserError for what is out of range."""
+        """Returns the settings with `stop` as a tuple; raises UserError if one is out of range."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         if len(stop) > MAX_STOPS or not all(isinstance(text, str) and text for text in stop):
             raise UserError(f"`stop` must be up to {MAX_STOPS} texts, none of them empty. Received: {self.stop!r:.80}")
@@ -67,8 +67,8 @@ class Written(NamedTuple):
     Attributes:
         tokens: int array (steps, N).
         log_probs: float32 array (steps, N), under the model itself.
-        top_ids, top_log_probs: arrays (steps, N, ALTERNATIVES), the most probable tokens in the place of each; zeros
-            if nobody asked.
+        top_ids, top_log_probs: arrays (steps, N, ALTERNATIVES), the most probable tokens at each step; zeros if not
+            requested.
     """
 
     tokens: np.ndarray
@@ -78,21 +78,22 @@ class Written(NamedTuple):
 
 
 class CompiledSteps:
-    """Runs the step function of a causal language model as XLA programs, many tokens at a call.
+    """Runs the step function of a causal language model as XLA programs, many tokens per call.
 
-    TensorFlow never frees a compiled program. So there are few: one for each size of a batch, length and way to choose
-    tokens. All other settings are inputs, and a beginning is filled up to the same length as the room behind it. Where
-    there is no room for more of them, see `programs_fit`, the others run uncompiled: slower, with the same answers.
+    TensorFlow never frees a compiled program, so there are only a few: one for each combination of batch size, length
+    and number of most probable tokens. All other settings are inputs, and a prompt is padded to the number of tokens
+    that may follow it. If the process has no room for more programs (see `programs_fit`), further functions run
+    uncompiled: slower, with the same answers.
 
-    Shapes: N sequences, P tokens of a beginning, V vocabulary.
+    Shapes: N sequences, V vocabulary.
 
     Args:
         model: GPT, built.
-        never: list of int, the ids that are never written.
-        end_id: int, the token behind which a sequence ends.
+        never: list of int, the ids that are never generated.
+        end_id: int, the token that ends a sequence.
 
     Attributes:
-        programs: int, how many there are.
+        programs: int, the number of programs so far.
     """
 
     def __init__(self, model, never, end_id):
@@ -105,28 +106,29 @@ class CompiledSteps:
         return len(self._programs)
 
     def write(self, beginnings, steps, first_step, seen, keys, sampling, alternatives=False, patient=True):
-        """Writes behind beginnings that all fit into the model's window, together with the steps.
+        """Continues prompts, each of which must fit into the model's window together with the new tokens.
 
         Args:
-            beginnings: list of lists of int, at most 32; N is the next of `BATCH_SIZES`.
-            steps: int > 0, tokens to write; fewer if END comes before in all of them.
-            first_step: int, the number of the first one; each draws a random number of its own.
-            seen: list of lists of int, the tokens of each sequence that the repetition penalty is for.
-            keys: list of int for each sequence, see `decoding.sample`.
+            beginnings: list of N lists of int, the prompts; N <= 32. The batch is filled up to the next of
+                `BATCH_SIZES`.
+            steps: int > 0, number of tokens to generate; fewer if all sequences end before.
+            first_step: int, the index of the first step; each step draws its own random number.
+            seen: list of lists of int, the tokens of each sequence to which the repetition penalty applies.
+            keys: list of N int, see `sentence_keys` of `decoding.sample`.
             sampling: Sampling.
-            alternatives: bool. Whether the most probable tokens are told, too.
-            patient: bool. Whether as many tokens as possible come at once; else few at first, and more the faster
-                they are.
+            alternatives: bool. Whether to return the most probable tokens of each step as well.
+            patient: bool. Whether to yield as many tokens as possible at once. If False, the first chunk has one token,
+                and later chunks grow as long as one takes at most `PIECE_SECONDS`.
 
         Yields:
-            Written, for 1 to `CHUNK` steps. Tokens of a sequence behind its END mean nothing.
+            Written, for 1 to `CHUNK` steps. Tokens after the END of a sequence are meaningless.
         """
         sequences, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
         size = next(size for size in BATCH_SIZES if size >= sequences)
         length = source_bucket(max(map(len, beginnings)), longest)
         token_ids, mask = np.full((size, length), PAD_ID, "int32"), np.zeros((size, length), bool)
         was_there = np.zeros((size, self.model.vocabulary_size), bool)
-        for i in range(size):  # filled up on the left; those that fill the batch are like the first one
+        for i in range(size):  # padded on the left; copies of the first sequence fill the batch
             beginning = beginnings[i if i < sequences else 0]
             token_ids[i, length - len(beginning) :], mask[i, length - len(beginning) :] = beginning, True
             was_there[i, seen[i if i < sequences else 0]] = True
@@ -155,19 +157,19 @@ class CompiledSteps:
                 count = max(1, min(2 * count, fitting, CHUNK))
 
     def compiling(self):
-        """List of callables that compile what short and long answers to usual beginnings need, but for `top_k`."""
+        """List of callables that compile the programs for short and long answers to usual prompts, without `top_k`."""
         longest = min(self.model.max_length, SOURCE_LENGTHS[-1])
         short, usual = (source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS[:2])
 
         def compile_one(length, steps, temperature):
             for _ in self.write([[self.end_id] * length], steps, 0, [[]], [0], Sampling(temperature=temperature)):
-                return  # after the first piece
+                return  # after the first chunk
 
         needed = {(short, 1), (usual, longest - usual + 1)}
         return [partial(compile_one, *one, temperature) for one in sorted(needed) for temperature in (0.0, 1.0)]
 
     def _kept(self, sampling):
-        """How many most probable tokens a program keeps: None writes the best, 0 keeps all."""
+        """The number of most probable tokens to draw from: None for greedy search, 0 for all tokens."""
         if sampling.temperature == 0:
             return None
         size = self.model.vocabulary_size
@@ -199,7 +201,7 @@ class CompiledSteps:
         return tf.function(self.model.encode, jit_compile=programs_fit(), autograph=False)
 
     def _compile_writing(self, size, kept):
-        """The program that writes up to CHUNK tokens; it returns how many, the new state, and the tokens."""
+        """The program that generates up to CHUNK tokens. It returns their number, the new state and the tokens."""
         width = min(ALTERNATIVES, self.model.vocabulary_size)
 
         @tf.function(jit_compile=programs_fit(), autograph=False)
@@ -234,7 +236,7 @@ class CompiledSteps:
         return write
 
     def _chosen(self, logits, seen, index, kept, fixed):
-        """The next tokens (N,) for logits (N, V), without those that are never written."""
+        """Chooses the next tokens (N,) by logits (N, V), never one of `never`."""
         penalty = fixed["penalty"]  # 1 changes nothing
         penalized = tf.where(logits > 0, logits / penalty, logits * penalty)
         allowed = forbid(tf.where(seen, penalized, logits), self.never)

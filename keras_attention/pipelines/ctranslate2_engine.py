@@ -1,4 +1,4 @@
-"""CTranslate2 as the engine of a translator: our Transformer in its format, and its search under our rules."""
+"""CTranslate2 as the engine of a translator: converts our Transformer, and ranks hypotheses by our score."""
 
 import math
 import os
@@ -16,16 +16,16 @@ from keras_attention.models import Transformer
 from keras_attention.pipelines.compiled import CompiledSearch
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, SPECIAL_PIECES, START_ID
 
-POSITIONS = 1024  # at least so many are written of sinusoidal positions
+POSITIONS = 1024  # minimum number of sinusoidal position encodings in the converted model
 NEVER = [[SPECIAL_PIECES[PAD_ID]], [SPECIAL_PIECES[START_ID]]]
 
 
 def use_ctranslate2(translator, compute_type=None):
-    """Lets a Translator search in CTranslate2.
+    """Makes a Translator search with CTranslate2.
 
     Args:
         translator: Translator of a Transformer, changed.
-        compute_type: "int8" for products of 8 bits; None for "float32".
+        compute_type: "int8" for 8-bit matrix products; None for "float32".
 
     Raises:
         UserError: if the package is missing, or CTranslate2 cannot run the model or the compute type.
@@ -35,7 +35,7 @@ def use_ctranslate2(translator, compute_type=None):
 
 def library():
     """The package ctranslate2; raises UserError if it is not installed."""
-    os.environ.setdefault("CT2_USE_MKL", "0")  # read at the import
+    os.environ.setdefault("CT2_USE_MKL", "0")  # read when ctranslate2 is imported
     try:
         import ctranslate2
     except ImportError as error:
@@ -67,15 +67,17 @@ def penalty(length, alpha):
 
 
 class CTranslate2Search:
-    """Searches in CTranslate2, with the methods and the answers of `CompiledSearch`.
+    """Searches with CTranslate2; has the methods and return values of `CompiledSearch`.
 
     CTranslate2 expands beams as we do and stops after patience * K ended hypotheses, but ranks them by log P / |Y|^a.
-    So it is asked for all of them by log probability alone, and they are ranked here by our score. If more ended in its
-    last step, it drops those of lowest log probability: where one of them could win, and where a sentence has a smaller
-    limit than its batch, the sentence is searched again, to its own limit with every hypothesis that ends.
+    Therefore this class requests all ended hypotheses, ordered by log probability alone, and ranks them by our score.
+    If more hypotheses end in the last step, CTranslate2 drops those of lowest log probability. If a dropped hypothesis
+    could be among the best, or if a hypothesis exceeds the limit of its sentence (the batch has the largest limit), the
+    sentence is searched again, up to its own limit and with every hypothesis that ends.
 
-    Difference: probabilities are those among the tokens that may be generated. So a log probability is higher by what
-    the model gives to unknown, padding and start tokens: up to 0.001 for a sentence of the trained models.
+    Difference: CTranslate2 normalizes the probabilities over the allowed tokens only. A log probability is therefore
+    higher, since unknown, padding and start tokens get no probability: by up to 0.001 for a sentence of the trained
+    models.
 
     Args:
         translator: Translator of a Transformer.
@@ -91,7 +93,7 @@ class CTranslate2Search:
             )
         with tempfile.TemporaryDirectory() as folder:
             self._positions = write_ctranslate2(Path(folder) / "model", translator)
-            # One thread for each batch: with more, they wait for each other at every small product.
+            # One thread per batch: several threads would wait for each other at every small matrix product.
             threads = {"inter_threads": available_cores(), "intra_threads": 1}
             self._engine = ctranslate2.Translator(f"{folder}/model", compute_type=compute_type, **threads)
         source, target = translator.source_tokenizer, translator.target_tokenizer
@@ -161,12 +163,12 @@ class CTranslate2Search:
             yield step.token_id
 
     def _translate(self, source_ids, limit, most, *, beam_size, unknowns):
-        """Lists of Candidate for sources (B, S), of highest log probability first; stops when `most` have ended."""
+        """A list of Candidates for each of the sources (B, S), most probable first; stops when `most` have ended."""
         found = self._engine.translate_batch(
             self._pieces(source_ids),
             beam_size=beam_size,
             num_hypotheses=1 if beam_size == 1 else most,
-            patience=1.0 if beam_size == 1 else (most + 0.01) / beam_size,  # at 1.0 it would stop earlier
+            patience=1.0 if beam_size == 1 else (most + 0.01) / beam_size,  # with 1.0 it would stop earlier
             length_penalty=0.0,
             return_scores=True,
             return_end_token=True,
@@ -196,8 +198,8 @@ class CTranslate2Search:
 def is_certain(candidates, limit, most, beam_size, n_best, length_penalty):
     """Whether the best of these candidates are the best of all that our search would find.
 
-    With at least `most` ended hypotheses the others may be missing. They have no higher log probability than the last
-    candidate, and are not longer than the longest: else all candidates would have ended before the last step.
+    If at least `most` hypotheses ended, others may be missing. Their log probability is at most that of the last
+    candidate, and they are at most as long as the longest candidate, since they ended no later than the last step.
     """
     longest = max(one.length for one in candidates)
     if longest > limit:
@@ -211,7 +213,7 @@ def is_certain(candidates, limit, most, beam_size, n_best, length_penalty):
 
 
 def ended_in_time(candidates, enough):
-    """Of all candidates up to a limit, those that exist when our search stops: at the step when `enough` have ended."""
+    """The candidates that exist when our search stops, which is the step at which `enough` hypotheses have ended."""
     lengths = sorted(one.length for one in candidates if one.ended)
     if enough is None or len(lengths) < enough:
         return candidates
@@ -219,7 +221,7 @@ def ended_in_time(candidates, enough):
 
 
 def ranked(candidates, length_penalty):
-    """The candidates as our search ranks them: those that ended first, then by score, of equal ones the shorter."""
+    """The candidates in the order of our search: ended before unended, then by score, then the shorter first."""
     return sorted(candidates, key=lambda one: (not one.ended, -one.score(length_penalty), one.length))
 
 
@@ -227,12 +229,12 @@ def write_ctranslate2(folder, translator, quantization=None):
     """Writes a folder that `ctranslate2.Translator` loads.
 
     Args:
-        folder: str or Path, made if it is missing.
+        folder: str or Path, created if it is missing.
         translator: Translator of a Transformer.
         quantization: None for float32, or "int8".
 
     Returns:
-        int, the number of positions written: the longest sentence, in tokens.
+        int, the number of position encodings: the maximum length of a sentence in tokens.
 
     Raises:
         UserError: if ctranslate2 is not installed, or the model is not a Transformer.
@@ -286,7 +288,7 @@ def write_ctranslate2(folder, translator, quantization=None):
 
 
 def pieces_of(tokenizer):
-    """All pieces of a tokenizer by id; raises UserError if two are equal, since CTranslate2 knows them by text."""
+    """All pieces of a tokenizer by id; raises UserError if two are equal, since CTranslate2 identifies them by text."""
     pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
     if len(set(pieces)) < len(pieces):
         twice = next(piece for piece in pieces if pieces.count(piece) > 1)

@@ -1,4 +1,4 @@
-"""What explains an answer: the words that decide a label, hidden one by one, and the attention weights as a page."""
+"""Explanations of an answer: the effect of each word on a label, and the attention weights as a page."""
 
 import re
 import warnings
@@ -11,20 +11,20 @@ from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page
 
-MOST_UNITS = 500  # of a text that are hidden one by one; in longer texts, neighbours are hidden together
-IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # written without blanks
+MOST_UNITS = 500  # words of a text that are hidden one by one; in longer texts, neighbours are hidden together
+IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # no spaces between words
 LETTER = rf"[^\W{IDEOGRAPHS}]"
-# An ideograph; a word from its first letter to its last ("don't", "well-known"); signs that stand together.
+# An ideograph; a word from its first letter to its last ("don't", "well-known"); adjacent punctuation marks.
 UNIT = re.compile(rf"[{IDEOGRAPHS}]|{LETTER}[^\s{IDEOGRAPHS}]*{LETTER}|{LETTER}|[^\s\w]+")
 
 
 class HiddenWord(NamedTuple):
-    """A word, and what hiding it changes.
+    """A word and the effect of hiding it.
 
     Attributes:
         text: str.
         second: bool, whether it is in the second text of a pair.
-        start, end: int, where it stands in its text.
+        start, end: int, its position in its text, in characters.
         effect: float, how much the probability of the label falls when the word is left out; below 0 if it rises.
     """
 
@@ -41,10 +41,10 @@ class Explanation(NamedTuple):
     Attributes:
         text: str.
         text_b: str, the second text of a pair, or None.
-        label: str, the label that is explained; None of a regression.
-        value: float, its probability; of a regression the number itself.
+        label: str, the label that is explained; None for a regression.
+        value: float, its probability; for a regression, the number itself.
         words: list of HiddenWord, in the order of the text.
-        truncated: bool, whether the text is longer than the model reads. Without a word, it reads one more at the cut.
+        truncated: bool, whether the text exceeds the model's limit. If a word is hidden, more text at the cut is read.
     """
 
     text: str
@@ -67,11 +67,10 @@ class Explanation(NamedTuple):
 
 
 def explain(classifier, text, text_b=None, label=None):
-    """Hides each word of a text in turn: `effect` is the probability of the label with the word, less that without it.
+    """Hides each word of a text in turn: `effect` is the label's probability with the word minus that without it.
 
-    Each of these probabilities is what `classify` gives for the text without the word, so the effects are exact for
-    what the model computes, which attention weights are not. They need not add up to anything. All texts are computed
-    in batches.
+    Each of these probabilities comes from `classify` with the text without the word. The effects are therefore exact
+    for the model, unlike attention weights, but they have no fixed sum. All texts are computed in batches.
 
     Args:
         classifier: pipeline with `classify` and `task`, see `Classifier`.
@@ -83,7 +82,8 @@ def explain(classifier, text, text_b=None, label=None):
         Explanation.
 
     Raises:
-        UserError: if a text is no text, the label is unknown, or the classifier judges pairs or single texts only.
+        UserError: if a text is not a str, the label is unknown, or the classifier needs a pair or a single text
+            instead.
 
     Source: Zeiler & Fergus (2014), section 4.2, for patches of pictures, https://arxiv.org/abs/1311.2901; Li et al.
     (2016), "erasure" of words, https://arxiv.org/abs/1612.08220.
@@ -112,14 +112,14 @@ def explain(classifier, text, text_b=None, label=None):
 
 
 def units(text):
-    """Where the words of a text are: list of (start, end), at most `MOST_UNITS`."""
+    """The positions of the words of a text: list of (start, end), at most `MOST_UNITS`."""
     places = [match.span() for match in UNIT.finditer(text)]
     together = -(-len(places) // MOST_UNITS)
     return [(places[i][0], places[i : i + together][-1][1]) for i in range(0, len(places), max(1, together))]
 
 
 def without(sides, number, start, end):
-    """The texts, of which one lacks the characters from `start` to `end`."""
+    """The texts; text `number` lacks the characters from `start` to `end`."""
     return [*sides[:number], sides[number][:start] + sides[number][end:], *sides[number + 1 :]]
 
 

@@ -16,7 +16,7 @@ MASK = "[MASK]"
 MAX_MASKS = 32
 MAX_SHOWN = 100  # fillings of one text in an HTTP answer
 SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
-SAMPLE_TOKENS = 64  # limit of a text on a card, enough for SAMPLES in any vocabulary
+SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 SHOWN = ("text", "words", "score", "probabilities")  # fields of a Filling in JSON
 
 
@@ -57,7 +57,7 @@ class _Word(NamedTuple):
     place: int
 
     def grown(self, log_probs, allowed, width):
-        """Appends each of the `width` most probable next pieces: list of words."""
+        """Yields the word extended by each of the `width` most probable next pieces."""
         order = np.argsort(-np.where(allowed, log_probs, -np.inf), kind="stable")[: min(width, int(allowed.sum()))]
         at = self.place + len(self.pieces)
         for piece in order.tolist():
@@ -153,8 +153,8 @@ class MaskFiller(TextEncoder):
     def fill_mask(self, texts: Texts, *, top_k: int = 5, max_pieces: int = 1) -> Any:
         """Finds the most probable words for the masks of one text or many.
 
-        A beam search fills the masks from left to right: p(words) = p(first) p(second | first) ... Words that are
-        chosen independently would often not fit each other.
+        A beam search fills the masks from left to right: p(words) = p(first) p(second | first) ... Words chosen
+        independently would often not fit together.
 
         Args:
             texts: str, or any sequence or iterable of str, each with at least one "[MASK]".
@@ -165,7 +165,8 @@ class MaskFiller(TextEncoder):
             For each text a list of Filling, best first; a single such list if `texts` is a str.
 
         Raises:
-            UserError: if a text has no mask, too many, or one after the model's limit; or a setting is out of range.
+            UserError: if a text has no mask, too many masks, or a mask beyond the model's limit; or a setting is out of
+                range.
         """
         for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
             if type(value) is not int or not 1 <= value <= most:

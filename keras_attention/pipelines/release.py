@@ -132,11 +132,12 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     """Writes a causal language model as an entry.
 
     Args:
-        folder, settings, result, facts, start, overwrite: see `write_pretrained`; the name of a data set is `data` of
-            the settings.
+        folder, settings, result, facts, start, overwrite: see `write_pretrained`; the settings also have `data`, the
+            name of a data set.
         generator: TextGenerator.
         scores: dict of float by the name of the score, measured on the validation texts.
-        images: validation images as texts, whose second halves the model draws for a picture; or () for texts.
+        images: validation images as texts; the model completes their first halves for a picture on the card. () for a
+            model of texts.
 
     Returns:
         List of (beginning, continuation).

@@ -1,9 +1,9 @@
 """Traced programs on disk: a later process need not run the Python code of a model layer by layer.
 
-A stored program is the graph of a function, with the functions that it calls, and without weights: it names each weight
-by its number in `model.weights`. The graph lies in the compile cache, which verifies it. XLA recognizes a compiled
-program by the names in its graph, too. So a graph that is read again also finds its compiled program, whatever the
-process has traced before.
+A stored program is the graph of a function, with the functions that it calls, but without weights: it refers to each
+weight by its index in `model.weights`. The graph is stored in the compile cache, which verifies it. XLA identifies a
+compiled program by the names in its graph, among others. A graph read from disk keeps its names and therefore finds its
+compiled program, whatever the process has traced before.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ def stored_program(function, specs, model, key, jit_compile=False):
         function: callable of tensors that returns tensors; it may read the weights of `model` and nothing else.
         specs: list of tf.TensorSpec, its arguments.
         model: built layer or model, or None if the function must not be stored.
-        key: str, what the function depends on beside specs, settings of the model and code of the package.
+        key: str, everything that the function depends on other than specs, settings of the model and code of the
+            package.
         jit_compile: bool. Whether XLA compiles the function.
 
     Returns:
@@ -44,7 +45,7 @@ def stored_program(function, specs, model, key, jit_compile=False):
     with suppress(Exception):
         content = _serialized(program, model).replace(f"traced_{digest}".encode(), f"stored_{digest}".encode())
         write_stored(name, content)
-        return _imported(content, specs, model)  # as in later processes, so that these find what XLA compiles for it
+        return _imported(content, specs, model)  # as later processes do, so that they find what XLA compiles
     return program
 
 
@@ -61,7 +62,7 @@ def _traced(function, specs, name, jit_compile):
 
 
 def _serialized(program, model):
-    """The graph of a concrete function as bytes, after a line of JSON; a KeyError if it reads more than weights."""
+    """A line of JSON, then the graph of a concrete function: bytes. KeyError if it reads anything but weights."""
     numbers = {id(weight.value.handle): number for number, weight in enumerate(model.weights)}
     captures = [(placeholder.name, numbers[id(handle)]) for handle, placeholder in program.graph.captures]
     inputs = [tensor.name for tensor in program.inputs[: len(program.inputs) - len(captures)]]
@@ -71,12 +72,12 @@ def _serialized(program, model):
 
 
 def _imported(content, specs, model):
-    from tensorflow.python.eager.context import context  # here: private, so a failure must not matter
+    from tensorflow.python.eager.context import context  # here: a private API, so a failure must not matter
 
     names, _, content = content.partition(b"\n")
     names = json.loads(names)
     graph = tf.compat.v1.GraphDef.FromString(content)
-    for function in graph.library.function:  # the import would make them known to the graph, but not to its caller
+    for function in graph.library.function:  # importing the graph registers them in the graph only, not in its caller
         if not context().has_function(function.signature.name):
             context().add_function_def(function)
     weights = model.weights
@@ -91,7 +92,7 @@ def _imported(content, specs, model):
 
 
 def _digest(function, specs, model, key, jit_compile):
-    """A digest (str) of everything that determines a graph, except the versions that the cache knows."""
+    """A digest (str) of everything that determines a graph, except the versions, which the cache checks."""
     settings = {name: value for name, value in model.get_config().items() if name != "name"}
     weights = [(weight.dtype, tuple(weight.shape)) for weight in model.weights]
     devices = sorted({device.device_type for device in tf.config.list_physical_devices()})

@@ -14,7 +14,7 @@ from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, tex
 from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
-SAMPLE_TOKENS = 64  # that texts for a card have at most, whatever the vocabulary
+SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 
 
 class Embeddings(NamedTuple):
@@ -34,10 +34,10 @@ class Embeddings(NamedTuple):
 
 
 class Similar(NamedTuple):
-    """A text that is like another one.
+    """A text and its similarity to the query.
 
     Attributes:
-        index: int, its place in the list of texts, from 0 on.
+        index: int, its position in the list of texts, from 0.
         text: str.
         score: float, the cosine of the angle between the vectors, from -1 to 1.
     """
@@ -114,7 +114,7 @@ class TextEncoder(Pipeline):
         return {"text": self.tokenizer}
 
     def answers(self, sources, sources_b=None):
-        """The cosine of each pair of texts; nothing for single texts, whose vectors are no text."""
+        """The cosine of each pair of texts; an empty list for single texts, whose answers are vectors."""
         if sources_b is None:
             return []
         vectors = self.directions([*sources, *sources_b])
@@ -185,7 +185,7 @@ class TextEncoder(Pipeline):
         return unit(self.encode(texts, progress=progress).pooled)
 
     def with_network(self, network):
-        """This pipeline with another network that has the `run` of `CompiledBert`, such as an exported one."""
+        """A copy with another network, such as an exported one, that has the method `run` of `CompiledBert`."""
         other = copy.copy(self)
         other.encoding = network if self.compiled is self.encoding else self.encoding
         other.compiled = network
@@ -198,7 +198,7 @@ class TextEncoder(Pipeline):
         return {"mean cosine": float(cosines.mean()), "least cosine": float(cosines.min())}
 
     def similar(self, query, texts, *, top=5):
-        """The texts that are most like another one, by the cosine of their vectors.
+        """The texts most similar to a query, by the cosine of their vectors.
 
         Args:
             query: str.
@@ -209,7 +209,7 @@ class TextEncoder(Pipeline):
             List of at most `top` Similar, the most similar first.
 
         Raises:
-            UserError: if a text is no text, or `top` is out of range.
+            UserError: if a text is not a str, or `top` is out of range.
         """
         if type(top) is not int or top < 1:
             raise UserError(f"`top` must be a positive integer. Received: top={top!r}")

@@ -1,4 +1,4 @@
-"""The beginning of a text in, what may follow out; and how probable a model finds given texts."""
+"""Prompt in, continuation out; also computes the log probabilities of given texts."""
 
 import math
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from keras_attention.pipelines.texts import TokenSequence, as_texts
 from keras_attention.visualize.pages import AttentionMap, attention_page
 
 MAX_SAMPLES = 64
-CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # how the examples of a card are written
+CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # settings of the examples on a card
 
 
 class Generation(NamedTuple):
     """One answer.
 
     Attributes:
-        text: str, what was written behind the beginning, without a stop text.
-        finish: "end" if the model ended the text, "stop" at a stop text, or "length".
-        tokens: list of str, the pieces that were drawn, with those of a stop text and the END.
+        text: str, the continuation of the prompt, without a stop text.
+        finish: "end" if the model ended the text, "stop" at a stop text, or "length" after `max_tokens` tokens.
+        tokens: list of str, the generated tokens, including those of a stop text and END.
         token_ids: list of int.
         log_probs: list of float, the natural log probability of each token under the model itself.
     """
@@ -41,8 +41,8 @@ class Token(NamedTuple):
     Attributes:
         text: str.
         log_prob: float, under the model itself.
-        start: int, where it begins in the text of the answer, in characters.
-        alternatives: list of (str, float), the most probable tokens in its place with their log probabilities.
+        start: int, its position in the text of the answer, in characters.
+        alternatives: list of (str, float), the most probable tokens at this step with their log probabilities.
     """
 
     text: str
@@ -52,14 +52,14 @@ class Token(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What was written next.
+    """The next part of an answer.
 
     Attributes:
-        number: int, of the answer: `n` answers to the first prompt, then those to the second ...
-        text: str, that no later token takes back.
-        tokens: int, how many were drawn.
+        number: int, index of the answer: first the `n` answers to the first prompt, then those to the second ...
+        text: str, the new characters, which later tokens cannot change.
+        tokens: int, number of new tokens.
         finish: "" until the last piece; then see `Generation`.
-        details: list of Token, if they were asked for.
+        details: list of Token, the new tokens if requested, else empty.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Piece(NamedTuple):
 
 
 class TextScore(NamedTuple):
-    """How probable a text is as the beginning of a text; its end is not counted.
+    """The log probability of a text. The probability that it ends there is not included.
 
     Attributes:
         log_prob: float, the sum of `log_probs`.
@@ -86,16 +86,16 @@ class TextScore(NamedTuple):
 
 
 class TextGenerator(Pipeline):
-    """Writes on where a text breaks off, with a causal language model, and says how probable it finds texts.
+    """Continues texts with a causal language model, and computes the log probabilities of given texts.
 
-    The model reads the last `max_length` tokens at most. Where a text grows beyond them, its last half of so many
-    tokens is read again and the text goes on behind it, so that it may be of any length.
+    The model reads at most the last `max_length` tokens. When a text grows beyond them, the model reads the last
+    `max_length // 2` tokens again and continues from there, so a text may have any length.
 
     Args:
         model: GPT, built.
         tokenizer: see `keras_attention.tokenizers`.
         line_break: str of one character that stands for a line break in the vocabulary; None: a line break itself.
-        begins_with: "end" if texts of the training began behind an END, "line_break" behind the break of a line.
+        begins_with: the token before each training text, which is put before a prompt: "end" for END, or "line_break".
         language: str, for the card.
     """
 
@@ -154,27 +154,27 @@ class TextGenerator(Pipeline):
         ]
 
     def generate(self, prompts="", *, n=1, **sampling):
-        """What may follow the beginning of one text or many.
+        """Continues one prompt or many.
 
         Args:
             prompts: str, or any sequence or iterable of str. An empty one begins a new text.
-            n: int in [1, 64], answers to each.
-            max_tokens: int > 0, tokens to write at most (200).
-            temperature: float >= 0. 0 writes the most probable token at each step; the nearer to 0, the more
-                predictable (0.8).
-            top_k: int >= 0, draw from so many most probable tokens; 0 from all.
-            top_p: float in (0, 1], draw from the most probable tokens, as few as have this total probability.
-            repetition_penalty: float > 0. Above 1 the logits of tokens of the text so far are divided by it, or
-                multiplied if negative (Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858).
-            stop: str or list of str, texts at which to end; they are left out.
-            seed: int >= 0. The same seed gives the same answer, in whatever company.
+            n: int in [1, 64], answers to each prompt.
+            max_tokens: int > 0, maximum number of new tokens; default 200.
+            temperature: float >= 0. 0 chooses the most probable token; lower values are more predictable; default 0.8.
+            top_k: int >= 0. Draws from the `top_k` most probable tokens; 0: from all tokens.
+            top_p: float in (0, 1]. Draws from the fewest most probable tokens with at least this total probability.
+            repetition_penalty: float > 0. The logits of tokens in the text so far are divided by it, or multiplied if
+                negative (Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858). Above 1, it reduces
+                repetition.
+            stop: str or list of str, texts that end the answer; they are left out.
+            seed: int >= 0. The same seed gives the same answer, whatever the other prompts are.
 
         Returns:
-            The text behind the beginning, a str, or a list of `n` if `n` > 1; in a list, or alone if `prompts` is a
-            str.
+            For each prompt the continuation, a str, or a list of `n` str if `n` > 1. All of them in a list, or the only
+            one if `prompts` is a str.
 
         Raises:
-            UserError: if a prompt is no text or a setting is out of range.
+            UserError: if a prompt is not a str or a setting is out of range.
         """
         prompts, alone = as_texts(prompts, "prompts")
         texts = [[one.text for one in found] for found in self.generations(prompts, n=n, **sampling)]
@@ -182,7 +182,7 @@ class TextGenerator(Pipeline):
         return texts[0] if alone else texts
 
     def generations(self, prompts, *, n=1, progress=None, **sampling):
-        """The same with details: for each prompt a list of `n` Generation; `progress` is called (done, in all)."""
+        """Like `generate`, but with a list of `n` Generations for each prompt; calls `progress(done, total)`."""
         prompts, alone = as_texts(prompts, "prompts")
         sampling = self._checked(sampling, n)
         answers: list = [[] for _ in prompts]
@@ -196,16 +196,16 @@ class TextGenerator(Pipeline):
         return answers[0] if alone else answers
 
     def stream(self, prompt="", **sampling):
-        """Yields what follows a prompt piece by piece, str; together they are the text of `generate` with n=1."""
+        """Yields the continuation of a prompt piece by piece, as str. Joined, they are the text of `generate`."""
         as_texts([prompt], "prompt")
         yield from (piece.text for piece in self.pieces([prompt], **sampling) if piece.text)
 
     def pieces(self, prompts, *, n=1, details=False, **sampling):
-        """Yields a Piece of each answer whenever something was written; close the generator to write no more.
+        """Yields a Piece of an answer whenever it has new text; close the generator to stop.
 
         Args:
             prompts: list of str.
-            details: bool. Whether each token is told, with the most probable ones in its place.
+            details: bool. Whether each Piece contains its tokens, with the most probable tokens at each step.
             n, sampling: see `generate`.
         """
         sampling = self._checked(sampling, n)
@@ -216,9 +216,10 @@ class TextGenerator(Pipeline):
                 waiting = [text for text in waiting if not text.finish]
 
     def score(self, texts):
-        """How probable one text or many are; a text that is longer than the model's window is read in several parts.
+        """Computes the log probabilities of one text or many.
 
-        Each token is then predicted from at least half a window before it, or from all there is.
+        A text longer than the model's window is read in overlapping parts, so that each token is predicted from all
+        preceding tokens or from at least half a window of them.
 
         Args:
             texts: str, or any sequence or iterable of str.
@@ -236,7 +237,7 @@ class TextGenerator(Pipeline):
                 places.append((number, start))
         found: list = [[] for _ in texts]
         for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
-            known = len(found[number]) - start  # predicted by the part before
+            known = len(found[number]) - start  # already predicted in the previous part
             found[number] += log_probs[known : len(read.token_ids) - 1].tolist()
         scores = [
             TextScore(
@@ -255,7 +256,7 @@ class TextGenerator(Pipeline):
         return self.model.has_attention
 
     def attention_view(self, text, text_b=None, **options):
-        """The attention weights of every layer and head as a page; of a text that is too long, those of its end."""
+        """The attention weights of every layer and head as a page; if the text is too long, of its end only."""
         self.check_view(text_b, options)
         if not self.has_attention:
             return super().attention_view(text)
@@ -280,7 +281,7 @@ class TextGenerator(Pipeline):
         return Sampling(**given).checked()
 
     def _beginnings(self, texts):
-        """The ids of texts, behind the token that texts begin with: lists of int."""
+        """The ids of each text, after the token that precedes every text: list of lists of int."""
         first = [self.end_id]
         if self.begins_with == "line_break":
             first = self.tokenizer.encode([self.line_break or "\n"])[0].tolist()[-1:]
@@ -293,9 +294,10 @@ class TextGenerator(Pipeline):
         return [token.replace(self.line_break, "\n") for token in tokens] if self.line_break else tokens
 
     def _batches(self, beginnings, n, sampling):
-        """Lists of texts that are written side by side, `n` for each beginning.
+        """Yields lists of texts that are generated in one batch, `n` for each prompt.
 
-        Texts that outgrow the window are read again when the longest does: answers to others are in no such batch.
+        When the longest text of a batch outgrows the window, all of its texts are read again. A prompt that may outgrow
+        it therefore shares a batch only with its own answers.
         """
         fits = [len(ids) + sampling.max_tokens <= self.window + 1 for ids in beginnings]
         groups = [[number for number, fit in enumerate(fits) if fit], *([i] for i, fit in enumerate(fits) if not fit)]
@@ -306,7 +308,7 @@ class TextGenerator(Pipeline):
                 yield [_Text(self, beginnings[number], sampling, number * n + key, key) for number, key in some]
 
     def _write(self, texts, sampling, details=False, patient=True):
-        """Lets texts of a batch grow until all are done; yields whenever there is more of them."""
+        """Extends the texts of a batch until all are finished; yields after each chunk of tokens."""
         done, keys = 0, [text.key for text in texts]
         while done < sampling.max_tokens:
             beginnings = [text.ids for text in texts]
@@ -331,17 +333,17 @@ class TextGenerator(Pipeline):
 
 
 class _Text:
-    """A text that is being written: `ids` with its beginning; `finish` is empty until it is done."""
+    """A text in progress: `ids` includes the prompt; `finish` is empty until the text is finished."""
 
     def __init__(self, generator, beginning, sampling, number, key):
         self.generator, self.stop, self.number, self.key = generator, sampling.stop, number, key
         self.ids, self.start = [*beginning], len(beginning)
         self.before = generator.text_of(beginning)
         self.log_probs, self.finish, self.text, self.details = [], "", "", []
-        self.shown, self.told = 0, 0  # characters and tokens that `next_piece` has given
+        self.shown, self.told = 0, 0  # characters and tokens that `next_piece` has returned
 
     def add(self, written, place, details, last):
-        """More tokens, until the text is done; `last` if there will be no others."""
+        """Appends tokens until the text is finished; `last`: no more will follow."""
         for step, token in enumerate(written.tokens[:, place].tolist()):
             if self.finish:
                 break
@@ -374,7 +376,7 @@ class _Text:
             self.text, self.finish = text[: min(places)], "stop"
 
     def next_piece(self):
-        """The Piece that was written since the last one, or None if nothing was that is sure."""
+        """The Piece after the last one, or None if there is no new text that is final."""
         ready, tokens = self._ready(), len(self.ids) - self.start
         if len(ready) == self.shown and not self.finish:
             return None
@@ -385,10 +387,10 @@ class _Text:
         return piece
 
     def _ready(self):
-        """As much of the text as no later token can take back: it ends before what may become a stop text."""
+        """The part of the text that later tokens cannot change: it ends before the possible start of a stop text."""
         if self.finish:
             return self.text
-        text = self.text.rstrip("\ufffd")  # a character whose bytes are not all there
+        text = self.text.rstrip("\ufffd")  # a character with missing bytes
         held = [n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])]
         return text[: len(text) - max(held, default=0)]
 

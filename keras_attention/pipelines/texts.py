@@ -29,7 +29,7 @@ def as_texts(texts, name="texts"):
         Pair of a list of str, and whether `texts` was a single str.
 
     Raises:
-        UserError: if it is neither, or an item is not a str that UTF-8 can encode; names the item.
+        UserError: if it is neither, or an item is not a str that UTF-8 can encode; the message names the item.
     """
     if isinstance(texts, str):
         return [_checked(texts, 1)], True

@@ -266,7 +266,8 @@ class Translator(Pipeline):
             List of lists of Translation, best first.
 
         Raises:
-            UserError: if a text is not a str, a setting is out of range, or it needs attention and the model has none.
+            UserError: if a text is not a str, a setting is out of range, or a setting needs attention and the model has
+                none.
         """
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
