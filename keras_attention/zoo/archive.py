@@ -1,4 +1,4 @@
-"""Entries on disk: written atomically as data, loaded after all checks, and taken as the start of a training."""
+"""Entries on disk: writes them atomically, loads them after all checks, and starts trainings from their weights."""
 
 import os
 import shutil
@@ -118,7 +118,7 @@ def load_entry(entry):
     entry = entry if isinstance(entry, Entry) else read_entry(entry)
     settings, use = entry.config["model"], entry.architecture.use
     folders = entry.config["tokenizer"]
-    loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # one for both roles stays one
+    loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # a shared one is loaded once
     tokenizers = {role: loaded[name] for role, name in folders.items()}
     for role, tokenizer in tokenizers.items():
         if use.tokenizer_kinds is not None and tokenizer.kind not in use.tokenizer_kinds:

@@ -19,7 +19,7 @@ REQUIRED = {
     "limits": "list of str",
     "examples": 'list of {"source": str, "output": str}',
 }
-# Keys that a card shows if they are there.
+# Optional keys that a card shows.
 OPTIONAL = {
     "scores_note": "str, stands in place of scores that were not measured",
     "source": "str, the published checkpoint that was converted, with its commit",
@@ -102,7 +102,7 @@ def _training(metrics):
 
 
 def _example(name, method, config, examples):
-    if method == "encode":  # whose vectors are too long for a card; the examples have their cosines
+    if method == "encode":  # vectors are too long for a card; the outputs of the examples are cosines
         texts = [examples[0]["source"], examples[0]["source_b"]] if examples else list(TEXTS)
         call = f"vectors = keras_attention.load({name!r}).encode({texts!r}).pooled"
         shape = f"an array ({len(texts)}, {config['model']['hidden_dim']})"

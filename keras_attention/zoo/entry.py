@@ -84,7 +84,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?"
 
 
 def write_manifest(folder):
-    """Writes `manifest.json` over all files of the folder.
+    """Writes `manifest.json`, which lists all files of the folder.
 
     Args:
         folder: Path.
@@ -189,7 +189,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json
 BYTES_OF = {"float32": 4, "float16": 2, "int8": 1}
 MEGABYTE = 1 << 20
 MAX_CARD_BYTES, MAX_PICTURE_BYTES = MEGABYTE, 4 * MEGABYTE
-MAX_BYTES_PER_ID = 64  # of a vocabulary, in addition to one megabyte
+MAX_BYTES_PER_ID = 64  # of a vocabulary file, in addition to one megabyte
 MAX_EXTRA_BYTES = 4 * MEGABYTE  # of the weights file, in addition to the weights
 
 
@@ -256,7 +256,7 @@ def read_entry(folder, hashed=None):
 
 
 def check_has_required(folder, files):
-    """Raises EntryError for the first file that each entry has and that is not among `files`."""
+    """Raises EntryError for the first required file that is not among `files`."""
     for name in REQUIRED:
         if name not in files:
             raise EntryError(f"{folder} lacks {name!r}.")

@@ -20,8 +20,8 @@ from keras_attention.zoo.schema import (
     whole,
 )
 
-# `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: what stood before the texts
-# of the training, and is put before a beginning that is written on.
+# `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: the token before each
+# training text, which is also put before each prompt.
 GENERATION = Use(
     tasks=("generate", "score"),
     pipeline="keras_attention.pipelines.text_generator:TextGenerator",

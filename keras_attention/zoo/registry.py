@@ -64,7 +64,8 @@ def claim_entry(folder, overwrite=False):
         until_the_command_ends(entry_reserved(folder, overwrite))
 
 
-# Who finds the entry of hf://ORG/NAME: callable(name) -> Path. It converts checkpoints, with rooms above this one.
+# The function that finds the entry of hf://ORG/NAME: callable(name) -> Path. It is named here, not imported, because it
+# converts checkpoints with packages above this one.
 PUBLISHED = "keras_attention.convert.published:published_entry"
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
@@ -173,7 +174,7 @@ def check_task(entry, task):
 
 
 def models_with_task(task):
-    """Names of the models that `list_models` knows whose pipeline does this task above all; without damaged ones."""
+    """Names of the models of `list_models` whose main task is this one, without damaged entries."""
     names = []
     for name, folder in sorted(_entries().items()):
         with suppress(EntryError):

@@ -50,7 +50,7 @@ def different_texts(most, longest):
 
 
 def sized(kinds):
-    """A str "kind:name=1,other=2" of a kind in the dict `kinds`, whose values are dicts from names to bounds of int."""
+    """A str such as "kind:name=1,other=2"; `kinds` is a dict from kind to a dict from name to the bounds of an int."""
 
     def holds(value):
         if not isinstance(value, str) or len(value) > 200:
@@ -72,7 +72,7 @@ def optional(field):
     return (f"{what}, or null", lambda value: value is None or holds(value))
 
 
-# Sizes of sparse attention, see `layers/sparse_patterns.py`. The smallest block bounds the work of listing blocks.
+# Sizes of sparse attention, see `layers/sparse_patterns.py`. The minimum block size limits the work of listing blocks.
 _STRIDE, _PART = (1, 65536), (1, 2)
 PATTERN_BOUNDS = {
     "window": {"width": (1, 65536)},

@@ -10,7 +10,7 @@ from keras_attention.errors import EntryError
 from keras_attention.zoo.schema import ARRAYS, MAX_TERM_CHARACTERS, TERMS
 
 WEIGHTS = "model.weights.h5"
-SCALE = ":scale"  # suffix for the scales of a weight in 8 bits
+SCALE = ":scale"  # suffix for the scales of an 8-bit weight
 MOST = 127
 LARGEST_SCALE = 1e30  # keeps all products finite
 
@@ -40,8 +40,8 @@ def save_weights(model, path, dtype="float32"):
 
     With "int8", a matrix is stored as integers from -127 to 127 (dataset `name`) and float32 scales by which they are
     multiplied (dataset `name:scale`), each the largest absolute value of its slice / 127. There is one scale for each
-    row, that is each index of the first axis (shape (D1,)), or one for each column, that is each index of the last axes
-    (shape (1, D2, ..., Dn) or (1, ..., 1, Dn)), whichever rounds with the smaller error. Vectors are stored in float32.
+    index of the first axis (shape (D1,)), or one for each index of the last axes (shape (1, D2, ..., Dn) or (1, ..., 1,
+    Dn)), whichever has the smaller rounding error. Vectors are stored in float32.
 
     Args:
         model: built keras.Model.
@@ -67,7 +67,7 @@ def save_weights(model, path, dtype="float32"):
 def _written_whole(path):
     """An HDF5 file in memory, which is written to `path` at the end.
 
-    If the disk is full, HDF5 cannot close a file there, and the process crashes.
+    On a full disk, HDF5 could not close a file, and the process would crash.
     """
     with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
         yield file
@@ -138,19 +138,19 @@ def _stored_dtypes(name, shape, dtype):
 
 
 def _scale_shapes(shape):
-    """The shapes that the scales of a matrix may have; more than one scale for 32 numbers would take too much space."""
+    """The shapes that the scales of a matrix may have; those of last axes have at most one scale per 32 numbers."""
     columns = [(*[1] * axis, *shape[axis:]) for axis in range(1, len(shape))]
     return [(shape[0],), *(scales for scales in columns if math.prod(scales) * 32 <= math.prod(shape))]
 
 
 def _along(scales, shape):
-    """The scales, with axes of size 1 beside which the matrix of this shape can stand."""
+    """The scales with axes of size 1, so that they broadcast to a matrix of this shape."""
     return scales.reshape(-1, *[1] * (len(shape) - 1)) if scales.ndim == 1 else scales
 
 
 def _in_8_bits(name, values):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
-    values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # what is not finite is rejected later
+    values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # other values are rejected later
     best, smallest = None, np.inf
     for shape in _scale_shapes(values.shape):
         aligned = _along(np.empty(shape), values.shape).shape
