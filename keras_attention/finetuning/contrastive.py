@@ -1,11 +1,12 @@
-"""Contrastive fine-tuning for few rows: the vectors of texts with the same label become alike, those of others do not.
+"""Contrastive fine-tuning for few rows: texts with the same label get similar vectors, other texts different ones.
 
 A few rows make many pairs: 16 rows have 120. The encoder learns from pairs, then the head is fitted to its vectors, as
 at the start of every fine-tuning.
 
 Source: Tunstall et al. (2022), "Efficient Few-Shot Learning Without Prompts" (SetFit), section 3,
-https://arxiv.org/abs/2209.11055. Differences: the rate depends on the width of the model and falls to 0, lower layers
-learn more slowly, the number of pairs is limited, and where the validation is worse than before, the start is kept.
+https://arxiv.org/abs/2209.11055. Differences: the learning rate depends on the width of the model and decays to 0,
+lower layers have lower rates, the number of pairs is limited, and the initial weights are kept if the validation score
+gets worse.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ from keras_attention.training.objective import Loss
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
-PAIRS_PER_ROW = 20  # of each kind, as in the paper
+PAIRS_PER_ROW = 20  # with the same label, and as many with another, as in the paper
 MOST_PAIRS = 8_000
 PAIRS_PER_BATCH = 16
 KINDS = ("binary", "multiclass")
@@ -38,7 +39,7 @@ def contrastive_loss(model, inputs, labels):
     Args:
         model: BertClassifier.
         inputs: dict of int tensors (P, T) "first_token_ids", "second_token_ids", and the same with "segment_ids".
-        labels: float tensor (P,), 1 for pairs with the same label, else 0; NaN for pairs that only fill up a batch.
+        labels: float tensor (P,), 1 for pairs with the same label, else 0; NaN for padding pairs.
     """
     sides = [
         {name.removeprefix(f"{side}_"): values for name, values in inputs.items() if name.startswith(side)}
@@ -58,7 +59,7 @@ def contrastive_loss(model, inputs, labels):
 def draw_pairs(targets, per_row, seed):
     """Draws pairs of rows: for each row, `per_row` partners with its label, and as many with another label.
 
-    A row without another one of its label has no partners of this kind.
+    A row whose label occurs only once has no partners with its label.
 
     Args:
         targets: int array (N,), the labels as numbers.

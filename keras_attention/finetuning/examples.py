@@ -162,7 +162,7 @@ def dates(rows, seed, split):
     Returns:
         Examples.
     """
-    from keras_attention.data.dates.dates import generate_dates, generate_non_dates  # here: Babel reads long tables
+    from keras_attention.data.dates.dates import generate_dates, generate_non_dates  # here: Babel loads large tables
 
     texts = [*generate_dates(rows // 2, seed, split)[0], *generate_non_dates(rows // 2, seed + (split == "test"))]
     return Examples(texts, ["date"] * (rows // 2) + ["no date"] * (rows // 2), where=f"{split} dates")
@@ -182,7 +182,7 @@ def save_encoded_examples(folder, prepared):
     """Writes the model, its weights and the encoded examples.
 
     Args:
-        folder: str or Path; takes the place of a former one.
+        folder: str or Path; an earlier one is replaced.
         prepared: Prepared, see `workflow.prepare`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""After training: probabilities are calibrated, and a bag of words has its say where it is as good as the network."""
+"""After training: calibrates the probabilities, and blends in a bag of words if it is as good as the network."""
 
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ def finish(prepared, result, settings):
     classifier, task = prepared.classifier, prepared.task
     merge_adapters(classifier.model)
     _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
-    if settings.mixed_precision:  # scored as it will be loaded
+    if settings.mixed_precision:  # scored in float32, as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
     train = prepared.train
@@ -64,18 +64,18 @@ def finish(prepared, result, settings):
 
 
 def calibrate(classifier, logits, words, held, rule=None):
-    """Gives a classifier the temperature, the bag of words and the thresholds that suit held-out rows.
+    """Determines the temperature, the bag of words and the thresholds of a classifier on held-out rows.
 
     Args:
         classifier: Classifier, changed.
         logits: float array (N, K), of its network for these rows.
         words: BagOfWords.
         held: Prepared, or another object with `task`, `validation` and `validation_targets`.
-        rule: callable(logits, logits of the words, held) -> (weight of the words, why they are blended in, or None);
-            without one, they are not.
+        rule: callable(logits, logits of the words, held) -> (weight of the words, reason for blending them in, or
+            None); without a rule, they are not blended in.
 
     Returns:
-        str, why the words are blended in, or None.
+        str, the reason for blending the words in, or None.
     """
     rows, reason = held.validation, None
     logits, cooled = _calibrated(logits, held)
@@ -101,10 +101,11 @@ def _calibrated(logits, prepared):
 
 
 def where_as_good(logits, word_logits, prepared):
-    """The weight of the words on the validation, and the sentence why they are blended in, or None if they are not.
+    """The best weight of the words on the validation rows, and the reason for blending them in, or None.
 
-    They are where they are no worse than the network, a standard error allowed, and the blend is no worse than it.
-    Where they alone are better than both, the network has no weight, so that no model is below a bag of words.
+    The words are blended in if their score is at most one standard error below the network's, and the blend's score is
+    not below the network's. If the words alone are better than the network and the blend, their weight is 1, so that no
+    model is worse than its bag of words.
     """
     targets, task = prepared.validation_targets, prepared.task
     weight = best_weight(logits, word_logits, targets, task.kind)
@@ -123,7 +124,7 @@ def where_as_good(logits, word_logits, prepared):
 
 
 def score_of(logits, targets, task):
-    """Name and value of the main score of logits, of a multilabel task at the best thresholds."""
+    """Name and value of the main score of logits; for a multilabel task, at the best thresholds."""
     found = measures.predictions(logits, task)
     if task.kind == "multilabel":
         found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))

@@ -1,4 +1,4 @@
-"""Trains a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""
+"""The training of a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""
 
 import functools
 from dataclasses import replace
@@ -46,7 +46,7 @@ def loss_of_logits(labels, logits, kind, weights=None, label_smoothing=0.0):
 
 
 def class_weights(targets, kind, num_labels):
-    """A weight for each label that makes rare labels count more: N / (K count); in a multilabel task sqrt(no / yes).
+    """A weight for each label, larger for rare ones: N / (K count); in a multilabel task sqrt(no / yes), at least 1.
 
     Args:
         targets: array by `encode_labels`.
@@ -66,7 +66,7 @@ def class_weights(targets, kind, num_labels):
 
 
 def with_soft_labels(targets, soft):
-    """The targets of each row, and behind them what the teacher answers.
+    """The targets of each row, followed by the teacher's logits.
 
     Args:
         targets: array (N,) or (N, K), see `label_task.encode_labels`.
@@ -79,16 +79,17 @@ def with_soft_labels(targets, soft):
 
 
 def distillation_loss(model, inputs, labels, kind, temperature, alpha, weights=None, label_smoothing=0.0):
-    """The `Loss` of a student: that of the labels, and that of the teacher's answers.
+    """The `Loss` of a student: a weighted sum of the loss of the labels and the divergence from the teacher.
 
         loss = (1 - alpha) loss of the labels + alpha temperature^2 KL(teacher / temperature || student / temperature)
 
-    Each of several labels is a question of its own; of a number, the squared distance takes the place of KL.
+    In a multilabel task, KL is summed over the labels, each a binary decision; in a regression, the squared distance
+    replaces KL.
 
     Args:
         model: BertClassifier.
         inputs: dict, see `BertEncoder`.
-        labels: float tensor by `with_soft_labels`; rows that only fill up a batch are NaN.
+        labels: float tensor from `with_soft_labels`; NaN for padding rows.
         kind: str, one of `label_task.KINDS`.
         temperature: float > 0.
         alpha: float in [0, 1].
@@ -115,7 +116,7 @@ def distillation_loss(model, inputs, labels, kind, temperature, alpha, weights=N
 
 
 BUCKETS = 4  # shapes that XLA compiles, one program each
-MANY_BUCKETS = 16  # shapes of a graph, which takes any length
+MANY_BUCKETS = 16  # shapes without XLA, where one graph takes any length
 
 
 def fit_classifier(
@@ -199,7 +200,7 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
 
 
 def freeze(model, settings):
-    """Makes the lowest layers untrainable, as the settings say; returns them."""
+    """Freezes the lowest layers, as many as the settings require; returns the frozen layers."""
     encoder = model.encoder
     if settings.freeze > encoder.num_layers:
         raise UserError(f"--freeze may be at most {encoder.num_layers}, the number of layers. Found: {settings.freeze}")
@@ -228,7 +229,7 @@ def filled_in(settings, model, num_rows):
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}
-    if settings.freeze_embeddings is None:  # random ones must be trained
+    if settings.freeze_embeddings is None:  # random embeddings must be trained
         filled["freeze_embeddings"] = num_rows <= MANY_ROWS and trained
     return replace(settings, **filled, max_tokens=tokens)
 

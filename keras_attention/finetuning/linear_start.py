@@ -29,8 +29,8 @@ class LinearModel(NamedTuple):
     Attributes:
         kernel: float32 array (D, K).
         bias: float32 array (K,).
-        strength: float, the chosen one of `STRENGTHS` or `RIDGE_PENALTIES`.
-        loss: float, mean cross-entropy (or squared error) on the rows that chose it.
+        strength: float, the chosen value of `STRENGTHS` or `RIDGE_PENALTIES`.
+        loss: float, mean cross-entropy (or squared error) on the held-out rows.
     """
 
     kernel: np.ndarray
@@ -44,7 +44,7 @@ class LinearModel(NamedTuple):
 
 
 def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, class_weights=None):
-    """Fits logistic or ridge regression with weaker and weaker regularization until the held-out loss increases.
+    """Fits logistic or ridge regression with decreasing regularization until the held-out loss increases.
 
     Args:
         vectors, held_vectors: arrays (N, D) and (M, D).
@@ -88,8 +88,8 @@ def _ridge(vectors, targets, penalty):
 class LogisticPath:
     """Logistic regression for a series of strengths: each fit starts from the weights of the one before.
 
-    It finds what `sklearn.linear_model.LogisticRegression` finds, but in float32, and for all labels of a multilabel
-    task at once.
+    It solves the same problem as `sklearn.linear_model.LogisticRegression`, but in float32, and for all labels of a
+    multilabel task at once.
 
     Args:
         vectors: float32 array (N, D), standardized.
@@ -101,8 +101,8 @@ class LogisticPath:
         yes = targets > 0.5 if several else targets[:, None] == np.arange(num_labels)  # (N, K)
         differ = yes.any(axis=0) & ~yes.all(axis=0)
         self.fitted = np.flatnonzero(differ)  # the labels that some, but not all rows have
-        self.bias = np.where(differ, 0.0, np.where(yes.all(axis=0), 1, -1) * np.log(2.0 * len(yes)))  # of the others
-        self.two_sides = not several and len(self.fitted) == 2  # one column of logits decides between two labels
+        self.bias = np.where(differ, 0.0, np.where(yes.all(axis=0), 1, -1) * np.log(2.0 * len(yes)))  # others: fixed
+        self.two_sides = not several and len(self.fitted) == 2  # two labels need one column of logits
         self.softmax = not several and not self.two_sides
         columns = self.fitted[1:] if self.two_sides else self.fitted
         weights = np.ones(num_labels) if class_weights is None else np.array(class_weights)
@@ -167,7 +167,8 @@ class PooledVectors:
 class TracedOnce:
     """A `CompiledBert.trace` that makes one graph for sequences of all lengths.
 
-    To trace a graph takes as long as to run it on some hundred sequences. Those of a single length are a little faster.
+    Tracing a graph takes as long as running it on some hundred sequences. A graph for a single length is only a little
+    faster.
     """
 
     def __init__(self):

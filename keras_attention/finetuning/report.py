@@ -23,16 +23,18 @@ MISTAKE_COLUMNS = ["line", "true", "predicted", "error", "text"]
 
 
 class Report(NamedTuple):
-    """Attributes:
-    where: str, the rows on which the scores were measured.
-    scores: dict from a score's name to its value, see `evaluation.classification_scores`.
-    baseline: dict of the same scores for TF-IDF with logistic regression, trained on the same rows; or None.
-    per_class: list of rows of CLASS_COLUMNS.
-    confusion: int array (K, K), rows are true labels; None unless the task is binary or multiclass.
-    mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
-    calibration_error: float, expected calibration error in per cent; None for a regression.
-    blend: str, the reason for blending with a bag of words, or None.
-    folds: list of rows of FOLD_COLUMNS, see `trials.cross_validate`, or None.
+    """The scores of a classifier, a baseline, and the largest errors.
+
+    Attributes:
+        where: str, the rows on which the scores were measured.
+        scores: dict from a score's name to its value, see `evaluation.classification_scores`.
+        baseline: dict of the same scores for TF-IDF with logistic regression, trained on the same rows; or None.
+        per_class: list of rows of CLASS_COLUMNS.
+        confusion: int array (K, K), true labels by predicted labels; None unless the task is binary or multiclass.
+        mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
+        calibration_error: float, expected calibration error in per cent; None for a regression.
+        blend: str, the reason for blending with a bag of words, or None.
+        folds: list of rows of FOLD_COLUMNS, see `trials.cross_validate`, or None.
     """
 
     where: str
@@ -206,7 +208,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
 
 
 def _start_name(start):
-    """What a card calls the start: a published checkpoint with its commit, another model as its folder is called."""
+    """The name of the start on a card: of a published checkpoint, with its commit; otherwise of the entry's folder."""
     if start == "none":
         return start
     folder = find_entry(start)
@@ -230,11 +232,11 @@ def write_measured(
         folder: str or Path.
         classifier: Classifier.
         report: Report.
-        examples: Examples; the first short ones are stored with their answers, to be verified.
-        metrics: dict, what else metrics.json says: description, data, limits, training and where it ran.
+        examples: Examples; the first short ones are stored with their answers, for `zoo verify`.
+        metrics: dict, the other keys of metrics.json: description, data, limits, training and the facts of the run.
         language: str.
         tables: list of dict, further tables of the card.
-        overwrite: bool. Whether an entry that stands there is replaced.
+        overwrite: bool. Whether to replace an existing entry.
         options: `weights_dtype` of `write_entry`.
 
     Returns:

@@ -69,10 +69,10 @@ class FinetuneSettings(AccelerationSettings):
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
 AVERAGED_EPOCHS = ((100, 20), (300, 12), (1_000, 8), (5_000, 4), (50_000, 3), (float("inf"), 2))
 ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each need more epochs
-AVERAGED_UPDATES = (10, 1_000)  # the least and the most updates over which the weights are averaged
+AVERAGED_UPDATES = (10, 1_000)  # minimum and maximum number of updates over which the weights are averaged
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
-SHALLOW = 4  # layers
+SHALLOW = 4  # maximum number of layers of a shallow model
 MANY_ROWS = 20_000  # with more rows, tokens occur often enough to train their embeddings
 
 
@@ -83,7 +83,7 @@ def epochs_for(rows, classes=2, averaged=True):
 
 
 def ema_decay_for(rows, rows_per_batch):
-    """Default decay of the moving average of the weights: it is over the updates of about one epoch."""
+    """Default decay of the moving average of the weights: it averages over the updates of about one epoch."""
     least, most = AVERAGED_UPDATES
     return 1 - 1 / min(max(rows // rows_per_batch, least), most)
 

@@ -155,8 +155,8 @@ def _pooling(config):
 def add_adapters(model, settings, start):
     """Freezes the encoder, and adds matrices of rank `settings.lora` to the layers above the frozen ones.
 
-    The answers do not change until the matrices are trained. The optimizer keeps two numbers for each weight that it
-    trains, the gradient is a third and the averaged weights are a fourth; with LoRA, for a few per cent of the weights.
+    The answers do not change until the matrices are trained. Training needs four more numbers per trained weight: two
+    moments of the optimizer, the gradient and the average. With LoRA, only a few per cent of the weights are trained.
 
     Args:
         model: BertClassifier, built.
@@ -189,7 +189,7 @@ def add_adapters(model, settings, start):
 
 
 def merge_adapters(model):
-    """Adds the products of the trained matrices to the kernels; all weights of the encoder can be trained again."""
+    """Adds the products of the trained matrices to the kernels, and makes the whole encoder trainable again."""
     for projection in _projections(model.encoder):
         projection.merge_lora()
     for weight in model.encoder.weights:
@@ -206,9 +206,9 @@ class Teacher(NamedTuple):
     """A Classifier with the labels of a table.
 
     Attributes:
-        name: str, of its entry.
+        name: str, the name of its entry.
         classifier: Classifier.
-        order: int array (K,), where the classifier has each label of the table.
+        order: int array (K,), the classifier's index of each label of the table.
     """
 
     name: str
@@ -216,7 +216,7 @@ class Teacher(NamedTuple):
     order: np.ndarray
 
     def logits(self, examples):
-        """Its answers to Examples: float32 array (N, K), the labels in the order of the table."""
+        """Its logits for Examples: float32 array (N, K), the labels in the order of the table."""
         classifier = self.classifier
         found = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
         return classifier.blended(found, examples.texts, examples.texts_b)[:, self.order].astype("float32")
@@ -234,7 +234,7 @@ def load_teacher(start, task, pairs):
         Teacher.
 
     Raises:
-        UserError: if there is no such entry, it is no classifier, or it answers other questions than the table asks.
+        UserError: if there is no such entry, it is not a classifier, or it has another task than the table.
     """
     entry = open_entry(start)
     if "classify" not in entry.architecture.use.tasks:

@@ -75,7 +75,7 @@ def _silent(_):
 
 STUDY = "finetune"
 ENDED = ("COMPLETE", "PRUNED")  # the states of trials with a result
-FIRST_RECORD = b'{"op_code":'  # its beginning, as optuna writes it
+FIRST_RECORD = b'{"op_code":'  # the beginning of a journal of optuna
 
 
 def check_search(trials, folds, journal, resume, restart):
@@ -85,11 +85,11 @@ def check_search(trials, folds, journal, resume, restart):
         trials: int, number of trainings.
         folds: int or None, the folds of a cross-validation.
         journal: Path of the file with the results of the trials.
-        resume, restart: bools, whether to go on with the trials in `journal`, or to begin anew.
+        resume, restart: bools, whether to continue the trials in `journal`, or to begin a new search.
 
     Raises:
-        UserError: if optuna is missing, an option does not fit, or `journal` exists and neither flag is given, or
-            is another file.
+        UserError: if optuna is missing, an option does not fit, or `journal` exists and is not a journal, or neither
+            flag is given.
     """
     if trials < 1:
         raise UserError(f"--search must be at least 1, the number of trainings. Found: {trials}")
@@ -104,7 +104,7 @@ def check_search(trials, folds, journal, resume, restart):
 
 
 def _is_journal(path):
-    """Whether a file begins with a record of optuna, or with what a kill has left of one."""
+    """Whether a file begins with a record of optuna, or with a part of one that a killed process wrote."""
     if not path.is_file():
         return False
     with open(path, "rb") as file:
@@ -160,7 +160,7 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
 
 
 def search_space(settings, filled):
-    """What is searched: dict from the name of a setting to (default, lowest, highest, whether it is logarithmic).
+    """The search space: dict from the name of a setting to (default, lowest, highest, whether it is logarithmic).
 
     Args:
         settings: FinetuneSettings as the user gave them.
@@ -183,7 +183,7 @@ def _suggested(trial, name, low, high, log):
 
 
 class _NoLock:
-    """Optuna's own lock would outlive a killed process."""
+    """No lock: the caller holds one, and optuna's own lock would outlive a killed process."""
 
     def acquire(self):
         return True
@@ -193,7 +193,7 @@ class _NoLock:
 
 
 def _study(optuna, journal, seed, defaults):
-    """The study in a file; the first trial that ends has the defaults."""
+    """The study of a journal; its first completed trial has the default settings."""
     _drop_half_a_record(journal)
     try:
         file = optuna.storages.journal.JournalFileBackend(str(journal), _NoLock())
@@ -203,7 +203,7 @@ def _study(optuna, journal, seed, defaults):
         sampler = optuna.samplers.TPESampler(seed=seed + number)
         options = {"storage": storage, "sampler": sampler, "direction": "maximize", "load_if_exists": True}
         study = optuna.create_study(study_name=STUDY, **options)
-    except (ValueError, LookupError, TypeError, AssertionError) as error:  # what optuna raises for strange records
+    except (ValueError, LookupError, TypeError, AssertionError) as error:  # raised by optuna for invalid records
         raise UserError(f"{journal} is damaged. Begin the search anew with --restart.") from error
     if not any(trial.state.name in (*ENDED, "WAITING") for trial in study.get_trials(deepcopy=False)):
         study.enqueue_trial(defaults)
@@ -211,7 +211,7 @@ def _study(optuna, journal, seed, defaults):
 
 
 def _drop_half_a_record(journal):
-    """Removes what a killed process wrote of a line. After it, optuna could not read the lines that follow."""
+    """Removes an incomplete last line, left by a killed process: optuna could not read the lines after it."""
     if not journal.exists():
         return
     with open(journal, "rb+") as file:

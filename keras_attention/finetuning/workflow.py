@@ -46,8 +46,8 @@ class Prepared(NamedTuple):
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
-        soft_labels: float array, what the teacher answers to the training rows, or None.
-        minutes: float, how long the training may take at most, or None.
+        soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
+        minutes: float, estimate of the maximum training time, or None.
     """
 
     classifier: Classifier
@@ -148,7 +148,7 @@ def prepare(
     )
     if settings.contrastive:
         check_contrastive(task, model)
-    if settings.lora:  # before any program is traced, for that reads the kernels
+    if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
         classifier,
@@ -167,7 +167,7 @@ def prepare(
 
 
 def _held_out(examples, task, share, seed):
-    """Sets a share of the Examples aside; returns the others and these."""
+    """Holds out a share of the Examples; returns the remaining and the held-out Examples."""
     texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
     kept, held = split_validation(examples.labels, share, seed, texts=texts)
     kept, held = examples.some(kept), examples.some(held)
@@ -180,7 +180,7 @@ def _held_out(examples, task, share, seed):
 
 
 def _with_teacher(prepared, teacher, say):
-    """Asks a Teacher about the training rows; says how good it is."""
+    """Adds the logits of a Teacher for the training rows, and reports its validation score."""
     name, score = score_of(teacher.logits(prepared.validation), prepared.validation_targets, prepared.task)
     say(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
     return prepared._replace(soft_labels=(teacher.logits(prepared.train) - prepared.center) / prepared.spread)
@@ -207,9 +207,9 @@ def _with_linear_start(prepared, settings, say):
 
 
 def _fit_head(prepared, settings):
-    """Sets the head to a logistic regression on the vectors; returns how long the train rows were read, in seconds."""
+    """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
     model, kind, vectors = prepared.classifier.model, prepared.task.kind, prepared.vectors
-    held = vectors(prepared.validation_sequences)  # first, for this compiles
+    held = vectors(prepared.validation_sequences)  # first, because this call compiles
     began = time.perf_counter()
     known = vectors([[sequence] for sequence in prepared.sequences])
     seconds = time.perf_counter() - began
@@ -275,7 +275,7 @@ def _check_same_columns(examples, *others):
 
 
 def validator(prepared):
-    """A callable for `fit_classifier`: the main score on the rows."""
+    """Makes the `validate` of `fit_classifier`, which computes the main score on the validation rows."""
 
     def validate(_):
         name, value = _held_score(prepared)
@@ -285,13 +285,13 @@ def validator(prepared):
 
 
 def _held_score(prepared):
-    """Name and value of the main score on the validation, of a multilabel task at its best thresholds."""
+    """Name and value of the main score on the validation rows; for a multilabel task, at its best thresholds."""
     logits = _held_logits(prepared) * prepared.spread + prepared.center
     return score_of(logits, prepared.validation_targets, prepared.task)
 
 
 def _held_logits(prepared):
-    """Logits (N, K) of the validation rows, by the program that the vectors are computed with, if there is one."""
+    """Logits (N, K) of the validation rows, from the compiled vectors of the linear start if there are any."""
     if prepared.vectors is None:
         return prepared.classifier.logits(prepared.validation_sequences)
     kernel, bias = prepared.classifier.model.output_dense.get_weights()
