@@ -10,9 +10,9 @@ from keras_attention.evaluation.classification_scores import best_thresholds, cr
 
 TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that every text has a word
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
-MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # of a vocabulary, and of a kernel
+MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # maximum sizes of a vocabulary and of a kernel
 LONGEST_TERM = 64  # characters
-SHARE_COUNT = 5  # how often the terms for the shares of common words count
+SHARE_COUNT = 5  # count of each term for a share of common words
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
@@ -61,14 +61,14 @@ def terms_of(text):
 
 
 def terms_of_pair(first, second):
-    """What two texts share: list of str.
+    """The terms of a pair of texts: list of str.
 
     Args:
         first, second: str.
 
     Returns:
-        `both:word` and `one:word` for the words of both texts and of only one of them; and, `SHARE_COUNT` times each,
-        the number of common words divided by those of both texts, of the first and of the second one, in tenths:
+        `both:word` for each word of both texts and `one:word` for each word of only one; and, `SHARE_COUNT` times each,
+        the share of the common words among all words, those of the first and those of the second text, in tenths:
         `shared/all:7`, `shared/first:8`, `shared/second:9`.
     """
     a, b = (set(TERM.findall(text.lower())) for text in (first, second))
@@ -83,7 +83,7 @@ def tenths(part, whole):
 
 
 def all_terms(texts, texts_b=None):
-    """The terms of each text or pair; for pairs of models of an earlier version, also the terms of the joined texts."""
+    """The terms of each text or pair; for pairs, also those of the joined texts, for models of an earlier version."""
     if texts_b is None:
         return [terms_of(text) for text in texts]
     pairs = list(zip(texts, texts_b, strict=True))
@@ -91,7 +91,7 @@ def all_terms(texts, texts_b=None):
 
 
 def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
-    """TF-IDF with logistic regression, ridge regression for numbers.
+    """Fits logistic regression, or ridge regression for numbers, to TF-IDF features.
 
     Args:
         texts: list of str.
@@ -128,7 +128,7 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
     else:
         known = np.unique(targets)
         model = fitted(targets)
-        two = len(known) == 2  # the two of a binary model share one column
+        two = len(known) == 2  # two labels share one column
         kernel[:, known] = np.stack([-model.coef_[0] / 2, model.coef_[0] / 2], axis=1) if two else model.coef_.T
         bias[known] = (-model.intercept_[0] / 2, model.intercept_[0] / 2) if two else model.intercept_
     names = list(words.get_feature_names_out())
@@ -145,7 +145,7 @@ def bag_of_words_scores(words, validation, test, task):
 
     Args:
         words: BagOfWords.
-        validation, test: Examples; the validation set chooses the thresholds of a multilabel task.
+        validation, test: Examples; the validation set determines the thresholds of a multilabel task.
         task: Task.
 
     Returns:

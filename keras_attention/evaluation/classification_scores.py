@@ -112,7 +112,8 @@ def worst_mistakes(targets, found, task, count=20):
 
     Returns:
         List of (row, error), largest first, without correct rows. The error is 1 minus the probability of the true
-        label, or the distance of a regression.
+        label; in a multilabel task, the largest distance between a probability and its target; in a regression, the
+        distance.
     """
     if task.kind == "regression":
         distance = np.abs(targets - found.values)
@@ -133,7 +134,7 @@ PRIOR = 10.0  # strength of the prior on log T, in rows
 
 
 def temperature(logits, targets, kind):
-    """The number by which to divide logits so that their cross-entropy is least.
+    """The temperature T that minimizes the cross-entropy of logits / T.
 
     With few rows, or if all answers are correct, the estimate is unreliable; a normal prior on log T keeps it near 1.
 

@@ -9,14 +9,14 @@ SCORE_NAMES = {"loss": "masked loss", "accuracy": "masked accuracy", "next_accur
 
 
 def scores_text(scores):
-    """The scores as a line."""
+    """The scores as one line of text."""
     return "validation: " + ", ".join(f"{SCORE_NAMES[name]} {value:.3f}" for name, value in scores.items())
 
 
 class MaskedLMScores:
     """Loss and accuracy over batches whose labels are the masked tokens; compiled once per shape.
 
-    Several workers share the batches and sum their results; all of them must call.
+    Several workers share the batches and sum their results; all of them must call the object.
 
     Args:
         model: built `keras.Model`, called as `model(inputs, training=False)` -> logits (B, P, V); or a BertPretrainer.

@@ -113,7 +113,7 @@ def bleu_by_source_length(
 
     Args:
         hypotheses: list of str.
-        references: list of str, or what `bleu` takes.
+        references: list of str, or any other references that `bleu` accepts.
         sources: list of str; their length is counted in words between white space.
         edges: increasing ints > 0 where a new range begins: (11, 21) gives 0-10, 11-20 and 21 or more words.
         bleu: callable(hypotheses, references) -> `Score`.
@@ -200,7 +200,7 @@ def quick_score(translator, sources, references, target_language):
 
 
 def low_score_threshold(translator, sources, share=0.001):
-    """The threshold of mean log probability per token below which only a share of good inputs fall.
+    """The threshold of mean log probability per token below which only a share of the good inputs fall.
 
     Args:
         translator: Translator.
