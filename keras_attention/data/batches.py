@@ -8,13 +8,13 @@ from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
 def choose_buckets(source_lengths, target_lengths, num_buckets):
     """Finds the bucket shapes with the least padding.
 
-    Pairs are ordered by their longer side and cut into runs, each padded to its longest source and target. The cuts
-    are the best ones (dynamic programming over the different lengths, not over the pairs), so the answer depends on
-    the lengths alone and not on their order.
+    Pairs are ordered by their longer side and cut into runs, each padded to its longest source and target. The cuts are
+    optimal (dynamic programming over the different lengths, not over the pairs), so the result depends only on the
+    lengths, not on their order.
 
     Args:
         source_lengths, target_lengths: integer arrays (N,), N > 0, tokens including END.
-        num_buckets: int > 0, the most shapes.
+        num_buckets: int > 0, maximum number of shapes.
 
     Returns:
         List of (source length S, target length T), none of them smaller in S or T than the one before.
@@ -63,22 +63,23 @@ def _running_maximum(group, lengths, num_groups):
     return np.maximum.accumulate(greatest)
 
 
-FILLER = -1  # in place of a pair's number: padding
+FILLER = -1  # the number of a padding pair
 
 
 class BucketedBatches:
     """Groups sentence pairs of similar length into batches with about `tokens_per_batch` tokens on the longer side.
 
     Each bucket has one shape, so a compiled step is traced once per bucket. Pairs that do not fill a batch move into
-    the next longer bucket where this costs less than filling up with padding.
+    the next longer bucket if this costs less than filling the batch with padding.
 
     Shapes: B pairs, S source tokens, T target tokens.
 
     Args:
         corpus: ParallelCorpus, or a list of them that hold the same pairs cut into different tokens (BPE-dropout): the
-            epochs take them in turn, with the same shapes.
-        tokens_per_batch: int > 0. A bucket's B is the multiple of 8 below `tokens_per_batch / max(S, T)`, at least 8.
-        num_buckets: int > 0, the most shapes.
+            epochs use them in turn, with the same shapes.
+        tokens_per_batch: int > 0. A bucket's B is `tokens_per_batch / max(S, T)` rounded down to a multiple of 8, at
+            least 8.
+        num_buckets: int > 0, maximum number of shapes.
         seed: int >= 0.
         shuffle: bool. Without it, the pairs of a bucket keep their order and buckets go from short to long.
 
@@ -119,13 +120,13 @@ class BucketedBatches:
         return EpochBatches(corpus, self.shapes, batches)
 
     def real_token_share(self):
-        """Returns the share of an epoch's tokens that are no padding, a float in (0, 1]."""
+        """Returns the share of an epoch's tokens that are not padding, a float in (0, 1]."""
         epoch = self.epoch(0)
         real = epoch.corpus.source.offsets[-1] + epoch.corpus.target.offsets[-1]
         return float(real / sum(size * (s + t) for size, s, t in (self.shapes[bucket] for bucket, _ in epoch.batches)))
 
     def _fill_batches(self, by_bucket, counts):
-        """Cuts the pairs, which come in the order of their buckets, into (bucket, pair numbers (B,))."""
+        """Cuts the pairs, which are ordered by bucket, into a list of (bucket, pair numbers (B,))."""
         batches, waiting = [], by_bucket[:0]
         for bucket, own in enumerate(np.split(by_bucket, np.cumsum(counts)[:-1])):
             size, s, t = self.shapes[bucket]
@@ -145,8 +146,8 @@ class BucketedBatches:
 class EpochBatches:
     """The batches of one epoch, in order: `len()` and `[i]`, a dict of int32 arrays.
 
-    `source_ids` (B, S) ends with END, `target_ids` (B, T) begins with START and is the decoder's input, `labels`
-    (B, T) is the same one place earlier and ends with END. The rest is PAD; pairs of padding complete a batch.
+    `source_ids` (B, S) ends with END, `target_ids` (B, T) begins with START and is the decoder's input, `labels` (B, T)
+    is `target_ids` shifted left by one and ends with END. The rest is PAD; padding pairs complete a batch.
 
     Args:
         corpus: ParallelCorpus.
@@ -188,7 +189,7 @@ def _padded_sequences(sequences, numbers, width):
 
 
 class ClassificationBatches:
-    """Batches of sequences of similar length, so that little is padding.
+    """Batches of sequences of similar length, with little padding.
 
     Shapes: B sequences, T tokens.
 
@@ -231,7 +232,7 @@ class ClassificationBatches:
         for bucket, length in enumerate(self.lengths):
             numbers = np.concatenate([waiting, order[self._bucket_of[order] == bucket]])
             whole = len(numbers) // self.rows_per_batch * self.rows_per_batch
-            waiting = numbers[whole:]  # they move on to the next longer batches
+            waiting = numbers[whole:]  # for the next longer batches
             batches += [(length, batch) for batch in numbers[:whole].reshape(-1, self.rows_per_batch)]
         if len(waiting):
             filled = np.full(self.rows_per_batch, FILLER)
@@ -242,7 +243,7 @@ class ClassificationBatches:
 
 
 class ClassificationEpoch:
-    """See `ClassificationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,)), `inputs` has names."""
+    """See `ClassificationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,)), `inputs` their names."""
 
     def __init__(self, sequences, labels, batches, inputs):
         self.sequences = sequences

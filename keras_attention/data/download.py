@@ -21,7 +21,7 @@ class RemoteFile(NamedTuple):
     """A file of a data set.
 
     Attributes:
-        url: str, its official address; the part behind the last slash is its name here.
+        url: str, its official address; the part after the last slash is its name in the cache.
         size: int, bytes.
         sha256: str, 64 hexadecimal digits.
     """
@@ -72,8 +72,8 @@ def named_dataset(name, cache_dir=None):
         Path.
 
     Raises:
-        UserError: if the name is unknown, a file cannot be fetched or is another one than expected, or the folder
-            cannot be written. Files are complete or absent.
+        UserError: if the name is unknown, a file cannot be fetched or has unexpected content, or the folder cannot be
+            written. Files are complete or absent.
     """
     if name not in DATASETS:
         raise UserError(f"There is no data set {name!r} to download. Expected one of: {', '.join(DATASETS)}.")

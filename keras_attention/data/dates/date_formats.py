@@ -1,4 +1,4 @@
-"""How people write a date in many languages: patterns and names of Babel's locale data, and a fast way to fill them.
+"""Formats of dates in many languages: patterns and names from Babel's locale data, compiled for fast filling.
 
 Patterns are those of Unicode CLDR (Technical Standard 35, part 4): d dd day, M MM month as a number, MMM MMMM LLLL its
 name, E EEEE cccc the weekday, y the year, yy its last two digits, literals in quotes. One field is our own: "do" is the
@@ -60,8 +60,8 @@ class DateFormat(NamedTuple):
     Attributes:
         locale: str, a name of LOCALES.
         pattern: str, in CLDR's letters.
-        pieces: tuple of str (a literal) or of (number of a value in (year, month, day, weekday), table of str).
-        two_digit_year, month_first: bool; the dates for which such a text has one meaning are fewer (see dates.py).
+        pieces: tuple of str (a literal) and pairs (index of a value in (year, month, day, weekday), table of str).
+        two_digit_year, month_first: bool; such a text has a single meaning for some dates only (see dates.py).
     """
 
     locale: str
@@ -77,7 +77,7 @@ class DateFormat(NamedTuple):
 
 @cache
 def date_formats(locale):
-    """Returns the tuple of DateFormat of a locale: Babel's four, the usual other ones, all without any ambiguous one.
+    """Returns the DateFormats of a locale as a tuple: Babel's four and other usual ones, without ambiguous ones.
 
     Args:
         locale: str, a name of LOCALES.
@@ -95,12 +95,12 @@ def date_formats(locale):
 
 @cache
 def numeric_formats():
-    """Returns the tuple of DateFormat that are written with digits alone, the same in all languages."""
+    """Returns the DateFormats that consist of digits only, the same in all languages, as a tuple."""
     return _compiled("en_GB", NUMERIC)
 
 
 def babel_pattern(locale, length):
-    """Returns Babel's pattern of a length ("full", "long", "medium", "short"), its blanks being plain ones."""
+    """Returns Babel's pattern of a length ("full", "long", "medium", "short"), with plain blanks."""
     return plain_blanks(Locale.parse(locale).date_formats[length].pattern)
 
 
@@ -120,7 +120,7 @@ def _compiled(locale, patterns):
 
 
 def _compile(locale, pattern, tables):
-    """Makes a DateFormat, or None where its texts could mean two dates: "05. 3. 21" with the year in front."""
+    """Makes a DateFormat, or None if its texts could mean two dates, such as "05. 3. 21" with the year first."""
     fields = FIELD.findall(pattern)
     pieces = tuple(tables.get(field) or ("'" if field == "''" else field.strip("'")) for field in fields)
     letters = "".join(field[0] for field in fields if field[0] in "dMLy")

@@ -3,12 +3,12 @@
 The rules that give each text exactly one right answer:
 - Years are 1900 to 2099. Two digits mean 1950 to 2049.
 - Four digits in front: year, month, day. Otherwise the year comes last.
-- Day and month as numbers, both at most 12: the day comes first, whatever stands between them.
-- The American order (12/25/1998) is generated with slashes, for days above 12 alone: these have no other reading.
+- Day and month as numbers, both at most 12: the day comes first, whatever the separator.
+- The American order (12/25/1998) is generated with slashes, and only for days above 12, which have no other reading.
 - With the month as a word: "21 Mar 05" and "Mar 21, 05" are 21 March 2005.
 - A weekday always agrees with the date.
 
-Upper and lower case, missing accents, missing commas and missing dots behind abbreviations occur.
+Texts vary in case, and may lack accents, commas and the dots after abbreviations.
 """
 
 import random
@@ -36,8 +36,8 @@ DOT_OF_ABBREVIATION = re.compile(r"(?<=[^\W\d])\.")
 def date_splits(train_size, seed, validation_size=1_000, test_size=10_000):
     """Generates the pairs for training, validation and test.
 
-    One in 20 training texts is no date and is paired with a date drawn at random. A model can learn only
-    uncertainty from such pairs, so that a text that is no date gets a low score.
+    One in 20 training texts is not a date and is paired with a random date. A model can learn only uncertainty from
+    such pairs, so that it gives a low score to a text that is not a date.
 
     Args:
         train_size, validation_size, test_size: int > 0, pairs.
@@ -124,14 +124,14 @@ def _all_days():
 
 @cache
 def _days(split, two_digit_year, month_first):
-    """Returns ((year, month, day, weekday), ISO form) of the days of a split, fewer where a flag says so."""
+    """Returns ((year, month, day, weekday), ISO form) of the days of a split that the flags allow."""
     years = TWO_DIGIT_YEARS if two_digit_year else range(FIRST_DAY.year, LAST_DAY.year + 1)
     first = 13 if month_first else 1
     return [(day, iso) for day, iso, part in _all_days() if part == split and day[0] in years and day[2] >= first]
 
 
 def _restyle(text, case, accents, commas, dots):
-    """Changes case, accents, commas and dots, as numbers in [0, 1) decide."""
+    """Changes case, accents, commas and dots, depending on random numbers in [0, 1)."""
     if accents < 0.1:
         text = without_accents(text)
     if accents < 0.5:
@@ -225,7 +225,7 @@ def _impossible_date(draw):
 
 def _impossible_day(draw):
     """Draws (year, month, day, weekday) that no calendar has, whatever the order of day and month."""
-    year, weekday = draw.randrange(1950, 2050), draw.randrange(7)  # years that two digits give back
+    year, weekday = draw.randrange(1950, 2050), draw.randrange(7)  # years that two digits identify
     kind = draw.randrange(3)
     if kind == 0:  # 31 February, 31 April, 29 February of a common year
         month = draw.choice([2, 2, 2, 4, 6, 9, 11])

@@ -1,4 +1,4 @@
-"""Distillation: a smaller vocabulary for the student, and texts as the teacher and the student read them."""
+"""Distillation: a smaller vocabulary for the student, and texts encoded for both teacher and student."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,16 +55,16 @@ def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
 
     Args:
         tokenizer, pruned, kept: see `prune`.
-        encoded, encoded_pruned: lists of int arrays, the same texts as both tokenizers encode them.
+        encoded, encoded_pruned: lists of int arrays, the same texts encoded by both tokenizers.
 
     Returns:
-        List of int32 arrays, for each piece of a text of `encoded_pruned` its place in `encoded`, or -1 where the word
-        is split differently.
+        List of int32 arrays: for each piece of a text in `encoded_pruned`, its position in the same text in `encoded`,
+        or -1 if the word is split differently.
     """
     ids, few_ids = (np.concatenate([np.zeros(0, np.int32), *texts]) for texts in (encoded, encoded_pruned))
     new_id = np.full(tokenizer.vocabulary_size, -1)
     new_id[kept] = np.arange(len(kept))
-    starts = np.flatnonzero(~tokenizer.is_continuation[ids])  # of the words, of all texts
+    starts = np.flatnonzero(~tokenizer.is_continuation[ids])  # of the words in all texts
     few_starts = np.flatnonzero(~pruned.is_continuation[few_ids])
     lengths, few_lengths = np.diff([*starts, len(ids)]), np.diff([*few_starts, len(few_ids)])
     word = np.repeat(np.arange(len(few_starts)), few_lengths)
@@ -78,7 +78,7 @@ def align_pieces(tokenizer, pruned, kept, encoded, encoded_pruned):
 
 
 def _is_needed(piece, lowercase):
-    """Whether a piece is special, or a single character in the position (word start or inside) that it is for."""
+    """Whether a piece is special, or a single character that can occur in its position (word start or inside)."""
     letters = piece.removeprefix(CONTINUATION)
     inside = piece != letters and letters != ""
     if piece in SPECIALS or len(letters) != 1:
@@ -86,7 +86,7 @@ def _is_needed(piece, lowercase):
     return not inside or part_words([f"a{letters}"], lowercase) == [f"a{letters}"]
 
 
-LENGTHS = (20, 32, 56, 128, 256, 512)  # few, for each is compiled
+LENGTHS = (20, 32, 56, 128, 256, 512)  # few, because each is compiled
 UNALIGNED = -1
 CHUNK_TEXTS = 20_000
 
@@ -107,7 +107,7 @@ class TextSettings:
 
 
 class AlignedSequences(NamedTuple):
-    """Sequences with [CLS] and [SEP], one behind the other.
+    """Sequences with [CLS] and [SEP], concatenated.
 
     Attributes:
         token_ids: int32 (tokens,), of the student.
@@ -132,7 +132,7 @@ def align_texts(texts, tokenizer, pruned, kept, max_tokens):
     Args:
         texts: list of str.
         tokenizer, pruned, kept: of the teacher and the student, see `prune`.
-        max_tokens: int > 2, of a sequence.
+        max_tokens: int > 2, limit of a sequence.
 
     Raises:
         UserError: if no text is left.
@@ -176,8 +176,8 @@ class DistillationBatches:
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T).
 
         `token_ids`, `teacher_ids` and, as `labels`, the position of each of the student's tokens in the teacher's
-        sequence, or -1. If a length has too few sequences for a batch, they join the next longer ones; at most one
-        batch is left out.
+        sequence, or -1. Sequences that do not fill a batch of their length join the next longer ones; at most one
+        incomplete batch is left out.
         """
         generator = np.random.PCG64([self.seed, epoch])
         order = random_order(generator, len(self.sequences))

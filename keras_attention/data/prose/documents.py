@@ -1,4 +1,4 @@
-"""Documents of a language model: read from files, and packed into sequences without padding, or text pairs."""
+"""Documents for language models: reads them from files, and builds packed sequences or text pairs."""
 
 import ast
 import inspect
@@ -62,7 +62,7 @@ def docstrings(folder=None, most_files=None):
     """The docstrings of the Python standard library: about 1.5 million characters of English.
 
     Args:
-        folder: str or Path, or None for that of the running Python.
+        folder: str or Path, or None for the standard library of the running Python.
         most_files: int or None, maximum number of files to read.
 
     Returns:
@@ -109,7 +109,7 @@ class PackedSequences:
         token_ids: int32 (N, T).
         block_ids: int32 (N, T), 1, 2, ... for the texts of a sequence; 0 is padding.
         position_ids: int32 (N, T), from 0 in each block.
-        segment_ids: int32 (N, T), or None: 1 for the second text of a pair and the END behind it.
+        segment_ids: int32 (N, T), or None: 1 for the second text of a pair and the END after it.
         is_next: int32 (N,), or None: 1 where the second text of a sequence follows the first, else 0.
     """
 
@@ -124,15 +124,15 @@ class PackedSequences:
 
     @property
     def filled_share(self):
-        """float, the share of positions that are no padding."""
+        """float, the share of positions that are not padding."""
         return float(np.mean(self.block_ids != 0))
 
     @classmethod
     def pack(cls, texts, sequence_length, pad_id, start_id, end_id):
         """Puts START and END around each text and packs the texts into sequences.
 
-        A text that is too long is cut into chunks, and each but the last fills a sequence. Empty texts are left out.
-        Texts keep their order in a sequence, and nearly so from sequence to sequence.
+        A text that is too long is cut into chunks, all but the last of which fill a sequence. Empty texts are left out.
+        Texts keep their order within a sequence, and almost keep it across sequences.
 
         Args:
             texts: TokenSequences without START and END, or a list of integer arrays, as from `encode`.

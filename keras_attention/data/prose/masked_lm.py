@@ -1,4 +1,4 @@
-"""Texts of a masked language model: settings, sequences encoded and stored once, and batches with masked tokens."""
+"""Texts for a masked language model: settings, sequences encoded and stored once, and batches with masked tokens."""
 
 import math
 from dataclasses import dataclass
@@ -98,10 +98,10 @@ def load_prose(config, tokenizer=None):
 
 
 def save_encoded_prose(folder, tokenizer, sequences, validation_sequences):
-    """Writes the vocabulary and both sets of sequences, in about two bytes a token before compression.
+    """Writes the vocabulary and both sets of sequences, in about two bytes per token before compression.
 
     Args:
-        folder: str or Path; takes the place of a former one.
+        folder: str or Path; an earlier one is replaced.
         tokenizer: WordPieceTokenizer.
         sequences, validation_sequences: PackedSequences.
 
@@ -155,8 +155,8 @@ def _positions(block_ids):
     return np.where(block_ids, columns - first, 0).astype("int32")
 
 
-FILLER = -1  # in place of a sequence's number: a sequence of padding
-NO_CLASS = -1  # of a sequence of padding, neither next nor not
+FILLER = -1  # the number of a padding sequence
+NO_CLASS = -1  # next-sentence label of a padding sequence
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as they are
 
 
@@ -257,7 +257,7 @@ class MaskedLMEpoch:
         empty = (numbers == FILLER)[:, None]  # (B, 1)
         sequences = batches.sequences
         token_ids = np.where(empty, np.int32(batches.pad_id), sequences.token_ids[numbers])  # (B, T)
-        # A third number after (seed, epoch): those two alone, or with a 0, give the order.
+        # The third number is positive, because (seed, epoch), alone or with a 0, seeds the order of the sequences.
         generator = np.random.PCG64([batches.seed, self.epoch, index % len(self) + 1])
         chosen = self._choose(token_ids, generator)  # (B, T)
         positions, labels = _listed(chosen, token_ids, batches.num_masked)

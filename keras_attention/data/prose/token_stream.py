@@ -20,7 +20,7 @@ from keras_attention.tokenizers.special_tokens import PAD_ID
 from keras_attention.whole_file import check_holds_only, whole_folder
 
 STREAMS = "streams.npz"
-LINE_BREAK = "␤"  # in vocabularies, which have no control characters
+LINE_BREAK = "␤"  # stands for a line break in vocabularies, which have no control characters
 SMOKE_FILES, SMOKE_TEXTS, SMOKE_CHARACTERS = 20, 100, 20_000
 SHOWN = 8  # images that a trained model completes
 
@@ -57,11 +57,12 @@ class TokenStream(NamedTuple):
 
     Attributes:
         tokenizer: CharacterTokenizer or SentencePieceTokenizer.
-        train, validation: int32 (N,). END stands before, between and behind texts; a text with its lines has none.
-        words: int, of the validation texts.
+        train, validation: int32 (N,). END is before, between and after documents, and before each image; a text with
+            line breaks has none.
+        words: int, number of words in the validation texts, or of validation images.
         lines: bool, whether line breaks were kept.
-        images: list of str, some validation images as texts of `PIXELS`; [] for texts.
-        pixels: int, of each image, of which each is one window; 0 for texts.
+        images: list of str, some validation images as strings of `PIXELS`; [] for texts.
+        pixels: int, number of pixels of an image, which is one window; 0 for texts.
     """
 
     tokenizer: CharacterTokenizer | SentencePieceTokenizer
@@ -81,7 +82,7 @@ class TokenStream(NamedTuple):
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
 
     def batches(self, config):
-        """Returns the batches of the training: `WindowBatches`, and those of all validation tokens: `Windows`."""
+        """Returns the training batches (`WindowBatches`) and the batches of all validation tokens (`Windows`)."""
         sizes, whole = (config.max_tokens, config.rows_per_batch), self.pixels > 0
         training = WindowBatches(self.train, *sizes, config.seed, whole)
         return training, Windows.all(self.validation, *sizes, whole)
@@ -136,7 +137,7 @@ def load_stream(config, tokenizer=None):
             train, validation = hold_out(texts, config.validation_share)
     if tokenizer is None:
         kind = CharacterTokenizer if config.level == "char" else SentencePieceTokenizer
-        parts = [line for text in train for line in text.split(LINE_BREAK)]  # few characters at a time
+        parts = [line for text in train for line in text.split(LINE_BREAK)]  # short texts, one per line
         tokenizer = kind.train([*parts, LINE_BREAK] if config.lines else parts, config.vocabulary_size)
     streams = [_joined(tokenizer, texts, config.lines) for texts in (train, validation)]
     if min(map(len, streams)) < 2:
@@ -148,7 +149,7 @@ def load_stream(config, tokenizer=None):
 
 
 def _whole_text(paths, config):
-    """All files as one text with its line breaks: a list of its beginning, and one of its end."""
+    """Joins all files into one text with line breaks; returns [its beginning] and [its end]."""
     if not paths:
         raise UserError("--lines is for the files of --text or for --data. Received: neither")
     if config.validation:
@@ -201,7 +202,7 @@ class WindowBatches:
         max_tokens: int > 0 (T).
         rows_per_batch: int > 0 (B).
         seed: int >= 0.
-        whole: bool. The stream has texts of T + 1 tokens, and each is one window.
+        whole: bool. Whether the stream consists of texts of T + 1 tokens, each of which is one window.
 
     Raises:
         UserError: if the stream does not fill a batch.
@@ -231,7 +232,7 @@ class WindowBatches:
 
 
 class Windows:
-    """Batches of the windows at `starts` (batches, B): `len()` and `[i]`; behind the stream there is padding."""
+    """Batches of the windows at `starts` (batches, B): `len()` and `[i]`; padding follows the end of the stream."""
 
     def __init__(self, stream, starts, max_tokens):
         self.stream, self.starts, self.max_tokens = stream, starts, max_tokens
@@ -255,7 +256,7 @@ class Windows:
 
 
 PIXELS = "01"  # the characters of a dark and a bright pixel
-BRIGHT = 128  # grey level from which on a pixel is bright
+BRIGHT = 128  # minimum grey level of a bright pixel
 IMAGES = bytes([0, 0, 8, 3])  # unsigned bytes with three axes
 
 
@@ -263,7 +264,7 @@ def read_images(paths, side=28):
     """Reads the grey levels of images.
 
     Args:
-        paths: list of str or Path of IDX files, whole or compressed by gzip.
+        paths: list of str or Path of IDX files, plain or compressed by gzip.
         side: int, the width and height that the images must have.
 
     Returns:

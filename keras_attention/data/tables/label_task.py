@@ -1,4 +1,4 @@
-"""The labels of a table: the task that they stand for, labels as numbers, and a split with a share of each label."""
+"""The labels of a table: their task, their encoding as numbers, and a split that is stratified by label."""
 
 import re
 from collections import Counter
@@ -48,8 +48,8 @@ def find_task(labels, *, task=None, separator=None):
         Task.
 
     Raises:
-        UserError: if the labels do not fit the task, there is only one, two differ in blanks or the writing of a number
-            alone, or there are so many that the column is probably not the label.
+        UserError: if the labels do not fit the task, there is only one label, two labels differ only in blanks or in
+            the notation of a number, or there are so many that the column is probably not the label.
     """
     if task not in (None, *KINDS):
         raise UserError(f"The task must be one of {', '.join(KINDS)}. Received: --task {task}")
@@ -249,7 +249,7 @@ def _strata(targets, groups, num_groups):
         return np.zeros(num_groups, dtype=np.int64)
     _, label, counts = np.unique(targets, return_inverse=True, return_counts=True)
     strata = np.empty(num_groups, dtype=np.int64)
-    by_count = np.argsort(-counts[label], kind="stable")  # The rarest comes last, and stays.
+    by_count = np.argsort(-counts[label], kind="stable")  # The rarest comes last and overwrites the others.
     strata[groups[by_count]] = label[by_count]
     return strata
 

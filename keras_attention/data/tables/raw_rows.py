@@ -68,10 +68,10 @@ class RawRow(NamedTuple):
 def delimited_rows(path, content, delimiter, columns):
     """Reads some columns of a table that has a header.
 
-    Only "\\n" ends a line; a "\\r" before it goes away. Quotes are those of RFC 4180: a field that begins with `"` ends
-    at the next `"` that is not doubled, and may hold delimiters and line ends. A quote inside an unquoted field is
-    text. If the delimiter is a TAB, quotes are ordinary text: such files are usually written without quoting, and
-    many sentences begin with `"`. Empty lines at the end of the file are no rows.
+    Only "\\n" ends a line; a "\\r" before it is removed. Quotes are those of RFC 4180: a field that begins with `"`
+    ends at the next `"` that is not doubled, and may hold delimiters and line ends. A quote inside an unquoted field is
+    text. If the delimiter is a TAB, quotes are ordinary text: such files are usually written without quoting, and many
+    sentences begin with `"`. Empty lines at the end of the file are not rows.
 
     Args:
         path: str or Path, for messages.
@@ -96,8 +96,8 @@ def whole_rows(path, content, delimiter, columns):
     """Reads all columns of a table that has a header; see `delimited_rows`, also for the errors.
 
     Returns:
-        List of str, the names of all columns; and an iterator over (line, row) as of `delimited_rows`, each row with
-        one str for each of them.
+        List of str, the names of all columns; and an iterator over (line, row) as in `delimited_rows`, each row with
+        one str for each column.
     """
     raw_rows = _split_rows(path, content, delimiter)
     names = _read_header(path, next(raw_rows), delimiter, columns)
@@ -169,7 +169,7 @@ def _split_rows(path, content, delimiter):
     end = len(content)
     while end > position and content[end - 1] in b"\r\n":
         end -= 1
-    # A field in quotes and what stands behind it, or a field without.
+    # A quoted field and the text after its closing quote, or an unquoted field.
     field = re.compile(rb'"((?:[^"]++|"")*+)"([^%b\n]*)|((?!")[^%b\n]*)' % (2 * (re.escape(mark),)))
     line, quote = 1, -1
     while position <= end:
@@ -225,7 +225,7 @@ def json_rows(content, columns, label=None):
     """Reads some keys of every object; a label may also be a number, true or false, which becomes text.
 
     Args:
-        content: bytes, UTF-8. Only "\\n" ends a line. Empty lines at the end are no rows.
+        content: bytes, UTF-8. Only "\\n" ends a line. Empty lines at the end are not rows.
         columns: list of str, the wanted keys.
         label: str or None, the key of the label.
 

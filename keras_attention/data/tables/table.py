@@ -1,4 +1,4 @@
-"""Tables of texts: every row is read or reported; or read and written back with its answer in further columns."""
+"""Tables of texts: reads or reports every row, and writes rows back with their answers in further columns."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ class Table(NamedTuple):
 
 
 def summary(used, skipped):
-    """See `Table.summary`; of a number of used rows and a dict from reason to number of skipped ones."""
+    """The text of `Table.summary`, from the number of used rows and a dict from reason to number of skipped rows."""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
     left_out = sum(skipped.values())
     return f"read {used + left_out:,}, used {used:,}, skipped {left_out:,}" + (f" ({reasons})" if reasons else "")
@@ -110,7 +110,7 @@ def _rows(path, columns, label, delimiter):
 
 
 def format_of(path):
-    """The delimiter that the name of a table (str or Path) stands for, "json", or None for an unknown name."""
+    """The delimiter of a table by its file name (str or Path): a str, "json", or None for an unknown suffix."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in OPENERS:
         suffixes.pop()
@@ -161,7 +161,7 @@ def fault_of(row, columns, label=None, empty_labels=False):
 
 
 ANSWERS = ("label", "probability")  # the further columns
-PREFIX = "predicted_"  # of the names of the answers, where the table has such columns already
+PREFIX = "predicted_"  # of their names, if the table already has such columns
 
 
 class TextRow(NamedTuple):
@@ -174,11 +174,11 @@ class TextRow(NamedTuple):
 class AnsweredTable:
     """Reads the texts of a table, and writes its rows with two more columns, label and probability.
 
-    The format stays: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values
-    of a CSV file and the characters of a JSON line stay as they are.
+    The format is kept: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values of a
+    CSV file and the characters of a JSON line are unchanged.
 
     Args:
-        path: str or Path, see `read_table`, as for the other arguments.
+        path: str or Path, see `read_table`, also for the other arguments.
         text: str, column of the texts.
         text_b: str or None, column of the second texts of pairs.
         skip_bad_rows: bool.
@@ -186,10 +186,10 @@ class AnsweredTable:
         separator: str, between several labels of a row.
 
     Attributes:
-        count: int, the usable rows.
+        count: int, number of usable rows.
         skipped: dict from reason to number of rows.
         names: tuple of str, the names of the two new columns.
-        sha256: str, of the file.
+        sha256: str, the hash of the file.
 
     Raises:
         UserError: see `read_table`.
@@ -234,7 +234,7 @@ class AnsweredTable:
         return (row for _, row in self._all_rows() if not isinstance(row, BadRow))
 
     def answered(self, row, label, probability):
-        """The line of str that a TextRow and its answer make.
+        """The line (str) of a TextRow with its answer.
 
         Args:
             row: TextRow.
@@ -252,7 +252,7 @@ class AnsweredTable:
         return "" if value is None else f"{value:.4f}" if isinstance(value, float) else value
 
     def _joined(self, fields):
-        """A row as text; between TABs quotes mean nothing, see `raw_rows.delimited_rows`."""
+        """A row as text; with TABs, quotes are ordinary text, see `raw_rows.delimited_rows`."""
         if self._delimiter != "\t":
             signs = (self._delimiter, '"', "\n", "\r")
             doubled = (field.replace('"', '""') for field in fields)
@@ -279,7 +279,7 @@ class AnsweredTable:
             yield line, self._checked(values, lambda fields=fields: self._joined(fields))
 
     def _checked(self, values, source):
-        """The TextRow of values, with what `source()` gives, or a BadRow."""
+        """The TextRow of the values and `source()`, or a BadRow."""
         fault = values if isinstance(values, BadRow) else fault_of(values, self._columns)
         return TextRow(tuple(values), source()) if fault is None else fault
 

@@ -248,7 +248,7 @@ class TranslationPairs(NamedTuple):
     Attributes:
         corpora: list of ParallelCorpus, for `BucketedBatches`.
         sizes: pair of int, the sizes of the vocabularies.
-        texts: TranslationData, or None where the pairs were encoded elsewhere.
+        texts: TranslationData, or None if the pairs were loaded as token ids.
         tokenizers: pair of tokenizers, or None like `texts`.
     """
 

@@ -1,4 +1,4 @@
-"""Sentence pairs: read from files, and as integer arrays, encoded once before training, with saving to one file."""
+"""Sentence pairs: reads them from files, encodes them once as integer arrays, and saves the arrays to one file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ def read_tsv(path, source_column=0, target_column=1, header=False):
         (list of str, list of str), of equal length. Empty cells are kept.
 
     Raises:
-        UserError: see `read_lines`, and if a line has too few columns or only the header is there.
+        UserError: see `read_lines`, and if a line has too few columns or the file has only a header.
     """
     if source_column < 0 or target_column < 0:
         raise ValueError(
@@ -197,7 +197,7 @@ def save_encoded(path, corpora, vocabulary_sizes):
         arrays[f"{number}.counts"] = np.array([corpus.num_cut, corpus.num_dropped], "int64")
         for side in ("source", "target"):
             sequences = getattr(corpus, side)
-            # Ids of a small vocabulary take half the room.
+            # Ids of a small vocabulary need half the space.
             small = max(vocabulary_sizes) <= np.iinfo("uint16").max
             arrays[f"{number}.{side}.values"] = sequences.values.astype("uint16" if small else "int32")
             arrays[f"{number}.{side}.offsets"] = sequences.offsets
