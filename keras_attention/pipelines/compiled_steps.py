@@ -20,7 +20,7 @@ BATCH_SIZES = (1, 4, 32)
 TOP_K_SIZES = (16, 128, 1024)  # a program finds this many most probable tokens and uses the first `top_k`
 ALTERNATIVES = 5  # number of most probable tokens returned with each generated token
 CHUNK = 32  # maximum number of tokens that one call of a program generates
-PIECE_SECONDS = 0.05  # maximum time between two chunks of tokens when streaming (`patient=False`)
+PIECE_SECONDS = 0.05  # target for the time between two chunks of tokens in streaming (`patient=False`)
 START = -1  # stands for the last token of the prompt, see `GPT.step`
 
 

@@ -72,8 +72,8 @@ class CTranslate2Search:
     CTranslate2 expands beams as we do and stops after patience * K ended hypotheses, but ranks them by log P / |Y|^a.
     Therefore this class requests all ended hypotheses, ordered by log probability alone, and ranks them by our score.
     If more hypotheses end in the last step, CTranslate2 drops those of lowest log probability. If a dropped hypothesis
-    could be among the best, or if a hypothesis exceeds the limit of its sentence (the batch has the largest limit), the
-    sentence is searched again, up to its own limit and with every hypothesis that ends.
+    could be among the best, or if a hypothesis exceeds the limit of its sentence (a batch is searched up to its largest
+    limit), the sentence is searched again, up to its own limit and with every hypothesis that ends.
 
     Difference: CTranslate2 normalizes the probabilities over the allowed tokens only. A log probability is therefore
     higher, since unknown, padding and start tokens get no probability: by up to 0.001 for a sentence of the trained
@@ -199,7 +199,7 @@ def is_certain(candidates, limit, most, beam_size, n_best, length_penalty):
     """Whether the best of these candidates are the best of all that our search would find.
 
     If at least `most` hypotheses ended, others may be missing. Their log probability is at most that of the last
-    candidate, and they are at most as long as the longest candidate, since they ended no later than the last step.
+    candidate, and they are at most as long as the longest candidate, which ended in the last step.
     """
     longest = max(one.length for one in candidates)
     if longest > limit:

@@ -155,7 +155,7 @@ def align_texts(texts, tokenizer, pruned, kept, max_tokens):
 
 
 class DistillationBatches:
-    """Batches of sequences of similar length, each with about as many tokens; a pure function of (seed, epoch).
+    """Batches of sequences of similar length with about equal numbers of tokens; a pure function of (seed, epoch).
 
     Shapes: B sequences, T tokens.
 

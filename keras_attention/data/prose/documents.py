@@ -48,7 +48,7 @@ def read_documents(paths):
 
 
 def sentences(document):
-    """The sentences of a text, split after a full stop, exclamation mark or question mark that a space follows."""
+    """The sentences of a text, split at the white space after a full stop, exclamation mark or question mark."""
     return [sentence for sentence in END_OF_SENTENCE.split(document) if sentence]
 
 
