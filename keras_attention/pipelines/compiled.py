@@ -70,7 +70,7 @@ def batches(lengths, longest):
         del waiting[-size:], buckets[-size:]
 
 
-TOKENS_PER_BATCH = 2048  # with long texts about 10 % faster on a CPU than 4,096: less data is fetched from memory
+TOKENS_PER_BATCH = 2048  # with long texts about 10 % faster on a CPU than 4,096: fewer pages of memory are allocated
 
 
 class CompiledBert:
