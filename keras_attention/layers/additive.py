@@ -126,7 +126,7 @@ class AdditiveAttention(keras.layers.Layer):
         return (context, weights) if return_attention_scores else context
 
     def _attend_in_chunks(self, queries, keys, value, attention_mask, training):
-        # v_a through its layer: as a variable, it would be cast to this layer's compute dtype, perhaps half precision.
+        # Read v_a through its layer: the variable would be cast to this layer's compute dtype, perhaps half precision.
         vector = self.score_projection(ops.eye(self.units)[None, None])[0, 0]  # (units,)
         context, _ = chunked_attention(
             *(x[:, None] for x in (queries, keys, value)),  # (B, 1, T, units), (B, 1, S, units), (B, 1, S, Dv)
@@ -144,7 +144,7 @@ class AdditiveAttention(keras.layers.Layer):
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
+        # Traced from `call`: Keras's default uses `compute_output_shape` and assumes one dtype for all outputs.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):

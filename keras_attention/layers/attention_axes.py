@@ -9,7 +9,7 @@ def standard_axes(attention_axes, rank):
     """Returns `attention_axes` as non-negative axes of inputs (B, ..., D) with `rank` axes; None: all except B and D.
 
     Raises:
-        ValueError: if one of them is the batch or the width.
+        ValueError: if there are no axes, or one is that of the batch or the width.
     """
     axes = tuple(range(1, rank - 1)) if attention_axes is None else tuple(attention_axes)
     counted = tuple(axis + rank if axis < 0 else axis for axis in axes)
@@ -38,8 +38,8 @@ def fold_padding_mask(mask, axes):
 def fold_attention_mask(mask, query, key, axes):
     """Reshapes an attention mask to (B O, H or 1, T, S); None stays None.
 
-    Its last axes are the attended axes of the query and then of the key. The axes before them are B, O and H, from the
-    left; trailing ones may be missing. Query and key are the inputs (B, ..., D).
+    The last axes of the mask are the attended axes of the query and then of the key. Before them come B, the other axes
+    and H, of which the last ones may be missing. Query and key are the inputs (B, ..., D).
     """
     if mask is None:
         return None

@@ -10,11 +10,11 @@ from keras_attention.layers.masks import Tensor, zero_masked
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class GatedCausalConvolution(keras.layers.Layer):
-    """Reads a few inputs at fixed distances before each position, and gates what it found.
+    """Combines a few inputs at fixed distances before each position, and gates the result.
 
         a_t, b_t = sum over j < k of W_j x_(t - j d), plus a bias        y_t = tanh(a_t) * sigmoid(b_t)
 
-    Inputs before the beginning are 0. Shapes: B batch, T positions, D width of the inputs, L = (k - 1) d.
+    Inputs before the start of the sequence are 0. Shapes: B batch, T positions, D width of the inputs, L = (k - 1) d.
 
     Args:
         units: int > 0. Width of the outputs.
@@ -23,7 +23,7 @@ class GatedCausalConvolution(keras.layers.Layer):
 
     Call arguments:
         inputs: float tensor (B, T, D).
-        mask: bool tensor (B, T) or None. Where it is False, inputs count as 0.
+        mask: bool tensor (B, T) or None. Inputs are set to 0 where it is False.
 
     Returns:
         (B, T, units).
@@ -31,9 +31,10 @@ class GatedCausalConvolution(keras.layers.Layer):
     Raises:
         ValueError: if an argument is out of range.
 
-    Source: van den Oord et al. (2016), sections 2.1 and 2.3, https://arxiv.org/abs/1609.03499. Difference: a bias. A
-    single product of the inputs side by side computes all k terms and both halves; it is faster than a convolution. The
-    last L inputs are a ring, of which `step` replaces the oldest: Paine et al. (2016), https://arxiv.org/abs/1611.09482.
+    Source: van den Oord et al. (2016), sections 2.1 and 2.3, https://arxiv.org/abs/1609.03499. Difference: a bias. The
+    k inputs are concatenated, so that one matrix product computes a and b; this is faster than a convolution. `step`
+    stores the last L inputs in a ring buffer and replaces the oldest: Paine et al. (2016),
+    https://arxiv.org/abs/1611.09482.
 
     Example:
         outputs = GatedCausalConvolution(units=32, kernel_size=3, dilation=4)(inputs)
@@ -54,7 +55,7 @@ class GatedCausalConvolution(keras.layers.Layer):
 
     @property
     def reach(self):
-        """int, L: how many inputs before its own an output depends on, or lies beyond."""
+        """int, L: the distance from an output to the earliest input that it depends on."""
         return (self.kernel_size - 1) * self.dilation
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -67,14 +68,14 @@ class GatedCausalConvolution(keras.layers.Layer):
         return (*input_shape[:-1], self.units)
 
     def ring(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The ring (B, L, D) for steps from the last position of `inputs` (B, T, D) on, which itself is not in it."""
+        """Returns the ring buffer (B, L, D) with which `step` can repeat the last position of `inputs` (B, T, D)."""
         length = ops.shape(inputs)[1]
         return self._with_zeros_before(inputs, mask)[:, length - 1 : length - 1 + self.reach]
 
     def step(self, inputs: Tensor, ring: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """The output (N, units) for the inputs (N, D) of a step, and the new ring.
+        """Returns the output (N, units) for the inputs (N, D) of one step, and the new ring buffer.
 
-        `step` is an int scalar, counted from 0 behind `ring`.
+        `step` is an int scalar: the number of steps since `ring` created the buffer.
         """
         places = [(step + j) % self.reach for j in range(0, self.reach, self.dilation)]  # the oldest first
         taps = [ops.take(ring, place, axis=1) for place in places]

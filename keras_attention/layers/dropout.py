@@ -57,7 +57,7 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs / (1 - self.rate), ops.zeros_like(inputs))
 
     def next_draw(self, training):
-        """Returns rate and seed of the next call, for dropout with `bits_at`; None if nothing is dropped."""
+        """Returns the rate and a new seed, for dropout with `bits_at`; None if nothing is dropped."""
         return (self.rate, self.seed_generator.next()) if training and self.rate else None
 
     def compute_output_shape(self, input_shape):

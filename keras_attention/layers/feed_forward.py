@@ -58,7 +58,7 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.dropout = dropout
-        # Only if needed, because the random generator is a variable, which would be saved with the model.
+        # Created only if needed, because its random generator is a variable, which is saved with the model.
         self.inner_dropout = Dropout(dropout, dtype=self.dtype_policy, name="inner_dropout") if dropout else None
 
     def build(self, input_shape):

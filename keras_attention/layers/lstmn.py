@@ -14,22 +14,22 @@ from keras_attention.layers.recurrent import lstm_gates, lstm_gates_back
 class LSTMNCell(keras.layers.Layer):
     """LSTM whose memory is a tape of all earlier outputs h_i and memories c_i, read by attention at each step.
 
-        a_i = v . tanh(W_h h_i + W_x x + W_s hs')        s = softmax(a) over the steps i before
+        a_i = v . tanh(W_h h_i + W_x x + W_s hs')        s = softmax(a) over the earlier steps i
         hs = sum_i s_i h_i        cs = sum_i s_i c_i
         i, f, o = sigmoid(W x + U hs)    g = tanh(W_g x + U_g hs)        c = f cs + i g    h = o tanh(c)
 
-    hs' is the hs of the step before. At the first step nothing is on the tape, and hs = cs = 0. Shapes: B batch, T
-    steps, L places on the tape, D width of the inputs, H units, A attention units.
+    hs' is the hs of the previous step. At the first step, the tape is empty and hs = cs = 0. Shapes: B batch, T steps,
+    L slots of the tape, D width of the inputs, H units, A attention units.
 
     Args:
         units: int > 0. Width H of outputs and memories.
-        attention_units: int > 0 or None, as many as `units`. Width A of the scoring network.
+        attention_units: int > 0, or None for the value of `units`. Width A of the scoring network.
 
     Call arguments:
         projected: (B, 4H + A), the result of `project` for the input of this step.
-        states: tuple of the tape and what belongs to it, see `empty_tape`.
-        step_mask: bool tensor (B, 1) or None. Where it is False, nothing is read or written, but a place of the tape
-            stays empty.
+        states: tuple of the tape and the other states, see `empty_tape`.
+        step_mask: bool tensor (B, 1) or None. Where it is False, hs does not change, and this step's slot of the tape
+            counts as empty.
 
     Returns:
         The output (B, H), the new states, and the attention weights (B, L).
@@ -81,8 +81,10 @@ class LSTMNCell(keras.layers.Layer):
         return self.input_projection(inputs)  # (..., 4H + A): W x and W_x x
 
     def empty_tape(self, batch_size: int, length: int) -> tuple[Tensor, ...]:
-        """States before the first step: h_i and c_i (B, L, H), W_h h_i (B, L, A), the bool (B, L) that says which
-        places are written, hs (B, H), and the place of the next step (B,), which is the same for all.
+        """Returns the states before the first step.
+
+        They are h_i and c_i (B, L, H), W_h h_i (B, L, A), bool (B, L) that is True at written slots, hs (B, H), and the
+        index (B,) of the next slot, which is the same for all sequences.
         """
         H, dtype = self.units, self.compute_dtype
         tape = [ops.zeros((batch_size, length, width), dtype) for width in (H, H, self.attention_units)]
@@ -118,14 +120,14 @@ class LSTMNCell(keras.layers.Layer):
 
 
 def read_tape(weights, tape):
-    """The weighted sum (B, H) of a tape (B, L, H)."""
+    """Returns the weighted sum (B, H) of a tape (B, L, H)."""
     return ops.matmul(ops.cast(weights, tape.dtype)[:, None], tape)[:, 0]
 
 
 def fill_tape(cell, sequence, mask):
-    """Runs a cell over all positions of sequences (B, P, D) but the last, where `mask` (B, P) is True.
+    """Runs a cell over all positions but the last of sequences (B, P, D), with `mask` (B, P) as step mask.
 
-    Returns the outputs (B, P, H), 0 at the last position, and the states, with which a step takes its place.
+    Returns the outputs (B, P, H), which are 0 at the last position, and the states before the last position.
     """
     projected, (batch, length) = cell.project(sequence), ops.shape(mask)
 
@@ -139,17 +141,17 @@ def fill_tape(cell, sequence, mask):
 
 
 def longer_tape(states, before, after):
-    """The states with so many empty places more before and after those of the tape."""
+    """Adds empty slots to both ends of the tape: `before` at its beginning, `after` at its end."""
     *tape, filled, summary, place = states
     tape = [ops.pad(part, ((0, 0), (before, after), (0, 0))) for part in tape]
     return (*tape, ops.pad(filled, ((0, 0), (before, after))), summary, place + before)
 
 
 def read_with_tape(cell, sequence):
-    """Runs a cell over whole sequences (B, T, D), T static: the outputs (B, T, H), and the weights (B, T, T).
+    """Runs a cell over whole sequences (B, T, D), T static; returns the outputs (B, T, H) and weights (B, T, T).
 
-    The gradient is written down, see `recurrent.read_forwards`. It computes the scores again instead of keeping
-    their inner layer, which has B T^2 A numbers. No gradient flows from the weights.
+    The gradient is implemented by hand, see `recurrent.read_forwards`. It recomputes the hidden layer of the scoring
+    network, because storing it would take B T^2 A numbers. The gradient of the weights is ignored.
     """
     dense = (cell.recurrent_projection, cell.key_projection, cell.summary_projection, cell.score_projection)
     weights = [ops.cast(part.kernel, cell.compute_dtype) for part in dense]
@@ -215,7 +217,7 @@ def _over_tape(projected, recurrent, key_kernel, summary_kernel, score_kernel):
 
 
 def _inner(keys, queries, t, from_summary):
-    """The inner layer (B, T, A) of the scores of step t."""
+    """The hidden layer (B, T, A) of the scoring network at step t."""
     return ops.tanh(keys + (at(queries, t) + from_summary)[:, None])
 
 
@@ -225,7 +227,7 @@ def at(sequence, t):
 
 
 def put(sequence, value, t):
-    """The sequence (B, T, D) with another step t."""
+    """The sequence (B, T, D) with step t replaced by `value` (B, D)."""
     return ops.slice_update(sequence, (0, t, 0), value[:, None])
 
 

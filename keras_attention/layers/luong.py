@@ -213,7 +213,7 @@ class LuongAttention(keras.layers.Layer):
         return (context_shape, weights_shape) if return_attention_scores else context_shape
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
+        # Traced from `call`: Keras's default uses `compute_output_shape` and assumes one dtype for all outputs.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):

@@ -65,7 +65,7 @@ def combined_mask(query_mask=None, value_mask=None, key_mask=None, attention_mas
     """Combines padding masks and an attention mask by "and".
 
     Args:
-        query_mask, value_mask, key_mask: tensors (B, T), (B, S), (B, S) or None. True (or not 0) at tokens, False at
+        query_mask, value_mask, key_mask: tensors (B, T), (B, S), (B, S) or None. True (or nonzero) at tokens, False at
             padding.
         attention_mask: bool tensor that broadcasts to (B, T, S), or None.
 
@@ -88,14 +88,14 @@ def keras_mask(tensor):
 
 
 def with_keras_mask(tensor, mask):
-    """Attaches an implicit mask, if there is one, to a tensor for the layers that receive it; returns the tensor."""
+    """Attaches an implicit mask to a tensor, for the layers that receive it; returns the tensor. None: no mask."""
     if mask is not None:
         masking.set_keras_mask(tensor, mask)
     return tensor
 
 
 def zero_masked(inputs: Tensor, mask: Tensor | None) -> Tensor:
-    """Sets masked positions to 0. They may contain NaN, which a weight of 0 would not remove: 0 * NaN is NaN.
+    """Sets masked positions to 0. They may contain NaN, and 0 * NaN is NaN, so a weight of 0 is not enough.
 
     Args:
         inputs: tensor (B, S, ...).
@@ -129,7 +129,7 @@ def used_keys(attention_mask):
 def zero_unused(
     query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sets the queries, keys and values to 0 that are masked in all pairs.
+    """Sets queries, keys and values to 0 if they are masked in all pairs.
 
     Args:
         query, key, value: tensors (B, T, Dq), (B, S, Dk), (B, S, Dv).

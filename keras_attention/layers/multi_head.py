@@ -44,13 +44,14 @@ class MultiHeadAttention(keras.layers.Layer):
 
     A drop-in replacement for `keras.layers.MultiHeadAttention`: it has the same arguments, and
     `set_weights(keras_layer.get_weights())` copies the weights. Differences: `use_gate` and `flash_attention` are not
-    offered (no paper of this package has a gate, and TensorFlow has no flash attention; long sequences are computed in
-    chunks instead). Masks must be boolean; Keras also accepts 0/1 masks, which are easily confused with additive masks.
+    supported (no paper of this package has a gate, and TensorFlow has no flash attention; long sequences are computed
+    in chunks instead). Masks must be boolean; Keras also accepts 0/1 masks, which are easily confused with additive
+    masks.
     If all keys of a query are masked, its output is 0; in Keras, it depends on the code path.
 
     Shapes: B batch, T queries, S keys, H heads, K `key_dim`, V `value_dim`, L cache length.
-    If H T S exceeds 2^22 and the weights are not requested, attention is computed in chunks, with memory proportional
-    to T + S (see `chunked_attention`).
+    If H T S exceeds 2^22 (2^20 with a sparse pattern) and the weights are not requested, attention is computed in
+    chunks, with memory proportional to T + S (see `chunked_attention`).
 
     Args:
         num_heads: int > 0 (h in the paper).
@@ -67,8 +68,8 @@ class MultiHeadAttention(keras.layers.Layer):
         kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint: as in
             `keras.layers.Dense`, for each of the four projections.
         seed: int or None, the dropout seed.
-        num_key_value_heads: int > 0, a divisor of `num_heads` and by default equal to it. Each head of keys and values
-            is shared by a group of adjacent query heads (grouped-query attention).
+        num_key_value_heads: int > 0, Hkv, a divisor of `num_heads` and by default equal to it. Each head of keys and
+            values is shared by a group of adjacent query heads (grouped-query attention).
         attention_pattern: str or None, a sparse pattern such as "bigbird:block=64,length=4096" (`sparse_patterns`).
 
     Call arguments:
@@ -90,10 +91,10 @@ class MultiHeadAttention(keras.layers.Layer):
             which are also the positions of the queries. Each query attends to the cached positions up to its own, so
             S = L.
         cache_index: int or scalar int tensor, at most L - T.
-        rotation: float tensor (1, T, K/2) or (B, T, K/2), the `rotary_angles` by which queries and keys are turned, or
-            None. For attention of a sequence to itself.
-        positions: pair of int tensors (B, T), (B, S), where the queries and keys stand in `attention_pattern` or
-            `sliding_window`, or None for 0, 1, 2 ... (queries: `cache_index` ...). If given, no blocks are skipped.
+        rotation: float tensor (1, T, K/2) or (B, T, K/2), the `rotary_angles` by which queries and keys are rotated, or
+            None. For self-attention only.
+        positions: pair of int tensors (B, T), (B, S), the positions of queries and keys for `attention_pattern` or
+            `sliding_window`; or None for 0, 1, 2 ... (queries: from `cache_index`). If given, no blocks are skipped.
 
     Returns:
         Output (B, T, D); or a tuple of the output, the weights (B, H, T, S) if requested, and the updated cache if one
@@ -161,8 +162,8 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        # Shared by the projections. Not as attributes of this layer, whose `activity_regularizer` would also apply to
-        # the output of this layer.
+        # For all projections. Not attributes of this layer, because Keras would apply an attribute
+        # `activity_regularizer` to the output of this layer too.
         self._projection_options = {
             "kernel_regularizer": keras.regularizers.get(kernel_regularizer),
             "bias_regularizer": keras.regularizers.get(bias_regularizer),
@@ -184,7 +185,7 @@ class MultiHeadAttention(keras.layers.Layer):
             equation,
             output_shape=(None, *output_shape),
             bias_axes=equation[-len(output_shape) :] if self.use_bias else None,
-            # A clone for each, because a shared initializer would give kernels of equal shape equal values.
+            # One clone for each, because a shared initializer would give kernels of equal shape equal values.
             kernel_initializer=self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
             **self._projection_options,
@@ -292,7 +293,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return results if len(results) > 1 else output
 
     def _project(self, query, value, key, used, joined):
-        """Queries (B, T, H, K), keys (B, S, Hkv, K) and values (B, S, Hkv, V); positions not `used` are set to 0."""
+        """Queries (B, T, H, K), keys (B, S, Hkv, K), values (B, S, Hkv, V); sets keys and values not `used` to 0."""
         value = zero_masked(value, used)
         key = value if key is None else zero_masked(key, used)
         projections = self.query_projection, self.key_projection, self.value_projection
@@ -337,7 +338,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return output_shape, (*batch, self.num_heads, *attended)
 
     def compute_output_spec(self, *args, **kwargs):
-        # Traced from `call`: Keras's default uses `compute_output_shape`, for one output with one dtype.
+        # Traced from `call`: Keras's default uses `compute_output_shape` and assumes one dtype for all outputs.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):

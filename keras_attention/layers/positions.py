@@ -23,13 +23,13 @@ class LearnedPositionalEmbedding(keras.layers.Layer):
         inputs: float tensor (B, T, D).
         start: int or scalar int tensor, the position of the first input, for step-by-step decoding. A tensor is not
             checked against `max_length`.
-        positions: int tensor (B, T), the position of each input, in place of `start`, or None. Not checked either.
+        positions: int tensor (B, T), the position of each input, in place of `start`, or None. Not checked, either.
 
     Returns:
         Tensor (B, T, D).
 
     Raises:
-        ValueError: if `max_length` is not positive, or a sequence is longer.
+        ValueError: if `max_length` is not a positive integer, or a sequence exceeds it.
 
     Source: Gehring et al. (2017), section 3.1, https://arxiv.org/abs/1705.03122; Devlin et al. (2019), section 3.
     No differences.
@@ -138,7 +138,7 @@ def rotary_angles(positions: Tensor, dim: int, max_wavelength: float = 10000.0, 
 
 
 def rotate(inputs: Tensor, angles: Tensor) -> Tensor:
-    """Turns queries or keys by their positions, so that a score depends on the distance of query and key alone.
+    """Rotates queries or keys by their positions, so that scores depend on relative positions only.
 
         output[i]         = input[i] cos(angle[i])         - input[i + K / 2] sin(angle[i])
         output[i + K / 2] = input[i + K / 2] cos(angle[i]) + input[i] sin(angle[i])
@@ -151,7 +151,7 @@ def rotate(inputs: Tensor, angles: Tensor) -> Tensor:
         Tensor (B, T, H, K).
 
     Source: Su et al. (2021), section 3.2.2, https://arxiv.org/abs/2104.09864. Difference: coordinate i is paired with
-    i + K / 2 instead of its neighbour, as in most published weights; it is another order of the kernels' columns.
+    i + K / 2 instead of its neighbour, as in most published weights; this only reorders the columns of the kernels.
     """
     cos, sin = (ops.cast(wave, inputs.dtype)[:, :, None, :] for wave in (ops.cos(angles), ops.sin(angles)))
     first, second = ops.split(inputs, 2, axis=-1)  # (B, T, H, K/2)

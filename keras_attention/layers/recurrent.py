@@ -1,4 +1,4 @@
-"""GRU and LSTM cells that project all inputs of a sequence in one product, and loops over a whole sequence."""
+"""GRU and LSTM cells that project all inputs of a sequence in one product, and loops over whole sequences."""
 
 from typing import Any
 
@@ -210,9 +210,9 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
         step: function of a carry and one time slice of `inputs`.
         inputs: nested structure of tensors with time as first axis.
         carry: nested structure of tensors, the state before the first step.
-        reverse: bool. Whether to start with the last step. The stacked result is in the order of time in any case.
-        unroll: bool. Whether to unroll the loop if its length is static. That is slower to compile and faster to train
-            on CPU. On TensorFlow, XLA can compile the gradient only of an unrolled loop.
+        reverse: bool. Whether to start with the last step. The stacked result is in chronological order in any case.
+        unroll: bool. Whether to unroll the loop if its length is static. This compiles more slowly and trains faster on
+            CPU. On TensorFlow, XLA can compile the gradient of unrolled loops only.
 
     Returns:
         The last carry, and all carries stacked along time.
@@ -220,12 +220,12 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
     first = tree.flatten(inputs)[0]
     length = first.shape[0]
     if length is None:
-        # If the length is unknown, Keras's scan on TensorFlow accepts a single tensor only, so we scan the positions.
+        # If the length is unknown, Keras's scan on TensorFlow accepts only a single tensor, so we scan the positions.
         positions = ops.arange(ops.shape(first)[0])
         return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
     if not unroll:
         return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)
-    # Unstacked: the gradient of a slice has the size of the whole tensor, so slices would cost the length squared.
+    # Unstack instead of slicing: the gradient of a slice has the size of the whole tensor (quadratic cost in total).
     slices = [tree.pack_sequence_as(inputs, x) for x in zip(*map(ops.unstack, tree.flatten(inputs)), strict=True)]
     carries = [None] * length
     for t in reversed(range(length)) if reverse else range(length):
@@ -235,7 +235,7 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
 
 
 def read_both_ways(sequence, mask, forward_cell, backward_cell, unroll=False):
-    """A bidirectional RNN: runs one cell from left to right and another from right to left. Padding changes no state.
+    """A bidirectional RNN: one cell runs from left to right, another from right to left. Padding changes no state.
 
     Args:
         sequence: float tensor (B, S, D).
@@ -272,11 +272,11 @@ def time_first(tensor):
 
 
 def read_forwards(cell, sequence):
-    """Runs a cell over sequences from left to right, starting with the state zero.
+    """Runs a cell over sequences from left to right, starting with a zero state.
 
-    TensorFlow can compile the gradient of a loop with XLA only if the loop is unrolled: for 128 steps that takes
-    minutes. Here the gradient is written down instead (backpropagation through time, Werbos 1990). It is a second
-    loop, from right to left, behind which the gradient of the recurrent kernel is a single product for all steps.
+    TensorFlow can compile the gradient of a loop with XLA only if the loop is unrolled, which takes minutes for 128
+    steps. Therefore the gradient is implemented by hand (backpropagation through time, Werbos 1990). It is a second
+    loop, from right to left, followed by a single product for all steps: the gradient of the recurrent kernel.
 
     Args:
         cell: built GRUCell or LSTMCell with H units.
@@ -291,7 +291,7 @@ def read_forwards(cell, sequence):
 
 
 def lstm_gates(gates, memory):
-    """h, c and the activations i, f, g, o (B, 4H), for gates (B, 4H) and what the memory was (B, H)."""
+    """Returns h, c and the activations i, f, g, o (B, 4H) from the gates (B, 4H) and the previous memory (B, H)."""
     write, keep, new, read = ops.split(gates, 4, axis=-1)
     write, keep, read, new = ops.sigmoid(write), ops.sigmoid(keep), ops.sigmoid(read), ops.tanh(new)
     memory = keep * memory + write * new
@@ -299,7 +299,7 @@ def lstm_gates(gates, memory):
 
 
 def lstm_gates_back(gates, memory_before, memory, d_memory, d_hidden):
-    """The gradients of the gates (B, 4H) before activation and of the memory before, for those of c and h."""
+    """Returns the gradients of the gates before activation (B, 4H) and of the previous memory from those of c and h."""
     write, keep, new, read = ops.split(gates, 4, axis=-1)
     shown = ops.tanh(memory)
     d_memory = d_memory + d_hidden * read * (1 - shown * shown)
@@ -385,6 +385,6 @@ def _before(states):
 
 
 def _of_kernel(inputs, d_outputs):
-    """The gradient (D, G) of a kernel that multiplied inputs (T, B, D), for the gradient (T, B, G) of the products."""
+    """The gradient (D, G) of a kernel, from its inputs (T, B, D) and the gradient (T, B, G) of its outputs."""
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
     return ops.matmul(ops.transpose(rows), ops.reshape(d_outputs, (-1, d_outputs.shape[-1])))

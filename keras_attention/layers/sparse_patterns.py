@@ -1,8 +1,8 @@
 """Sparse attention: patterns of positions that a query may attend to (Child et al. 2019, Zaheer et al. 2020).
 
-A pattern is written as text: its kind, and the sizes that differ from the defaults, such as "window:width=256",
-"strided:stride=28,part=2", "fixed", or "bigbird:block=64,random=2". Lengths and positions are in tokens. In causal
-attention, later positions are masked in addition.
+A pattern is written as a string: its kind, and the sizes that differ from the defaults, such as "window:width=256",
+"strided:stride=28,part=2", "fixed", or "bigbird:block=64,random=2". Lengths and positions are in tokens. Causal
+attention also masks later positions.
 """
 
 import dataclasses
@@ -13,12 +13,12 @@ from keras import ops
 
 
 def size(default, lowest, highest):
-    """A size of a pattern: int from `lowest` to `highest`; the default None is set by `at_layer`."""
+    """A size of a pattern: int from `lowest` to `highest`; `at_layer` replaces a default of None."""
     return dataclasses.field(default=default, metadata={"bounds": (lowest, highest)})
 
 
 class Pattern:
-    """Base class. A pattern is a rule for pairs of positions, and says which blocks of pairs hold an allowed one.
+    """Base class: decides which pairs of positions are allowed, and which blocks may contain an allowed pair.
 
     Raises:
         ValueError: if a size is out of range.
@@ -50,15 +50,15 @@ class Pattern:
         return self
 
     def allows(self, query, key, causal):
-        """Whether the rule allows pairs of positions, int tensors that broadcast; later keys are not masked here."""
+        """Whether pairs of positions, int tensors that broadcast, are allowed; does not mask later keys."""
         raise NotImplementedError
 
     def query_order(self, positions):
-        """Numbers by which to sort the queries at `positions`, so that allowed pairs are in few blocks, or None."""
+        """Returns numbers by which to sort the queries, so that few blocks have allowed pairs; None: no sorting."""
         return None
 
     def key_order(self, positions):
-        """As `query_order`, for keys."""
+        """Like `query_order`, for keys."""
         return None
 
     def touches(self, queries, keys, causal):
@@ -146,12 +146,12 @@ class Fixed(Pattern):
 
 @dataclasses.dataclass(frozen=True)
 class BigBird(Pattern):
-    """Blocks of `block` tokens: neighbours, the first blocks of a text, and random blocks.
+    """Attention between blocks of `block` tokens: neighbours, the first blocks of a text, and random blocks.
 
     A block attends to the `window` blocks around it, itself in the middle. The first `globals` blocks attend to all
-    blocks and all attend to them. Each further block attends to `random` other blocks out of a text of `length` tokens,
-    in causal attention out of the blocks before it; they depend on the seed and not on how long a text is or how far it
-    is padded. Each layer of a model has other random blocks.
+    blocks, and all blocks attend to them. Each other block also attends to `random` blocks, drawn from a text of
+    `length` tokens or, in causal attention, from the blocks before it. The draw depends on the seed, but not on the
+    length or padding of a text. Each layer of a model draws other random blocks.
 
     Source: Zaheer et al. (2020), section 2 and appendix D, https://arxiv.org/abs/2007.14062, without additional tokens
     (BigBird-ITC). Differences: the authors' code makes the first and the last block global, and draws random blocks for
@@ -174,7 +174,7 @@ class BigBird(Pattern):
         return dataclasses.replace(self, seed=self.seed + index, length=self.length or max_length)
 
     def random_blocks(self, causal):
-        """The random blocks of each block: int32 (N, `random`), where -1 stands for none."""
+        """The random blocks of each block: int32 (N, `random`), filled up with -1."""
         num_blocks = -(-(self.length or 1) // self.block)
         return _random_blocks(num_blocks, self.window // 2, self.globals, self.random, self.seed, causal)
 
@@ -205,7 +205,7 @@ PATTERNS = {"window": Window, "strided": Strided, "fixed": Fixed, "bigbird": Big
 
 
 def near(queries, keys, distance):
-    """Whether numbers of two chunks, (M, Tc) and (N, Sc), are at most `distance` apart, or lie around each other."""
+    """Whether the ranges of chunks (M, Tc) and (N, Sc) overlap or are at most `distance` apart: bool (M, N)."""
     low, high = queries.min(axis=1)[:, None] - distance, queries.max(axis=1)[:, None] + distance
     return (keys.max(axis=1) >= low) & (keys.min(axis=1) <= high)  # (M, N)
 
@@ -216,14 +216,14 @@ def _random_blocks(num_blocks, radius, num_global, num_random, seed, causal):
     for i in range(num_global, num_blocks):
         others = np.arange(num_global, max(i - radius, num_global) if causal else num_blocks)
         others = others[np.abs(others - i) > radius]
-        # Raw bits, whose stream NumPy guarantees.
+        # Raw bits, because NumPy guarantees that their stream never changes.
         found = others[np.argsort(np.random.PCG64([seed, i]).random_raw(num_blocks)[: len(others)])][:num_random]
         blocks[i, : len(found)] = found
     return blocks
 
 
 def parse_pattern(text):
-    """Returns the Pattern of a text such as "bigbird:block=64,random=2"; None and "" stay None.
+    """Parses a string such as "bigbird:block=64,random=2" into a Pattern; None and "" give None.
 
     Raises:
         ValueError: if there is no such kind, or a size is unknown or out of range.
@@ -246,7 +246,7 @@ def parse_pattern(text):
 
 
 def pattern_of_layer(text, index, max_length):
-    """Returns the text of the pattern of layer `index` in a model for up to `max_length` tokens; None stays None."""
+    """Returns the pattern of layer `index` as a string, in a model for up to `max_length` tokens; None stays None."""
     return str(parse_pattern(text).at_layer(index, max_length)) if text else None
 
 
@@ -254,7 +254,7 @@ def pattern_of_attention(text, sliding_window=None):
     """Returns the Pattern of one attention layer, or None.
 
     Raises:
-        ValueError: for two patterns, or a pattern without a size that models set for each layer.
+        ValueError: if both arguments are given, or the pattern lacks a size that models set for each layer.
     """
     pattern = parse_pattern(text)
     if sliding_window is not None:

@@ -29,7 +29,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         normalize_first: bool. Pre-norm instead of post-norm.
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
         kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
-        attention_pattern: str or None, a sparse pattern of self-attention (`sparse_patterns`).
+        attention_pattern: str or None, a sparse pattern for self-attention (`sparse_patterns`).
 
     Call arguments:
         inputs: float tensor (B, T, D).
@@ -39,7 +39,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
         training: bool. Whether to apply dropout.
         query_positions: int tensor (B, P), in [0, T), or None. Computes the output at these positions only; they attend
             to all positions.
-        positions: int tensor (B, T), where the tokens stand in `attention_pattern`; None: 0, 1, 2 ...
+        positions: int tensor (B, T), the positions of the tokens for `attention_pattern`; None: 0, 1, 2 ...
 
     Returns:
         Tensor (B, T, D), or the pair of this tensor and the weights (B, H, T, T). With `query_positions`: (B, P, D) and
@@ -186,7 +186,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         normalize_first: bool. Pre-norm instead of post-norm.
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
         kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
-        attention_pattern: str or None, a sparse pattern of self-attention (`sparse_patterns`).
+        attention_pattern: str or None, a sparse pattern for self-attention (`sparse_patterns`).
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
@@ -200,7 +200,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         cross_attention_cache: `project_source(encoder_sequence)`, in place of `encoder_sequence`, or None. The decoder
             may have a batch size of k B for k hypotheses of each source; `encoder_padding_mask` stays (B, S).
         use_causal_mask: bool. Whether self-attention is causal; with a cache, it always is.
-        rotation, positions: of self-attention, see `MultiHeadAttention`, or None.
+        rotation, positions: for self-attention, see `MultiHeadAttention`, or None.
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
 

@@ -1,4 +1,4 @@
-"""Masks computed block by block: a block is a chunk of queries by a chunk of keys, or by those that a pattern lists."""
+"""Masks computed block by block. A block pairs a chunk of queries with one or several chunks of keys."""
 
 import numpy as np
 from keras import ops
@@ -6,7 +6,7 @@ from keras import ops
 from keras_attention.layers.dropout import bits_at
 from keras_attention.layers.masks import check_attention_mask
 
-# Maximum number of values in the largest tensor of a block, unless the shortest chunks exceed it.
+# Maximum number of values in the largest tensor of a block; may be exceeded by the shortest chunks.
 MOST_IN_A_BLOCK = 2**22
 SHORTEST_CHUNK, LONGEST_CHUNK = 128, 512
 
@@ -19,8 +19,8 @@ class AllowedPairs:
         causal: bool. Whether a query may attend only to keys up to its own position.
         pattern: `Pattern` of positions, or None.
         start: int or scalar int tensor. The position of the first query; the first key is at position 0.
-        positions: pair of int tensors (B, T), (B, S), the positions of queries and keys in the pattern, if they are not
-            in order; or None.
+        positions: pair of int tensors (B, T), (B, S), the positions of queries and keys for the pattern; None if they
+            are in order.
     """
 
     def __init__(self, masks=(), causal=False, pattern=None, start=0, positions=None):
@@ -39,9 +39,9 @@ class AllowedPairs:
         return conjunction([*self.masks, self.by_position(ops.arange(num_queries), ops.arange(num_keys))])
 
     def used(self, num_queries, num_keys, roughly=False):
-        """Returns the queries (B, T) and the keys (B, S) that belong to an allowed pair: bool, or None if all do.
+        """Returns which queries (B, T) and keys (B, S) belong to an allowed pair: bool, or None if all do.
 
-        `roughly` examines each mask separately. That is faster, but may mark too many queries and keys as used.
+        With `roughly`, each mask is examined separately: faster, but too many queries and keys may count as used.
         """
         lengths_known = isinstance(num_queries, int) and isinstance(num_keys, int)
         if self.every_query_sees_itself and (roughly or (lengths_known and num_queries == num_keys)):
@@ -52,7 +52,7 @@ class AllowedPairs:
         return queries, keys
 
     def used_new(self, num_queries):
-        """Returns which keys at the positions of the queries may be attended to: bool (B, T), or None for all."""
+        """Returns which keys at the positions of the queries are used: bool (B, T), or None for all."""
         if self.every_query_sees_itself:
             return None
         queries = ops.arange(num_queries)
@@ -72,7 +72,7 @@ class AllowedPairs:
 
 
 def cut(mask, queries, keys):
-    """Returns the block of a mask (B, H, T, S), any of which may be 1, for queries (Tc,) and keys (Sc,)."""
+    """Cuts the block of queries (Tc,) and keys (Sc,) out of a mask (B, H, T, S), whose axes may have length 1."""
     start, shape = [0, 0, 0, 0], list(ops.shape(mask))
     for axis, indices in ((2, queries), (3, keys)):
         if mask.shape[axis] != 1:
@@ -81,7 +81,7 @@ def cut(mask, queries, keys):
 
 
 def conjunction(masks):
-    """Combines masks by "and"; None means a mask of only True."""
+    """Combines masks by "and"; None stands for a mask that is True everywhere."""
     allowed = None
     for mask in masks:
         if mask is not None:
@@ -90,7 +90,7 @@ def conjunction(masks):
 
 
 def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=None):
-    """Returns the masks (B, T), (B, S), (B, S), (B, T, S) that are not None, with the axes (B, H, T, S)."""
+    """Reshapes the masks (B, T), (B, S), (B, S), (B, T, S) or (B, H, T, S) to four axes; leaves out None."""
     masks = []
     if query_mask is not None:
         masks.append(ops.cast(query_mask, "bool")[:, None, :, None])  # (B, 1, T, 1)
@@ -105,7 +105,7 @@ def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=No
 
 
 class Blocks:
-    """Start, mask and dropout of each block: chunk i of the queries by the keys of step j.
+    """Start, mask and dropout of each block. A block pairs chunk i of the queries with the keys of step j.
 
     All chunks have the same length. The last chunk overlaps its neighbour and masks the overlap.
 
@@ -189,20 +189,20 @@ class Blocks:
 
 
 MOST_CHUNKS_AT_ONCE = 8
-COST_OF_A_STEP = 2**14  # in values, beside those that the step computes
+COST_OF_A_STEP = 2**14  # overhead of a step, expressed as a number of values to compute
 
 
 def blocks_for(query, key, numbers_per_pair, pairs, dropout):
-    """Returns `ListedBlocks` if the pattern of the pairs is known when the graph is traced, else `Blocks`."""
+    """Returns `ListedBlocks` if there is a pattern and `pairs.start` is known at tracing time, else `Blocks`."""
     known = pairs.pattern is not None and isinstance(pairs.start, (int, np.integer))
     return (ListedBlocks if known else Blocks)(query, key, numbers_per_pair, pairs, dropout)
 
 
 class ListedBlocks(Blocks):
-    """Blocks of a pattern. A step reads several chunks of keys, which need not be neighbours.
+    """Blocks of a pattern. A step reads one or several chunks of keys, which need not be neighbours.
 
-    Queries and keys are sorted first if the pattern asks for it. The lengths of chunks and the number of chunks of a
-    step are those with the fewest values to compute.
+    Queries and keys are sorted first if the pattern defines an order. The lengths of the chunks and the number of
+    chunks per step are chosen to minimize the cost of all steps.
     """
 
     def _choose_chunks(self):
@@ -231,7 +231,7 @@ class ListedBlocks(Blocks):
         self.masks = [self._sorted_mask(mask) for mask in self.pairs.masks]
 
     def _list(self, touched, at_once):
-        """Lists the chunks of keys of each step (N, `at_once`), -1 for none, and first steps for chunks of queries."""
+        """Lists the key chunks of each step (N, `at_once`), padded with -1, and the first step of each query chunk."""
         steps, first_steps = [], [0]
         for row in touched:
             found = np.flatnonzero(row)
@@ -259,7 +259,7 @@ class ListedBlocks(Blocks):
         return inputs
 
     def _key_indices(self, j):
-        """Indices (Sc,) of the keys of step j, in the order of the chunks; for no chunk, those of the first."""
+        """Indices (Sc,) of the keys of step j, in the order of the chunks; a missing chunk is read as the first."""
         starts = ops.maximum(self.key_start(ops.take(self.steps, j, axis=0)), 0)
         return ops.reshape(starts[:, None] + ops.arange(self.key_length), (-1,))
 
@@ -283,12 +283,12 @@ class ListedBlocks(Blocks):
 
 
 def order_by(numbers):
-    """Returns the indices that sort the numbers, where equal ones keep their order; None stays None."""
+    """Returns the indices that sort the numbers; the sort is stable. None stays None."""
     return None if numbers is None else np.argsort(numbers, kind="stable").astype("int32")
 
 
 def chunks(positions, length):
-    """Returns positions (T,) as chunks (M, length), of which the last one overlaps its neighbour."""
+    """Returns positions (T,) as chunks (M, length); the last chunk may overlap its neighbour."""
     starts = np.minimum(np.arange(0, len(positions), length), len(positions) - length)
     return positions[starts[:, None] + np.arange(length)]
 
@@ -310,5 +310,5 @@ def add_to_chunk(inputs, start, update):
 
 
 def in_order(inputs, order):
-    """Returns (B, H, T, ...) with the indices `order` (T,) along axis 2; None: as it is."""
+    """Reorders (B, H, T, ...) along axis 2 by the indices `order` (T,); None changes nothing."""
     return inputs if order is None else ops.take(inputs, order, axis=2)

@@ -49,7 +49,8 @@ def matmul_by_head(left, right):
 def transposed_matmul_by_head(left, right, groups):
     """The product of left (B, H, N, M) transposed and right (B, H, N, P), summed over each group: (B, Hkv, M, P).
 
-    Computed as (right^T left)^T. Left is a block of scores; on CPU, XLA needs as long to transpose it as to multiply.
+    Computed as (right^T left)^T, because `left` is a block of scores, and on CPU, XLA takes as long to transpose it as
+    to multiply.
     """
     left, right = group_heads(left, groups), group_heads(right, groups)
     return ops.transpose(ops.matmul(ops.transpose(right, (0, 1, 3, 2)), left), (0, 1, 3, 2))
@@ -62,9 +63,9 @@ def group_heads(inputs, groups):
 
 
 # Attention is computed in chunks if the largest tensor (the scores of all heads, or the hidden layer of an additive
-# score) has more values per example.
+# score) has more values per example than this limit.
 MOST_AT_ONCE = 2**22
-MOST_AT_ONCE_OF_PATTERN = 2**20  # for a sparse pattern, of which chunks compute only a part
+MOST_AT_ONCE_OF_PATTERN = 2**20  # lower for sparse patterns, because chunks skip most of their pairs
 LOWEST = -1e30
 
 
@@ -93,8 +94,9 @@ def chunked_attention(
             context = context e^(m - m') + e^(scores - m') value
         context / total
 
-    The gradient recomputes the scores chunk by chunk. Blocks in which positions allow no pair are skipped, also in the
-    gradient. On PyTorch, Keras's custom gradients support only one output, so training stores all chunks.
+    The gradient recomputes the scores chunk by chunk. Blocks without any pair that the causal mask and the pattern
+    allow are skipped, also in the gradient. On PyTorch, Keras's custom gradients support only one output, so training
+    stores all chunks.
 
     Args:
         query: float tensor (B, H, T, K); T and S must be static.
@@ -120,7 +122,7 @@ def chunked_attention(
 
     @ops.custom_gradient
     def attend(*inputs):
-        # Otherwise TensorFlow's tape keeps all blocks of an eager call.
+        # Otherwise, in eager mode, TensorFlow's tape keeps all blocks.
         query, key, value, *parameters = (ops.stop_gradient(x) for x in inputs)
         query, key, value = (in_order(x, order) for x, order in zip((query, key, value), orders, strict=True))
         context, log_total, total = forward(blocks, score, score_dtype, query, key, value, parameters)
@@ -144,9 +146,9 @@ def chunked_attention(
 
 
 def forward(blocks, score, dtype, query, key, value, parameters):
-    """Returns the context (B, H, T, V), and for each query (B, H, T) the log and the value of the sum of exponentials.
+    """Returns the context (B, H, T, V), and for each query (B, H, T) the log of the sum of exponentials and a total.
 
-    The sum is divided by the query's largest exponential. If every key is masked, it is 0 and the log is arbitrary.
+    The total is this sum divided by its largest term. If every key is masked, it is 0 and the log is arbitrary.
     """
     batch, heads, num_queries, _ = ops.shape(query)
     row_of_block = (batch, heads, blocks.query_length)

@@ -1,4 +1,4 @@
-"""Multi-head attention in a heads-first layout: projections, and keys and values with a cache, groups or chunks."""
+"""Multi-head attention in a heads-first layout: projections, caches, grouped heads and attention in chunks."""
 
 import math
 
@@ -10,7 +10,7 @@ from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.fast.chunked_attention import DotScore, chunked_attention
 from keras_attention.layers.masks import zero_masked
 
-LONG_CACHE = 64  # for at least this many positions, it is faster to read only the written part of a cache
+LONG_CACHE = 64  # from this length on, it is faster to read only the written part of a cache
 
 
 def heads_first(key, value):
@@ -50,14 +50,14 @@ def attend_heads_first(query, key, value, mask, drop, score_dtype, written=None)
 
     Args:
         query: float tensor (B, T, H, K).
-        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), the layout of `heads_first`; each of their heads is
-            shared by H / Hkv query heads.
+        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), the layout of `heads_first`; H / Hkv query heads share
+            each of their heads.
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         drop: function of the weights (B, H, T, S).
         score_dtype: dtype of scores and weights.
         written: int or scalar int tensor, or None. If set, the mask allows at most the first `written` keys, and no
-            weights are returned. If S is at least `LONG_CACHE` and at most a quarter of it is written, only that
-            quarter is read.
+            weights are returned. If S is at least `LONG_CACHE` and at most a quarter of the cache is written, only
+            that quarter is read.
 
     Returns:
         Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`, or None with `written`.
@@ -129,7 +129,7 @@ class HeadProjection(keras.layers.EinsumDense):
 
     @property
     def kernel(self):
-        """W of the equation, or with LoRA the sum: a tensor, or a variable without LoRA."""
+        """The kernel of the equation: the variable W, or with LoRA a tensor, the sum."""
         if self._low_rank is None:
             return super().kernel
         down, up, factor = self._low_rank
@@ -137,7 +137,7 @@ class HeadProjection(keras.layers.EinsumDense):
         return self._kernel + ops.cast(factor * product, self._kernel.dtype)
 
     def enable_lora(self, rank, lora_alpha=None, a_initializer="he_uniform", b_initializer="zeros"):
-        """Freezes kernel and bias, and adds the small matrices as weights; raises ValueError if it has them already."""
+        """Freezes kernel and bias, and adds the small matrices; raises ValueError if LoRA is enabled or `rank` < 1."""
         if self._low_rank is not None:
             raise ValueError("LoRA is enabled already. Call `merge_lora` first.")
         if type(rank) is not int or rank < 1:
@@ -158,7 +158,7 @@ class HeadProjection(keras.layers.EinsumDense):
             return
         down, up, _ = self._low_rank
         self._kernel.assign(self.kernel)
-        up.assign(ops.zeros_like(up))  # for programs that were traced before
+        up.assign(ops.zeros_like(up))  # for functions that are traced already
         self._low_rank = None
         for weight in (down, up):
             self._untrack_variable(weight)
@@ -178,11 +178,11 @@ class HeadProjection(keras.layers.EinsumDense):
 
 
 def project(projections, inputs, joined):
-    """Applies several projections to one input (B, T, D) each; returns their outputs (B, T, H, K).
+    """Applies each projection to its input (B, T, D); returns their outputs (B, T, H, K).
 
     With `joined`, and if all inputs are the same tensor, the projections are one matrix product. In a decoder loop, XLA
-    concatenates the kernels before the loop. For a single vector, which is multiplied by [x 1] [[W], [b]], this makes
-    projections five times as fast on a CPU: XLA uses no vector instructions for a kernel that is reshaped in the loop.
+    concatenates the kernels before the loop. A single vector (B = T = 1) is projected as [x 1] [[W], [b]], which is
+    five times as fast on a CPU: XLA uses no vector instructions for a kernel that is reshaped in the loop.
     """
     if not (joined and all(x is inputs[0] for x in inputs)):
         return [projection(x) for projection, x in zip(projections, inputs, strict=True)]
