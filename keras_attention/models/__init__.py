@@ -1,4 +1,4 @@
-"""Whole networks; they return logits."""
+"""Complete models; they return logits."""
 
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer

@@ -100,7 +100,7 @@ class BertEncoder(FromPreset, keras.Model):
             `segment_ids` (optional): less than `num_segments`, by default 0.
             `position_ids` (optional): less than `max_length`, by default 0 to T - 1.
             `block_ids` (optional): for several texts packed into one sequence. A token attends only to tokens with the
-            same block id; 0 is padding. A packed text has the same vectors as alone if its positions start at 0.
+            same block id; 0 is padding. Packing does not change the vectors of a text if its positions start at 0.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too.
         output_positions: int tensor (B, P), in [0, T), or None. The last layer computes only the vectors at these
@@ -108,7 +108,7 @@ class BertEncoder(FromPreset, keras.Model):
 
     Returns:
         Vectors (B, T, D), with `output_positions` (B, P, D); or the pair of vectors and float32 attention weights
-        (B, L, H, T, T). Vectors of padding are finite and have no meaning.
+        (B, L, H, T, T). Vectors at padding are finite but meaningless.
 
     Raises:
         ValueError: if an argument is out of range, an input is unknown, a text is longer than `max_length`, or

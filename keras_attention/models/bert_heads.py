@@ -219,7 +219,7 @@ class BertMaskedLM(FromPreset, keras.Model):
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` leave all others out."""
+        """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` ignore all other positions."""
         return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)
 
     def guess(self, x):
@@ -232,7 +232,7 @@ class BertMaskedLM(FromPreset, keras.Model):
         return {**super().get_config(), **self.settings}
 
 
-CLASSES = 2  # not the next sentence, next sentence
+CLASSES = 2  # "not next" and "next"
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -244,7 +244,7 @@ class BertPretrainer(keras.Model):
     After the training, only `masked_lm` is saved; the head for the next sentence is used in training only.
 
     Args:
-        masked_lm: BertMaskedLM; built here if it is not built yet.
+        masked_lm: BertMaskedLM. The constructor builds it if it is not built yet.
 
     Call arguments:
         inputs: dict, see `BertMaskedLM`, with `segment_ids`.
@@ -270,7 +270,7 @@ class BertPretrainer(keras.Model):
         segments = masked_lm.settings["num_segments"]
         if segments < 2:
             raise ValueError(f"`masked_lm` must have two segments. Received: num_segments={segments}")
-        if not masked_lm.built:  # not in `build`, where this model's name would become part of the weights' names
+        if not masked_lm.built:  # in `build`, this model's name would become part of the weights' names
             masked_lm.build()
         self.masked_lm = masked_lm
         width, options = masked_lm.encoder.hidden_dim, {"dtype": self.dtype_policy}

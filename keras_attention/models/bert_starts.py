@@ -3,9 +3,9 @@
 import numpy as np
 
 WINDOW = 5  # maximum distance between two tokens of a pair
-SMOOTHING = 0.75  # exponent of the neighbours' frequencies, to reduce the influence of rare ones
+SMOOTHING = 0.75  # exponent of the neighbours' frequencies, to reduce the influence of rare neighbours
 TOKEN_RMS = 0.018  # root mean square of a token embedding, as with random initialization
-MOST_PIECES = 16_000  # the counts are a matrix of this size squared
+MOST_PIECES = 16_000  # the counts are a square matrix of this size
 MORE, ROUNDS = 40, 6  # oversampling and power iterations of the randomized eigendecomposition
 
 
@@ -32,12 +32,12 @@ def start_with_counts(model, sequences, special_ids, seed=0):
         m[i, j] = max(0, log(n_ij n' / (n_i n'_j))), n_i = sum_j n_ij, n'_j = n_j^0.75, n' = sum_j n'_j
         (m + m^T) / 2 ~ U diag(s) U^T          embedding[i] ~ U[i] |s|^0.5          bias[i] = log((c_i + 1) / sum)
 
-    n_ij counts how often the pieces i and j occur in one text at a distance of at most 5, weighted by 1 / distance, and
-    c_i how often i occurs. One random rotation is applied to all vectors, and they are scaled to the length of randomly
-    initialized ones. Pieces without neighbours keep their vectors.
+    n_ij counts how often the pieces i and j occur in one text at a distance of at most 5, weighted by 1 / distance;
+    c_i counts how often i occurs. All vectors are rotated by one random rotation and scaled to the length of randomly
+    initialized vectors. Pieces without neighbours keep their vectors.
 
-    Why: a masked language model needs its first millions of tokens to learn how often pieces occur, and then which of
-    them occur together. Counting takes a minute.
+    Why: a masked language model spends its first millions of tokens on learning how often pieces occur, and then which
+    pieces occur together. Counting takes a minute.
 
     Args:
         model: BertMaskedLM, built, with at most 16,000 pieces; changed in place.
@@ -46,7 +46,7 @@ def start_with_counts(model, sequences, special_ids, seed=0):
         seed: int, seed of the rotation.
 
     Raises:
-        ValueError: if the vocabulary is larger.
+        ValueError: if the vocabulary has more pieces.
 
     Source: Levy & Goldberg (2014), section 5 (vectors from shifted positive pointwise mutual information), and Levy,
     Goldberg & Dagan (2015), section 3, https://aclanthology.org/Q15-1016 (smoothing, the root of s). Differences: the
@@ -98,7 +98,7 @@ def information(pairs):
 
 
 def principal_vectors(matrix, count, random):
-    """Eigenvectors (V, count) of a symmetric matrix for the largest absolute eigenvalues, times the roots of these.
+    """Eigenvectors (V, count) of a symmetric matrix for the largest |eigenvalues|, scaled by |eigenvalue|^0.5.
 
     Randomized: Halko, Martinsson & Tropp (2011), algorithm 4.4, https://arxiv.org/abs/0909.4061.
     """
@@ -110,7 +110,7 @@ def principal_vectors(matrix, count, random):
     return basis @ vectors[:, largest] * np.sqrt(np.abs(values[largest]))
 
 
-OFFSETS = (-1, 1, -2, 2)  # of the heads in the first layer; the middle layers have the first two
+OFFSETS = (-1, 1, -2, 2)  # of the heads in the first layer; the middle layers use only the first two
 FASTEST, SLOWEST = 3.0, 0.05  # frequencies, in radians per token
 POSITION_RMS = 0.03  # larger than TOKEN_RMS, so that positions dominate at the start
 GAIN = 1.2  # scale of queries and keys: in a sequence of 256, a first-layer head gives its neighbour half of the weight
@@ -128,7 +128,7 @@ def start_with_neighbour_heads(encoder, seed=0):
     settings are those of any BERT.
 
     Why: a masked language model first learns the frequencies of pieces, and then hardly anything until some heads
-    attend to neighbours. That plateau takes millions of tokens, a large part of a small budget.
+    attend to neighbours. This plateau lasts for millions of tokens, a large part of a small budget.
 
     Args:
         encoder: BertEncoder, built; changed in place.
@@ -136,7 +136,7 @@ def start_with_neighbour_heads(encoder, seed=0):
 
     Source: Clark et al. (2019), https://arxiv.org/abs/1906.04341, section 3.1, found such heads in trained BERTs;
     Trockman & Kolter (2023), https://arxiv.org/abs/2305.09828, initialize attention to resemble trained attention.
-    Difference: they initialize products of kernels near the identity, we use sinusoids and rotations.
+    Difference: they initialize products of kernels near the identity; we use sinusoids and rotations.
     """
     length, width = encoder.position_embedding.embeddings.shape
     frequencies = np.geomspace(FASTEST, SLOWEST, width // 2)

@@ -1,11 +1,11 @@
-"""Every causal language model by the name of its kind, as recipes and benchmarks choose it."""
+"""All causal language models by name, for recipes and benchmarks."""
 
 from keras_attention.models import convolutional_lm, gpt, recurrent_lm
 from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, scale_residual_projections
 from keras_attention.models.recurrent_lm import RecurrentLM
 
-# Kind -> class, the names of its settings, and those that make the kind.
+# Kind -> class, the names of its settings, and the settings that define the kind.
 KINDS = {
     "gpt": (GPT, gpt.SETTINGS, {}),
     **{cell: (RecurrentLM, recurrent_lm.SETTINGS, {"cell": cell}) for cell in recurrent_lm.CELLS},
@@ -21,7 +21,7 @@ def new_language_model(kind, settings):
 
     Args:
         kind: str, one of `KINDS`.
-        settings: dict. Each kind takes those that it has, such as `hidden_dim`, and leaves out others.
+        settings: dict of settings such as `hidden_dim`. Settings that the kind does not have are ignored.
 
     Returns:
         Built keras.Model. The residual projections of a GPT are scaled by its depth.

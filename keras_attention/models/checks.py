@@ -1,4 +1,4 @@
-"""Checks of settings and inputs that several models have. Each raises a ValueError that names the value."""
+"""Checks of settings and inputs that several models share. Each raises a ValueError that names the value."""
 
 import keras
 from keras import ops
@@ -8,7 +8,7 @@ from keras_attention.layers.sparse_patterns import parse_pattern
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 def gelu_approximate(x):
-    """The tanh approximation of GELU. The authors' code of BERT uses it under the name "gelu"."""
+    """The tanh approximation of GELU. BERT's published code calls it "gelu"."""
     return keras.activations.gelu(x, approximate=True)
 
 
@@ -30,7 +30,7 @@ def check_sizes(settings, names, lowest=1):
 
 
 def check_choices(settings, choices):
-    """Each setting named in the dict `choices` must be one of the str that stand there."""
+    """Each setting named in the dict `choices` must be one of the strings listed for it."""
     for name, allowed in choices.items():
         if not isinstance(settings[name], str) or settings[name] not in allowed:
             raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={settings[name]}")
@@ -44,21 +44,21 @@ def check_rates(settings, *names):
 
 
 def check_heads(settings):
-    """The heads must divide the width."""
+    """`num_heads` must divide `hidden_dim`."""
     width, heads = settings["hidden_dim"], settings["num_heads"]
     if width % heads:
         raise ValueError(f"`num_heads` must divide `hidden_dim`. Received: num_heads={heads}, hidden_dim={width}")
 
 
 def check_pad_id(settings):
-    """The padding must be a token of the vocabulary, or None."""
+    """`pad_id` must be a token id of the vocabulary, or None."""
     pad_id = settings["pad_id"]
     if pad_id is not None and (not isinstance(pad_id, int) or not 0 <= pad_id < settings["vocabulary_size"]):
         raise ValueError(f"`pad_id` must be None or a token id below `vocabulary_size`. Received: pad_id={pad_id}")
 
 
 def check_epsilon(settings):
-    """What layer normalization adds to variances must be between 0 and 1."""
+    """The epsilon of layer normalization must be between 0 and 1."""
     epsilon = settings["layer_norm_epsilon"]
     if not 0 < epsilon < 1:
         raise ValueError(f"`layer_norm_epsilon` must be between 0 and 1. Received: layer_norm_epsilon={epsilon}")
@@ -75,7 +75,7 @@ def check_tying(settings):
 
 
 def check_pattern(settings):
-    """The attention pattern must be None, or a text that names a kind and sizes within their bounds."""
+    """The attention pattern must be None, or a string that names a kind and sizes within their bounds."""
     pattern = settings["attention_pattern"]
     if pattern is not None and not (isinstance(pattern, str) and pattern):
         raise ValueError(f"`attention_pattern` must be None or a text. Received: attention_pattern={pattern!r}")
@@ -83,7 +83,7 @@ def check_pattern(settings):
 
 
 def check_length(token_ids, max_length):
-    """A text of tokens (B, T) must not be longer than `max_length`, as far as T is known."""
+    """Texts (B, T) must not be longer than `max_length`; not checked if T is unknown."""
     length = ops.shape(token_ids)[1]
     if isinstance(length, int) and length > max_length:
         raise ValueError(

@@ -29,27 +29,28 @@ class ConvolutionalLM(FromPreset, keras.Model):
 
         x = E[token]        x = x + W_i gate(convolution_i(norm_i x))        logits = E norm(x) + b
 
-    The convolution of layer i reads `kernel_size` inputs at distances of 1, 2, 4 ... up to 2^(dilation_cycle - 1), and
-    then from 1 again. So the receptive field grows exponentially with the layers, and all positions are computed side
-    by side. To write, `encode` reads the beginnings of texts once, and `step` adds a token: with `initial_state`
-    between them they are the step function of everything in `decoding`.
+    A convolution reads `kernel_size` inputs. From layer to layer, their distance doubles from 1 to
+    2^(dilation_cycle - 1), and then starts from 1 again. So the receptive field grows exponentially within a cycle, and
+    all positions are computed in parallel. For generation with `decoding`, `encode` reads the prompts once,
+    `initial_state` prepares the state, and `step` is the step function.
 
     Args:
         vocabulary_size: int > 0.
         hidden_dim: int > 0. Width D of the embeddings and of all layers.
         num_layers: int > 0.
-        max_length: int > 0, tokens. The longest text that it is meant for; it could read longer ones.
-        kernel_size: int > 1, inputs that a convolution reads.
-        dilation_cycle: int > 0, layers until the distance between these inputs begins with 1 again.
-        dropout: float in [0, 1), on embeddings and on what each layer adds.
-        pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+        max_length: int > 0, tokens. The longest text that `call` accepts; the architecture itself has no limit.
+        kernel_size: int > 1, number of inputs that a convolution reads.
+        dilation_cycle: int > 0, number of layers after which the distance between these inputs starts from 1 again.
+        dropout: float in [0, 1), on embeddings and on the output of each layer, before the residual sum.
+        pad_id: int >= 0, the id of padding; None if there is no padding.
 
     Call arguments:
         inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
         training: bool. Whether to apply dropout.
 
     Returns:
-        Logits (B, T, V) in float32, those at position t for token t + 1. Logits at padding are finite and mean nothing.
+        Logits (B, T, V) in float32; those at position t predict token t + 1. Logits at padding are finite but
+        meaningless.
 
     Raises:
         ValueError: if an argument is out of range, or a text is longer than `max_length`.
@@ -124,14 +125,14 @@ class ConvolutionalLM(FromPreset, keras.Model):
         return self._logits(x)  # (B, T, V)
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
+        """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids, mask=None):
-        """Reads the beginnings of texts (B, P), at least one token each: what `initial_state` and `step` need of them.
+        """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
-        Shorter ones are filled up on the left. `mask` (B, P) is True at tokens; None: at all but `pad_id`. The last
-        token is left to the first step.
+        Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
+        The last token is not part of the state; the first step reads it.
         """
         if mask is None:
             mask = padding_mask(token_ids, -1 if self.pad_id is None else self.pad_id)  # (B, P)
@@ -143,12 +144,12 @@ class ConvolutionalLM(FromPreset, keras.Model):
         return {"mask": mask, "last_ids": token_ids[:, -1], "rings": tuple(rings)}
 
     def widened(self, memory, length):
-        """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
+        """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0)))}
 
     def initial_state(self, memory, max_steps=None, beam_size=1):
-        """The state before the first step, in tensors with leading axis B.
+        """The state before the first step: tensors with leading axis B.
 
         `max_steps` and `beam_size` have no effect; they exist because `GPT` needs them.
         """
@@ -157,9 +158,8 @@ class ConvolutionalLM(FromPreset, keras.Model):
     def step(self, token_ids, state, memory):
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. All
-        sequences stand at the same step. N is a multiple k of the B texts of `memory`: a text's hypotheses, side by
-        side.
+        A negative id stands for the last token of the prompt, so pass -1 as `start_id`. All sequences are at the same
+        step. N = k B for k hypotheses of each prompt of `memory`; the hypotheses of a prompt are adjacent.
         """
         beams = ops.shape(token_ids)[0] // ops.shape(memory["last_ids"])[0]
         token_ids = ops.where(token_ids < 0, ops.repeat(memory["last_ids"], beams), token_ids)

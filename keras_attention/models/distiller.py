@@ -1,4 +1,4 @@
-"""Distillation: a student initialized from layers of its teacher, and a model that runs both."""
+"""Distillation: a student initialized from its teacher's layers, and a model that runs both."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ def student_of(teacher, layers, kept=None, **changes):
     Args:
         teacher: built BertEncoder.
         layers: sequence of int, indices of the teacher's layers to copy, counted from 0.
-        kept: int array, the teacher's token ids in the student's vocabulary, in order; None for all.
+        kept: int array, the teacher's ids of the student's tokens, in the order of the student's ids; None for all.
         changes: settings that differ from the teacher's, such as `dropout`. With a larger `max_length`, the teacher's
             position embeddings are repeated.
 
@@ -46,7 +46,7 @@ def student_of(teacher, layers, kept=None, **changes):
 
 
 def with_policy(encoder):
-    """A copy of a BertEncoder without dropout, under Keras's current dtype policy."""
+    """Copies a BertEncoder, without dropout and with Keras's current dtype policy."""
     copy = BertEncoder(**encoder.settings | {"dropout": 0.0})
     copy.build()
     copy.set_weights(encoder.get_weights())
@@ -60,7 +60,7 @@ class Distiller(keras.Model):
 
     Args:
         student, teacher: built BertEncoders of the same width.
-        with_attention: bool. Whether to return the attention weights of both last layers too.
+        with_attention: bool. Whether to return the attention weights of the last layer of each too.
 
     Call arguments:
         inputs: dict of int tensors: `token_ids` (B, T) of the student and `teacher_ids` (B, S); 0 is padding.

@@ -43,7 +43,7 @@ GPT_PRESETS = {"mini": _preset(6, 256, 256), "gpt2": _preset(12, 768, 1024)}
 
 
 def check_settings(**settings):
-    """Raises ValueError for a setting out of range, or two that do not fit together."""
+    """Raises ValueError for settings that are out of range or do not fit together."""
     check_sizes(settings, SIZES)
     check_choices(settings, {"positions": POSITIONS, "activation": ACTIVATIONS})
     check_heads(settings)
@@ -63,8 +63,8 @@ class GPT(FromPreset, keras.Model):
 
         x = E[token] + P[position]        x = decoder layers(x)        logits = E norm(x)
 
-    To write, `encode` reads the beginnings of texts once, and `step` adds a token: with `initial_state` between them
-    they are the step function of everything in `decoding`.
+    For generation with `decoding`, `encode` reads the prompts once, `initial_state` prepares the state, and `step` is
+    the step function.
 
     Args:
         vocabulary_size: int > 0.
@@ -72,30 +72,31 @@ class GPT(FromPreset, keras.Model):
         intermediate_dim: int > 0, inner width of the feed-forward networks.
         num_heads: int > 0.
         num_layers: int > 0.
-        max_length: int > 0, tokens (n_ctx in the authors' code). The longest text that it is meant for.
-        positions: "learned", "sinusoidal", or "rotary": no vector is added, but queries and keys are turned.
-        dropout: float in [0, 1), on embeddings, on attention weights and on what each part of a layer adds.
-        activation: "gelu_approximate" (by tanh), "gelu" (exact, by erf), "relu" or "silu".
+        max_length: int > 0, tokens (n_ctx in the authors' code). The longest text that `call` accepts.
+        positions: "learned", "sinusoidal", or "rotary": no vector is added; queries and keys are rotated instead.
+        dropout: float in [0, 1), on embeddings, attention weights and the output of each sub-layer.
+        activation: "gelu_approximate" (with tanh), "gelu" (exact, with erf), "relu" or "silu".
         layer_norm_epsilon: float in (0, 1), added to variances.
-        pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+        pad_id: int >= 0, the id of padding; None if there is no padding.
         attention_pattern: str or None, a sparse pattern such as "strided:stride=28" (`layers/sparse_patterns.py`).
 
     Call arguments:
         inputs: dict of `token_ids`, int tensor (B, T).
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool.
+        return_attention_scores: bool. Whether to return the attention weights too.
 
     Returns:
-        Logits (B, T, V) in float32, those at position t for token t + 1; or the pair of logits and float32 weights
-        (B, L, H, T, T), of L layers and H heads. Logits at padding are finite and mean nothing.
+        Logits (B, T, V) in float32; those at position t predict token t + 1. Or the pair of logits and float32
+        attention weights (B, L, H, T, T) of L layers and H heads. Logits at padding are finite but meaningless.
 
     Raises:
-        ValueError: if an argument is out of range or two do not fit together, or a text is longer than `max_length`.
+        ValueError: if arguments are out of range or do not fit together, or a text is longer than `max_length`.
 
-    Source: Radford et al. (2019), section 2.3, https://cdn.openai.com/better-language-models/language_models.pdf, on
-    top of Radford et al. (2018); as in the authors' code, the output shares the embeddings and has no bias, and GELU is
-    computed by tanh. Sinusoidal positions: Vaswani et al. (2017); rotary positions: Su et al. (2021). Kernels and
-    embeddings start normal with deviation 0.02. Difference: `scale_residual_projections` is left to the training.
+    Source: Radford et al. (2019), section 2.3, https://cdn.openai.com/better-language-models/language_models.pdf, based
+    on Radford et al. (2018). As in the authors' code, the output shares the embeddings and has no bias, and GELU is
+    approximated with tanh. Sinusoidal positions: Vaswani et al. (2017); rotary positions: Su et al. (2021). Kernels and
+    embeddings are initialized from a normal distribution with standard deviation 0.02. Difference: the constructor does
+    not apply `scale_residual_projections`; `new_language_model` does.
 
     Example:
         model = GPT(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, max_length=128)
@@ -196,13 +197,13 @@ class GPT(FromPreset, keras.Model):
         return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
+        """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids, mask=None):
-        """Reads the beginnings of texts (B, P), at least one token each: what `initial_state` and `step` need of them.
+        """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
-        Shorter ones are filled up on the left. `mask` (B, P) is True at tokens; None: at all but `pad_id`.
+        Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
         """
         if mask is None:
             pad_id = -1 if self.pad_id is None else self.pad_id
@@ -223,7 +224,7 @@ class GPT(FromPreset, keras.Model):
         return {"mask": mask, "last_ids": token_ids[:, -1], "layers": tuple(caches)}
 
     def widened(self, memory, length):
-        """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
+        """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         layers = tuple(
             (ops.pad(keys, ((0, 0), (0, 0), (more, 0))), ops.pad(values, ((0, 0), (more, 0), (0, 0))))
@@ -232,11 +233,11 @@ class GPT(FromPreset, keras.Model):
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "layers": layers}
 
     def initial_state(self, memory, max_steps, beam_size=1):
-        """The state before the first of at most `max_steps` steps, in tensors with leading axis B but for the caches.
+        """The state before the first of at most `max_steps` steps, tensors with leading axis B except "shared".
 
-        The first step reads the last token of the beginning again. From its place on, the k hypotheses of a text write
-        side by side into one cache that is never reordered: `ancestors` (B, L) says of each hypothesis which of them,
-        by its place, wrote token t of it.
+        The first step reads the last token of the prompt again. From its position on, the k hypotheses of a prompt
+        write side by side into one shared cache, which a beam search never reorders. Instead, "ancestors" (B, L) has
+        for each hypothesis and each step t the index of the hypothesis that computed token t.
         """
         batch, _ = ops.shape(memory["mask"])
         more = max_steps * beam_size - 1
@@ -250,9 +251,8 @@ class GPT(FromPreset, keras.Model):
     def step(self, token_ids, state, memory):
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. All
-        sequences stand at the same step. N is a multiple k of the B texts of `memory`: a text's hypotheses, side by
-        side.
+        A negative id stands for the last token of the prompt, so pass -1 as `start_id`. All sequences are at the same
+        step. N = k B for k hypotheses of each prompt of `memory`; the hypotheses of a prompt are adjacent.
         """
         batch_size, length = ops.shape(memory["mask"])
         beams = ops.shape(token_ids)[0] // batch_size
@@ -286,7 +286,7 @@ class GPT(FromPreset, keras.Model):
         return logits, {"shared": shared, "position": state["position"] + 1, "ancestors": ancestors}
 
     def _embedded(self, token_ids, positions, training=None):
-        """Vectors (B, T, D) of tokens, and the angles of rotary positions or None; `positions` None: from 0 on."""
+        """The embedded tokens (B, T, D), and the rotary angles or None. `positions` None: 0, 1, 2 ..."""
         x, rotation = self.token_embedding(token_ids), None
         if self.position_embedding is not None:
             x = self.position_embedding(x, positions=positions)
@@ -296,7 +296,7 @@ class GPT(FromPreset, keras.Model):
         return self.dropout_layer(x, training=training), rotation
 
     def _cached_positions(self, mask, num_steps, beams):
-        """The positions in their texts of the tokens in the cache: the beginning but for its last token, k a step."""
+        """The positions of the cached tokens: those of the prompt except its last token, then k tokens per step."""
         before = positions_in_text(mask)  # (B, P)
         steps = ops.repeat(ops.arange(num_steps, dtype="int32"), beams)[None]  # (1, L k)
         return ops.concatenate([before[:, :-1], before[:, -1:] + steps], axis=1)
@@ -310,14 +310,14 @@ class GPT(FromPreset, keras.Model):
 
 
 def positions_in_text(mask):
-    """Returns the positions (B, P) of tokens in texts that are filled up on the left; there, they are 0."""
+    """Returns the positions (B, P) of the tokens of left-padded texts; 0 at padding."""
     return ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
 
 
 def scale_residual_projections(model):
-    """Divides the kernels of a new model that add to its residual stream by the square root of their number.
+    """Divides the kernels that write to the residual stream of a new model by the square root of their number.
 
-    So the stream is as large behind many layers as behind few (Radford et al. 2019, section 2.3).
+    This keeps the initial scale of the stream independent of the number of layers (Radford et al. 2019, section 2.3).
     """
     for layer in model.decoder_layers:
         for part in (layer.self_attention.output_projection, layer.feed_forward.output_dense):

@@ -30,39 +30,40 @@ def check_settings(**settings):
 class RecurrentLM(FromPreset, keras.Model):
     """Predicts the next token of a text from a state, which it updates with every token.
 
-    The state of GRU and LSTM has a fixed size. That of LSTMN is a tape of all earlier states, which it attends to.
+    The state of a GRU or LSTM has a fixed size. The state of an LSTMN is a tape of all earlier states, which it attends
+    to.
 
         x = E[token]        x = cells(x), layer by layer, from left to right        logits = E x + b
 
-    To write, `encode` reads the beginnings of texts once, and `step` adds a token: with `initial_state` between them
-    they are the step function of everything in `decoding`.
+    For generation with `decoding`, `encode` reads the prompts once, `initial_state` prepares the state, and `step` is
+    the step function.
 
     Args:
         vocabulary_size: int > 0.
         hidden_dim: int > 0. Width H of the embeddings and of all layers.
         num_layers: int > 0.
-        max_length: int > 0, tokens. The longest text that it is meant for; it could read longer ones.
+        max_length: int > 0, tokens. The longest text that `call` accepts; the architecture itself has no limit.
         cell: "lstm", "gru" or "lstmn".
-        dropout: float in [0, 1), on embeddings, between layers and on the output of the last one.
-        pad_id: int >= 0, the token that fills short texts up, or None: every token is one of a text.
+        dropout: float in [0, 1), on embeddings, between layers and on the output of the last layer.
+        pad_id: int >= 0, the id of padding; None if there is no padding.
 
     Call arguments:
         inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
         training: bool. Whether to apply dropout.
-        return_attention_scores: bool, for LSTMN only.
+        return_attention_scores: bool. Whether to return the attention weights too; for LSTMN only.
 
     Returns:
-        Logits (B, T, V) in float32, those at position t for token t + 1; or the pair of logits and float32 weights
-        (B, L, 1, T, T) of L layers with one head: how much of each earlier step a step recalled. Logits at padding are
-        finite and mean nothing.
+        Logits (B, T, V) in float32; those at position t predict token t + 1. Or the pair of logits and float32
+        attention weights (B, L, 1, T, T) of L layers with one head: the weight of each earlier step at each step.
+        Logits at padding are finite but meaningless.
 
     Raises:
-        ValueError: if an argument is out of range, or a text is longer than `max_length`, or a GRU or LSTM is asked for
-            attention weights.
+        ValueError: if an argument is out of range, a text is longer than `max_length`, or attention weights of a GRU or
+            LSTM are requested.
 
     Source: Zaremba, Sutskever & Vinyals (2014), section 3, https://arxiv.org/abs/1409.2329: dropout on all connections
     but the recurrent ones. Differences: the output shares the embeddings (Press & Wolf 2017,
-    https://arxiv.org/abs/1608.05859), and a text begins with the state zero, not with that of the text before. LSTMN:
+    https://arxiv.org/abs/1608.05859), and each text starts with a zero state, not with the previous text's. LSTMN:
     Cheng, Dong & Lapata (2016), https://arxiv.org/abs/1601.06733, without the gated skip connections between layers.
 
     Example:
@@ -119,14 +120,14 @@ class RecurrentLM(FromPreset, keras.Model):
         return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens of a text: the loss and the metrics of `fit` leave padding out."""
+        """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids, mask=None):
-        """Reads the beginnings of texts (B, P), at least one token each: what `initial_state` and `step` need of them.
+        """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
-        Shorter ones are filled up on the left. `mask` (B, P) is True at tokens; None: at all but `pad_id`. The last
-        token is left to the first step.
+        Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
+        The last token is not part of the state; the first step reads it.
         """
         if mask is None:
             mask = padding_mask(token_ids, -1 if self.pad_id is None else self.pad_id)  # (B, P)
@@ -137,7 +138,7 @@ class RecurrentLM(FromPreset, keras.Model):
         return {"mask": mask, "last_ids": token_ids[:, -1], "states": tuple(states)}
 
     def widened(self, memory, length):
-        """The memory of the same beginnings, filled up on the left to `length` tokens: `step` gives the same logits."""
+        """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         states = memory["states"]
         if self.cell == "lstmn":
@@ -145,7 +146,7 @@ class RecurrentLM(FromPreset, keras.Model):
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "states": states}
 
     def initial_state(self, memory, max_steps, beam_size=1):
-        """The state before the first of at most `max_steps` steps, in tensors with leading axis B.
+        """The state before the first of at most `max_steps` steps: tensors with leading axis B.
 
         `beam_size` has no effect; it exists because `GPT` needs it.
         """
@@ -157,8 +158,8 @@ class RecurrentLM(FromPreset, keras.Model):
     def step(self, token_ids, state, memory):
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
-        A negative token stands for the last one of the beginning, with which writing starts: give -1 as `start_id`. N
-        is a multiple k of the B texts of `memory`: a text's hypotheses, side by side.
+        A negative id stands for the last token of the prompt, so pass -1 as `start_id`. N = k B for k hypotheses of
+        each prompt of `memory`; the hypotheses of a prompt are adjacent.
         """
         beams = ops.shape(token_ids)[0] // ops.shape(memory["last_ids"])[0]
         token_ids = ops.where(token_ids < 0, ops.repeat(memory["last_ids"], beams), token_ids)
@@ -177,7 +178,7 @@ class RecurrentLM(FromPreset, keras.Model):
 
 
 def _all_but_last(cell, sequence, mask):
-    """Outputs (B, P, H) of a GRU or LSTM, and the states before the last position; `mask` (B, P) is True at tokens."""
+    """Like `fill_tape`, for a GRU or LSTM: returns outputs (B, P, H) and the states before the last position."""
     batch, length = ops.shape(mask)
     steps_mask = ops.logical_and(mask, ops.arange(length) < length - 1)
     end, states = run_over_time(

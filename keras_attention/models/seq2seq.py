@@ -1,4 +1,4 @@
-"""The RNN encoder-decoder with any of the attention layers, or none (Bahdanau et al. 2015, Luong et al. 2015)."""
+"""The RNN encoder-decoder with or without attention (Bahdanau et al. 2015, Luong et al. 2015)."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def check_settings(**settings):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class AttentionSeq2Seq(FromPreset, keras.Model):
-    """Recurrent encoder-decoder: encodes a sentence in both directions, then generates another with attention to it.
+    """Recurrent encoder-decoder: encodes a sentence in both directions, then generates another that attends to it.
 
         h_1..h_S = BiRNN(source)            s_t = RNN([y_(t-1); o_(t-1)], s_(t-1))
         c_t = attention(s_t, h_1..h_S)      o_t = tanh(W_c [c_t; s_t])      logits_t = W_o o_t + b
@@ -73,9 +73,9 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         ValueError: if arguments are out of range or do not fit together.
 
     Source: Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, and Luong, Pham & Manning (2015), sections 3
-    and 3.3 (input feeding), https://arxiv.org/abs/1508.04025. Difference: the query is s_t as in Luong et al., also for
-    Bahdanau's score, whose paper has s_(t-1). The model without attention is that of Cho et al. (2014), which uses the
-    encoder's last state at every step.
+    and 3.3 (input feeding), https://arxiv.org/abs/1508.04025. Difference: the query is s_t, as in Luong et al., also
+    for Bahdanau's score; Bahdanau et al. use s_(t-1). The model without attention is that of Cho et al. (2014), which
+    uses the encoder's last state at every step.
     """
 
     def __init__(
@@ -180,11 +180,11 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         return (logits, weights) if return_attention_scores else logits
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens of the target: the loss and the metrics of `fit` leave padding out."""
+        """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 
     def encode(self, source_ids, training=None):
-        """Encodes the sources (B, S): the `memory` of the decoder steps, a dict of tensors with leading axis B."""
+        """Encodes sources (B, S): returns the `memory` of the decoder steps, a dict of tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
         sequence, summary = self.source_embedding(source_ids), None  # (B, S, D)
         for forward_cell, backward_cell in zip(self.forward_cells, self.backward_cells, strict=True):

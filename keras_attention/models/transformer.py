@@ -68,7 +68,7 @@ FEW_ROWS = 16  # up to this many hypotheses, the output projection is twice as f
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class Transformer(FromPreset, keras.Model):
-    """Encoder-decoder Transformer: encodes a sentence, then generates another with attention to both.
+    """Encoder-decoder Transformer: encodes a sentence, then generates another that attends to both.
 
         x = sqrt(D) E[token] + position        memory = encoder layers(source x)
         z = decoder layers(target x, memory)   logits = W_o z
@@ -208,13 +208,13 @@ class Transformer(FromPreset, keras.Model):
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
 
     def compute_mask(self, inputs, previous_mask=None):
-        """True at tokens of the target: the loss and the metrics of `fit` leave padding out."""
+        """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 
     def encode(self, source_ids, training=None):
-        """Encodes the sources (B, S): the `memory` of the decoder steps.
+        """Encodes the sources (B, S): returns the `memory` of the decoder steps.
 
-        A dict with their mask (B, S) and, for each layer, the result of `MultiHeadAttention.project_keys_values`.
+        It is a dict with their mask (B, S) and, for each layer, the result of `MultiHeadAttention.project_keys_values`.
         """
         mask = padding_mask(source_ids)  # (B, S)
         source, _ = self._read(source_ids, mask, training)
