@@ -1,4 +1,4 @@
-"""Greedy search, sampling and beam search over a step function; knows no model.
+"""Greedy search, sampling and beam search over a step function; independent of the models.
 
 A step function is `step(token_ids (N,), state) -> (logits (N, V), state)`; a state is a nested structure of tensors
 with leading axis N. A beam search may pass a third argument, `memory`, which the step reads but does not change. If the

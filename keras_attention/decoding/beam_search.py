@@ -1,4 +1,4 @@
-"""Beam search: the state of all beams, one step, and the loop, which freezes finished hypotheses."""
+"""Beam search: the state of all beams, one step, and the loop over the steps."""
 
 import math
 from typing import NamedTuple
@@ -20,8 +20,9 @@ NOTHING = -float("inf")
 
 
 class Beams(NamedTuple):
-    """B sentences, K live beams, N kept finished hypotheses, L steps, S source positions (0 without a coverage
-    penalty).
+    """The state of a search: K live beams and the N best finished hypotheses of each of B sentences.
+
+    L is the number of steps, S the number of source positions (0 without a coverage penalty).
 
     Attributes:
         index: int32 scalar, the number of tokens in each live beam.
@@ -30,9 +31,9 @@ class Beams(NamedTuple):
         token_ids: int32 (B, K, L).
         log_probs: float32 (B, K), largest first, -infinity for dead beams.
         scores: float32 (B, K), score of each live beam if it were truncated here.
-        coverage: float32 (B, K, S), the attention summed over the steps.
-        ended: int32 (B,), how many hypotheses have ended.
-        finished: `Hypotheses` of N, best first; missing ones have the score -infinity.
+        coverage: float32 (B, K, S), the attention weights summed over the steps.
+        ended: int32 (B,), the number of hypotheses that have ended.
+        finished: `Hypotheses`, N per sentence, best first; missing ones have the score -infinity.
     """
 
     index: object
@@ -47,7 +48,7 @@ class Beams(NamedTuple):
 
 
 def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties):
-    """Returns the beams before the first step: one live beam per sentence, which holds START."""
+    """Returns the beams before the first step: one live beam per sentence, which contains START."""
     batch_size = limits.shape[0]
     shape, kept = (batch_size, beam_size), (batch_size, n_best)
     log_probs = ops.broadcast_to(ops.where(ops.arange(beam_size) == 0, 0.0, NOTHING), shape)
@@ -78,12 +79,12 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         attention: float tensor (B * K, S); used with a coverage penalty only.
         limits: int32 tensor (B,), the maximum length of each sentence.
         penalties: `Penalties`.
-        never: list of int, the ids never to generate.
+        never: list of int, the ids that are never generated.
         end_id, min_length: as in `beam_search`.
-        enough: int or None, how many ended hypotheses make a sentence done.
+        enough: int or None, the number of ended hypotheses after which a sentence is done.
 
     Returns:
-        The new `Beams`, and the int32 (B, K) old beam that each new one continues.
+        The new `Beams`, and int32 (B, K), the index of the old beam that each new beam continues.
     """
     length = beams.index + 1
     logits = ops.cast(logits, "float32")
@@ -125,7 +126,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
 
 
 def best_hypotheses(beams, limits, pad_id):
-    """Returns the N finished `Hypotheses` of each sentence; if there are fewer, the best truncated ones are added."""
+    """Returns the N best `Hypotheses` of each sentence: the finished ones, then the best truncated ones."""
     n_best = beams.finished.scores.shape[1]
     scores, order = top_tokens(beams.scores, n_best)  # (B, N)
     exists = scores > NOTHING
@@ -144,7 +145,7 @@ def best_hypotheses(beams, limits, pad_id):
 def _continue(offsets, logits):
     """Returns (log probability, old beam, token id), each (B, K), of the K best continuations, best first.
 
-    The K best of all lie among the K best of each beam, which are found before anything of size (B, K, V) is added.
+    The K best of all are among the K best of each beam. These are selected first, so that no sum has size (B, K, V).
     """
     batch_size, beam_size = offsets.shape
     width = min(beam_size, logits.shape[-1])
@@ -155,7 +156,7 @@ def _continue(offsets, logits):
 
 
 def _rank_ended(ended, log_probs, parents, ids, end_id):
-    """Rank of each continuation by END (B, K): the number of better continuations, with or without END."""
+    """The rank (B, K) of each beam's continuation with END: the number of better continuations of any beam."""
     beams = ops.arange(ended.shape[1], dtype="int32")
     this, this_beam = ended[:, :, None], beams[:, None]
     other, other_beam, other_id = log_probs[:, None, :], parents[:, None, :], ids[:, None, :]
@@ -168,21 +169,24 @@ def _rank_ended(ended, log_probs, parents, ids, end_id):
 
 
 def _keep_best(kept, new):
-    """Returns the best hypotheses of both, as many as before; of equal ones, those that ended earlier."""
+    """Returns the best hypotheses of both, as many as `kept` has; ties go to the hypothesis that ended earlier."""
     both = _join(kept, new)
     _, order = top_tokens(both.scores, kept.scores.shape[1])
     return _pick_hypotheses(both, order)
 
 
 def _is_done(log_probs, kept_scores, length, limits, penalties):
-    """Returns bool (B,): the sentence is at its limit, or no live beam can beat the worst finished hypothesis."""
+    """Returns bool (B,): whether a sentence is at its limit, or no live beam can beat the worst finished hypothesis.
+
+    With a single beam, a sentence is also done as soon as a hypothesis has ended.
+    """
     attainable = penalties.bound(log_probs[:, 0], limits)
     done = ops.logical_or(length >= limits, attainable <= kept_scores[:, -1])
     return ops.logical_or(done, kept_scores[:, 0] > NOTHING) if log_probs.shape[1] == 1 else done
 
 
 def _freeze_done(old, new):
-    """Returns the new beams, with the results of sentences that were already done unchanged."""
+    """Returns the new beams, but with the old results of the sentences that were already done."""
 
     def keep(before, after):
         return ops.where(ops.reshape(old.done, (-1,) + (1,) * (len(after.shape) - 1)), before, after)
@@ -205,16 +209,16 @@ def _pick_hypotheses(hypotheses, indices):
 
 
 MANY = 32
-REPORTED = ("token_ids", "log_probs", "scores", "finished")  # of `Beams`: what `best_hypotheses` reads
+REPORTED = ("token_ids", "log_probs", "scores", "finished")  # the fields of `Beams` that `best_hypotheses` reads
 
 
 class SearchState(NamedTuple):
-    """R sentences in tensors whose leading axis is R or a multiple of R; the parts of a sentence are adjacent.
+    """The search for R sentences. The leading axis of all tensors is R or a multiple, with each sentence contiguous.
 
     Attributes:
         beams: Beams.
         state: state of the step function.
-        memory: tensors that a step reads but does not change, or None; without memory, no sentence can be dropped.
+        memory: tensors that a step reads but does not change, or None. Without memory, no sentence can be removed.
         limits: int32 (R,).
         penalties: Penalties.
     """
@@ -234,7 +238,7 @@ class SearchState(NamedTuple):
             indices = places[:, None] * size + ops.arange(size, dtype="int32")
             return ops.take(tensor, ops.reshape(indices, (-1,)), axis=0)
 
-        beams = self.beams._replace(index=self.beams.done)  # a scalar, which has no sentences
+        beams = self.beams._replace(index=self.beams.done)  # a placeholder, because `index` is a scalar
         beams, state, memory, limits = tree.map_structure(taken, (beams, self.state, self.memory, self.limits))
         return SearchState(beams._replace(index=self.beams.index), state, memory, limits, self.penalties.take(places))
 
@@ -242,11 +246,11 @@ class SearchState(NamedTuple):
 def search_sentences(step, sentences, max_steps, rules):
     """Searches until every sentence is done.
 
-    Sentences end at different steps, and the last ones end late. With at least `MANY` sentences, the last quarter
-    continues in a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
+    Sentences end at different steps, and a few end late. With at least `MANY` sentences, the last quarter continues in
+    a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
 
     Args:
-        step: function (token_ids, state) -> (logits, state), with `sentences.memory` (token_ids, state, memory).
+        step: function (token_ids, state) -> (logits, state); with `sentences.memory`, it is the third argument.
         sentences: SearchState.
         max_steps: int.
         rules: dict, the other arguments of `advance`.
@@ -259,13 +263,13 @@ def search_sentences(step, sentences, max_steps, rules):
     beams, state = _search_until(step, sentences, fewer, max_steps, rules)
     if not fewer:
         return beams
-    left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:fewer]  # those that are not done come first
+    left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:fewer]  # unfinished sentences come first
     sentences = sentences._replace(beams=beams, state=state).take(left)
     return _put(beams, left, _search_until(step, sentences, 0, max_steps, rules)[0])
 
 
 def _search_until(step, sentences, fewer, max_steps, rules):
-    """Searches until at most `fewer` sentences are left; returns their `Beams` and their state."""
+    """Searches until at most `fewer` sentences are unfinished; returns the `Beams` and the state of all sentences."""
     keep_attention = has_attention(sentences.state)
     count, beam_size = sentences.beams.last_ids.shape
     first_places = ops.arange(count, dtype="int32")[:, None] * beam_size  # (R, 1)
@@ -285,7 +289,7 @@ def _search_until(step, sentences, fewer, max_steps, rules):
 
 
 def _put(beams, places, others):
-    """Returns the beams with the results of others written to `places`, int32 (M,)."""
+    """Returns the beams with the results of `others` written to `places`, int32 (M,)."""
 
     def put(name):
         return tree.map_structure(
@@ -317,28 +321,29 @@ def beam_search(
     n_best=1,
     patience=None,
 ):
-    """Searches with K beams per sentence and returns the `n_best` finished sequences of best score.
+    """Searches with K beams per sentence and returns the `n_best` hypotheses with the highest scores.
 
     Args:
         step: function (token_ids int32 (B * K,), state) -> (logits (B * K, V), state). With a coverage penalty, the
-            state it returns holds the step's weights, `state["attention"]` (B * K, S).
-        state: nested structure of tensors with leading axis B; repeated here to B * K, the beams of a sentence
-            adjacent, but for `state["shared"]`.
+            returned state contains the attention weights of the step, `state["attention"]` (B * K, S).
+        state: nested structure of tensors with leading axis B. All but `state["shared"]` are repeated here to B * K,
+            with the beams of a sentence adjacent.
         batch_size: int > 0, B.
-        memory: nested structure of tensors with leading axis B, or a multiple of B, that each step reads as its third
-            argument. With it the sentences that are done leave, and `step` and the state have fewer: all that a step
-            knows of a sentence must be here or in its state. None: it reads nothing else, or something of its own.
+        memory: nested structure of tensors with leading axis B or a multiple of B, passed to each step as third
+            argument; or None. With a memory, the search may remove finished sentences from memory and state, so `step`
+            must read all data of a sentence from these two.
         beam_size: int >= 1, K.
         start_id, end_id, pad_id, unknown_id: int. START, PAD and, unless None, UNKNOWN are never generated.
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
-        max_steps: int. The static bound on `max_length`; needed only where that is a tensor.
-        min_length: int >= 0. END is forbidden before it would be token number `min_length`.
-        length_penalty: float >= 0, alpha. 0 ranks by plain log probability; larger favours longer sequences.
-        coverage_penalty: float >= 0, beta. Lowers the score of what leaves source positions unattended; needs
-            `source_mask`, bool (B, S), True at real source positions.
+        max_steps: int. The static bound on `max_length`; needed only if `max_length` is a tensor.
+        min_length: int >= 0. The smallest number of tokens, counting END; END is not generated earlier.
+        length_penalty: float >= 0, alpha. 0 ranks by log probability; larger values favour longer sequences.
+        coverage_penalty: float >= 0, beta. Lowers the score of hypotheses that leave source positions unattended.
+        source_mask: bool tensor (B, S), True at real source positions; needed with a coverage penalty only.
         n_best: int in [1, beam_size].
-        patience: float > 0 or None. A sentence also stops as soon as `patience` * K hypotheses have ended, `n_best` at
-            least. None searches on until the answer is certain.
+        patience: float > 0 or None. The search for a sentence also ends as soon as `patience` * K of its hypotheses
+            have ended, and at least `n_best`. None: it ends when no live beam can improve the result, and with K = 1 as
+            soon as a hypothesis has ended.
 
     Returns:
         `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id.

@@ -1,4 +1,4 @@
-"""Greedy search: the best of the tokens that may come next. Sampling shares its loop, and every search its rules."""
+"""Greedy search. Sampling uses the same loop, and every search the same limits and forbidden tokens."""
 
 from keras import ops
 
@@ -27,17 +27,16 @@ def greedy_search(
         start_id, end_id, pad_id: int. START and PAD are never generated.
         unknown_id: int or None. If given, it is never generated either.
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
-        max_steps: int. The static bound on `max_length`; needed only where that is a tensor.
-        min_length: int >= 0. END is forbidden before it would be token number `min_length`.
+        max_steps: int. The static bound on `max_length`; needed only if `max_length` is a tensor.
+        min_length: int >= 0. The smallest number of tokens, counting END; END is not generated earlier.
 
     Returns:
-        `Hypotheses` with one hypothesis per sentence; its score is its log probability. Of equally probable tokens the
-        one with the lower id is taken.
+        `Hypotheses` with one hypothesis per sentence; its score is its log probability. Ties go to the lower token id.
 
     Raises:
         ValueError: if a length or a special id is out of range.
 
-    Source: none; the usual rule. Log probabilities are the model's own: what is forbidden is not shared out.
+    Source: none; the usual rule. Log probabilities are those of the model, not renormalized over the allowed tokens.
     """
     special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
     lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
@@ -47,7 +46,7 @@ def greedy_search(
 def grow_one_sequence(
     step, state, batch_size, choose, *, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length
 ):
-    """Adds the token that `choose(allowed logits (B, V), step index)` names to each answer, until END or its limit."""
+    """Adds the tokens that `choose(allowed logits (B, V), step index)` returns, until END or the maximum length."""
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
     max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
     keep_attention = has_attention(state)
@@ -83,7 +82,7 @@ def grow_one_sequence(
 
 
 def most_probable(logits, index):
-    """The token of the highest logit (B, V) of each sentence, int32 (B,)."""
+    """The token with the highest logit (B, V) of each sentence, int32 (B,)."""
     return top_tokens(logits, 1)[1][:, 0]
 
 
@@ -91,8 +90,8 @@ def length_limits(batch_size, max_length, min_length, max_steps):
     """Checks the lengths and returns (the static number of steps, the int32 limit of each sentence (B,)).
 
     Lengths count END. `max_length` is an int >= 1, or an int tensor (B,) with one limit per sentence; then `max_steps`
-    (int) is the static upper bound of the limits. A limit of 0 leaves the answer empty, for the padding of a batch. If
-    a limit is below `min_length`, the limit wins.
+    (int) is the static upper bound of the limits. A limit of 0 gives an empty hypothesis, for examples that only fill
+    up the batch. If a limit is below `min_length`, the limit takes precedence.
     """
     if isinstance(max_length, int):
         if max_length < 1:
@@ -114,7 +113,7 @@ def length_limits(batch_size, max_length, min_length, max_steps):
 
 
 def forbidden_ids(start_id, end_id, pad_id, unknown_id):
-    """Checks the special ids and returns those that are never generated, without END."""
+    """Checks the special ids and returns the ids that are never generated: START, PAD and, if given, UNKNOWN."""
     if end_id in (start_id, pad_id):
         raise ValueError(
             "`end_id` must differ from `start_id` and `pad_id`. "
@@ -169,9 +168,9 @@ def top_tokens(values, count):
 
 
 def _take_largest(values, indices, count, last):
-    """Takes the largest entry of values (R, C) `count` times, of equal ones that of lowest index (R, C) or (C,).
+    """Returns the `count` largest entries of values (R, C) and their indices, given as (R, C) or (C,).
 
-    No index is larger than `last`, not even where all values are NaN.
+    Ties go to the lowest index. No returned index is larger than `last`, not even if all values are NaN.
     """
     top, top_indices = [], []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""The result of a search: how hypotheses are ranked, the states of beams, and unknown tokens that are replaced."""
+"""The result of a search, the scores of hypotheses, the states of beams, and the replacement of unknown tokens."""
 
 from typing import Any, NamedTuple
 
@@ -7,11 +7,10 @@ from keras import ops, tree
 
 
 class Hypotheses(NamedTuple):
-    """The best answers to each sentence, best first. B sentences, N hypotheses for each, L = the largest allowed
-    length.
+    """The hypotheses of each sentence, best first. B sentences, N hypotheses for each, L = the largest allowed length.
 
-    Lengths count END. A hypothesis truncated at its maximum length has no END and comes after all that ended. If a
-    sentence has fewer than N hypotheses, the missing ones are padding, with length 0 and score -infinity.
+    Lengths count END. A hypothesis that is truncated at the maximum length has no END and comes after all finished
+    ones. If a sentence has fewer than N hypotheses, the missing ones are padding, with length 0 and score -infinity.
 
     Attributes:
         token_ids: int32 (B, N, L), without START, with END, padded with PAD.
@@ -27,7 +26,7 @@ class Hypotheses(NamedTuple):
 
 
 def repeat_beams(state, beam_size):
-    """Repeats each tensor but the shared ones for each beam: (B, ...) becomes (B * beam_size, ...), beams adjacent."""
+    """Repeats each tensor except the shared ones: (B, ...) becomes (B * beam_size, ...), with adjacent beams."""
     return _map_own(lambda tensor: ops.repeat(tensor, beam_size, axis=0), state)
 
 
@@ -40,7 +39,7 @@ def pick(tensor, indices):
 
 
 def take_sequences(state, places):
-    """Picks the sequences at `places` (R,) in each tensor but the shared ones: (N, ...) becomes (R, ...)."""
+    """Picks the sequences at `places` (R,) in each tensor except the shared ones: (N, ...) becomes (R, ...)."""
     return _map_own(lambda tensor: ops.take(tensor, places, axis=0), state)
 
 
@@ -53,14 +52,14 @@ def _map_own(function, state):
 
 
 def has_attention(state):
-    """Whether the state is a dict with the attention of the last step."""
+    """Whether the state is a dict with the attention weights of the last step."""
     return isinstance(state, dict) and "attention" in state
 
 
 def split_attention(state, keep):
-    """Returns (the state without `state["attention"]` unless `keep`, the attention or None).
+    """Returns (the state, the attention weights or None); the state keeps `state["attention"]` only if `keep` is True.
 
-    A step may return attention weights that its initial state lacks; a loop needs the same structure at each step.
+    A step may return attention weights although the initial state has none, but a loop needs a constant structure.
     """
     if not has_attention(state):
         return state, None
@@ -115,7 +114,7 @@ def coverage_penalty(coverage, source_mask, beta):
     Coverage below 1e-30 counts as 1e-30, so that a position without attention has a large, but finite penalty.
 
     Args:
-        coverage: float32 tensor (..., S), sum_j p_ij: the attention summed over the tokens so far, END's included.
+        coverage: float32 tensor (..., S), sum_j p_ij: the attention weights summed over all tokens so far, with END.
         source_mask: bool tensor that broadcasts to (..., S), True at real source positions.
         beta: float >= 0.
     """
@@ -124,12 +123,12 @@ def coverage_penalty(coverage, source_mask, beta):
 
 
 def replace_unknowns(token_ids, tokens, attention, source_tokens, unknown_id):
-    """Returns `tokens` with each unknown one replaced by the source token of highest attention.
+    """Returns `tokens`, with each unknown token replaced by the source token with the highest attention weight.
 
     Args:
         token_ids: ints (T,), the generated ids.
         tokens: list of T str, their texts.
-        attention: floats (T, S), row t the weights used to generate token t; ties go to the earlier source token.
+        attention: floats (T, S), `attention[t]` the weights for token t; ties go to the earlier source token.
         source_tokens: list of S str.
         unknown_id: int, the id of the unknown token.
 
@@ -139,8 +138,8 @@ def replace_unknowns(token_ids, tokens, attention, source_tokens, unknown_id):
     Raises:
         ValueError: if the sizes do not agree.
 
-    Source: Luong et al. (2015), Addressing the Rare Word Problem, section 3.3, https://arxiv.org/abs/1410.8206; the
-    alignment is the attention, as in Jean et al. (2015), section 3.3, https://arxiv.org/abs/1412.2007. No dictionary.
+    Source: Luong et al. (2015), Addressing the Rare Word Problem, section 3.3, https://arxiv.org/abs/1410.8206; aligned
+    by attention, as in Jean et al. (2015), section 3.3, https://arxiv.org/abs/1412.2007. Difference: no dictionary.
     """
     token_ids, attention = np.asarray(token_ids), np.asarray(attention)
     expected = (len(token_ids), len(source_tokens))

@@ -11,7 +11,7 @@ PARITY = 0x1BD11BDA
 def threefry_2x32(key, counter):
     """Returns two random words for a key and a counter of two words each, by 20 rounds of Threefry.
 
-    `keras.random` draws one stream per tensor, so that a sentence's numbers would depend on the size of its batch.
+    With `keras.random`, which draws one stream per tensor, a sentence's numbers would depend on the batch size.
 
     Args:
         key: pair of uint32 tensors.
@@ -76,7 +76,7 @@ def sample(
     max_steps=None,
     min_length=0,
 ):
-    """Draws each token from softmax(logits / temperature) of the allowed tokens, cut by top-k and then by top-p.
+    """Samples each token from softmax(logits / temperature) of the allowed tokens, after top-k and then top-p.
 
     The draws of a sentence depend only on (seed, sentence key, step), not on the batch or the backend.
 
@@ -84,11 +84,11 @@ def sample(
         step, state, batch_size, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length: as in
             `greedy_search`.
         seed: int or int scalar tensor. The same seed gives the same answer.
-        sentence_keys: int tensor (B,); None means 0, 1, 2, ... Sentences of equal key and equal model draw the same.
+        sentence_keys: int tensor (B,); None means 0, 1, 2, ... Equal keys give equal random numbers.
         temperature: float > 0. Values below 1 sharpen the distribution.
-        top_k: int >= 0. Keeps the k most probable tokens, of equal ones those with the lower id; 0 keeps all.
-        top_p: float in (0, 1]. Keeps the most probable tokens, as few as reach this probability, and all that are
-            as probable as the last one kept.
+        top_k: int >= 0. Keeps the k most probable tokens; ties go to the lower id. 0 keeps all tokens.
+        top_p: float in (0, 1]. Keeps the smallest set of most probable tokens that has at least this probability, and
+            all tokens that are as probable as the last token of the set.
 
     Returns:
         `Hypotheses` with one hypothesis per sentence; its score is its log probability under the model itself, before
@@ -106,7 +106,7 @@ def sample(
 
 
 def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_p=1.0):
-    """The function of allowed logits (B, V) and a step's index that draws tokens, int32 (B,); see `sample`."""
+    """Returns a function (allowed logits (B, V), step index) -> sampled tokens, int32 (B,); see `sample`."""
     _check(temperature, top_k, top_p)
     sentence_keys = (
         ops.arange(batch_size, dtype="int32")
@@ -130,12 +130,12 @@ def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_
 
 
 def draw_within(logits, uniforms, kept, top_k, top_p):
-    """Draws as `sampler` does, with `top_k` and `top_p` as scalar tensors; one program serves all that fit `kept`.
+    """Samples as `sampler` does, but `top_k` and `top_p` are tensors: one compiled program serves many values.
 
     Args:
         logits: tensor (B, V), divided by the temperature.
         uniforms: tensor (B,), in [0, 1).
-        kept: int in [0, V], at least `top_k`; 0 keeps all tokens, whatever `top_k` is.
+        kept: int in [0, V], the static upper bound of `top_k`. 0 keeps all tokens and ignores `top_k`.
         top_k: int scalar tensor in [1, kept].
         top_p: float scalar tensor in (0, 1].
 
@@ -155,7 +155,7 @@ def draw(logits, uniforms):
     """Returns the int32 index (B,) at which the running sum of softmax(logits (B, C)) passes `uniforms` (B,)."""
     weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))  # (B, C)
     sums = ops.cumsum(weights, axis=-1)
-    # Rounding may let a running sum rise where the weight is 0, or lift the target to the whole sum.
+    # Due to rounding, a running sum may rise where the weight is 0, and the target may reach the whole sum.
     possible = weights > 0
     passed = ops.logical_and(possible, sums > uniforms[:, None] * sums[:, -1:])
     indices = ops.arange(logits.shape[-1], dtype="int32")
@@ -164,15 +164,15 @@ def draw(logits, uniforms):
 
 
 def keep_nucleus(logits, top_p):
-    """Returns the logits (B, C), -infinity outside the smallest set of most probable ones that reaches `top_p`.
+    """Returns the logits (B, C), with -infinity outside the smallest set of most probable tokens that reaches `top_p`.
 
-    The threshold is found by halving an interval, since XLA sorts 8,000 logits in a millisecond per sentence on a CPU.
+    The threshold is found by bisection: on a CPU, XLA needs a millisecond per sentence to sort 8,000 logits.
     """
     logits = logits - ops.max(logits, axis=-1, keepdims=True)  # at most 0
     probabilities = ops.softmax(logits, axis=-1)  # (B, C)
 
     def halve(_, interval):
-        enough, too_high = interval  # (B, 1): what is above `enough` reaches top_p, what is above `too_high` does not
+        enough, too_high = interval  # (B, 1): the tokens above `enough` reach top_p, those above `too_high` do not
         middle = (enough + too_high) / 2
         reached = ops.sum(ops.where(logits >= middle, probabilities, 0.0), axis=-1, keepdims=True) >= top_p
         return ops.where(reached, middle, enough), ops.where(reached, too_high, middle)
