@@ -26,13 +26,13 @@ def load_tokenizer(folder: str | Path) -> AnyTokenizer:
     """Reads a tokenizer from the folder that its `save` wrote.
 
     Args:
-        folder: str or Path with tokenizer.json and the files of that kind.
+        folder: str or Path with tokenizer.json and the other files of the kind that it names.
 
     Returns:
         ByteLevelTokenizer, CharacterTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
 
     Raises:
-        UserError: if a file is missing or damaged, its kind is unknown, or it has settings that this kind has not.
+        UserError: if a file is missing or damaged, the kind is unknown, or the settings are not those of this kind.
     """
     path = Path(folder) / "tokenizer.json"
     try:

@@ -1,4 +1,4 @@
-"""BERT's normalization of characters before words are split into pieces, as tables for NumPy and for a graph."""
+"""BERT's normalization of characters before words are split into pieces, as tables for NumPy and for graphs."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +10,7 @@ import numpy as np
 from keras_attention.errors import UserError
 
 # Categories of Unicode 8.0, as in the reference, which ignores newer marks. Ranges of hexadecimal
-# code points, both ends included.
+# code points, with both ends included.
 
 # Control, format and private-use characters, NUL and U+FFFD.
 REMOVED = """
@@ -45,7 +45,7 @@ AAEC-AAED AAF6 ABE5 ABE8 ABED FB1E FE00-FE0F FE20-FE2F 101FD 102E0 10376-1037A 1
 1D185-1D18B 1D1AA-1D1AD 1D242-1D244 1DA00-1DA36 1DA3B-1DA6C 1DA75 1DA84 1DA9B-1DA9F 1DAA1-1DAAF 1E8D0-1E8D6
 E0100-E01EF
 """
-# Categories P*, and all of ASCII that is neither letter nor digit.
+# Categories P*, and all visible ASCII characters that are neither letters nor digits.
 PUNCTUATION = """
 21-2F 3A-40 5B-60 7B-7E A1 A7 AB B6-B7 BB BF 37E 387 55A-55F 589-58A 5BE 5C0 5C3 5C6 5F3-5F4 609-60A 60C-60D 61B
 61E-61F 66A-66D 6D4 700-70D 7F7-7F9 830-83E 85E 964-965 970 AF0 DF4 E4F E5A-E5B F04-F12 F14 F3A-F3D F85 FD0-FD4
@@ -60,10 +60,10 @@ FF01-FF03 FF05-FF0A FF0C-FF0F FF1A-FF1B FF1F-FF20 FF3B-FF3D FF3F FF5B FF5D FF5F-
 110BE-110C1 11140-11143 11174-11175 111C5-111C9 111CD 111DB 111DD-111DF 11238-1123D 112A9 114C6 115C1-115D7
 11641-11643 1173C-1173E 12470-12474 16A6E-16A6F 16AF5 16B37-16B3B 16B44 1BC9F 1DA87-1DA8B
 """
-# Ideographs, each a word of its own. The sixth range begins 0x100 too late, as in the reference.
+# Ideographs; each is a word of its own. The seventh range begins 0x100 too late, as in the reference.
 IDEOGRAPHS = "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B920-2CEAF 2F800-2FA1F"
 
-# Letters with a small form newer than Unicode 14, the one of Python 3.11: first and last capital, first small letter.
+# Letters whose lower-case form is newer than Unicode 14 (Python 3.11): first and last capital, first lower-case letter.
 NEW_CAPITALS = (
     (0x1C89, 0x1C89, 0x1C8A),
     (0xA7CB, 0xA7CB, 0x0264),
@@ -77,12 +77,12 @@ NEW_CAPITALS = (
     (0x16EA0, 0x16EB8, 0x16EBB),
 )
 NOT_DECOMPOSED = {0x11938}  # the reference's table of decompositions is older than this letter
-LETTERS = "0-1FFFF 2F800-2FA1F"  # no other character has a small form or a decomposition
+LETTERS = "0-1FFFF 2F800-2FA1F"  # no other characters have a lower-case form or decomposition
 
-SELF = 0  # in `outputs`: the character itself; NUL never comes out
+SELF = 0  # in `outputs`: the character itself; 0 is free because NUL is removed
 BLANK = ord(" ")
 KEEP, DROP, PART, ALONE = range(4)
-FIRST_RULES = ((SELF,), (), (BLANK,), (BLANK, SELF, BLANK))  # KEEP is itself, DROP nothing, and so on
+FIRST_RULES = ((SELF,), (), (BLANK,), (BLANK, SELF, BLANK))  # the outputs of KEEP, DROP, PART and ALONE
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ def character_rules(lowercase):
     Returns:
         CharacterRules.
 
-    Source: Devlin et al. (2019), the `BasicTokenizer` of the code published with it, in the form that it has in the
-    library `tokenizers` 0.23: private-use characters are removed, and letters are mapped without context. One
-    difference: marks that are not in canonical order keep their order. This affects only the marks that are not
-    accents (spacing marks, and those newer than Unicode 8).
+    Source: the `BasicTokenizer` of the code of Devlin et al. (2019), as implemented in the library `tokenizers` 0.23:
+    private-use characters are removed, and letters are mapped without context. One difference: marks that are not in
+    canonical order keep their order. This affects only marks that are not removed as accents (spacing marks, and marks
+    newer than Unicode 8).
     """
     rule = np.full(0x110000, KEEP, np.int16)
     punctuation, ideographs = _points(PUNCTUATION), _points(IDEOGRAPHS)
@@ -166,7 +166,7 @@ def part_words(texts, lowercase):
 
 
 def part_words_in_graph(texts, lowercase):
-    """A string tensor (B,) of texts -> (B,), as `part_words`, inside a TensorFlow graph."""
+    """Like `part_words`, inside a TensorFlow graph: a string tensor (B,) of texts -> (B,)."""
     import tensorflow as tf
 
     rules = character_rules(lowercase)
@@ -182,7 +182,7 @@ def part_words_in_graph(texts, lowercase):
 
 
 def _small_letters(marks):
-    """Yields (code point, code points of its small form without marks), where they differ."""
+    """Yields (code point, code points of its lower-case form without marks) if the two differ."""
     new = {capital + i: small + i for capital, last, small in NEW_CAPITALS for i in range(last - capital + 1)}
     for point in _points(LETTERS).tolist():
         letter = chr(point)

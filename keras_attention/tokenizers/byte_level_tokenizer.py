@@ -26,16 +26,17 @@ BYTE_OF = {character: byte for byte, character in _byte_characters().items()}
 
 
 class ByteLevelTokenizer:
-    """Text <-> ids through byte-pair encoding of bytes; the text comes back exactly.
+    """Text <-> ids through byte-pair encoding of bytes; decoding restores the text exactly.
 
-    The text is split into words, numbers and signs, each with the blank before it. The bytes of such a part are merged
-    pair by pair, the pair that was learned first before all others. "<|endoftext|>" in a text is ordinary text.
+    The text is split into words, numbers and signs, each with the blank before it. Within each of these parts, bytes
+    are merged pair by pair, in the order in which the merges were learned. "<|endoftext|>" in a text is ordinary text.
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids: all 256 bytes, each as the character that stands
-            for it; what merges make of them; and special pieces, which no text contains.
-        merges: list of pairs of str, the pieces that are joined, in the order in which they were learned.
-        special_pieces: dict from a role to its piece: "end", and "start", "pad", "unknown" and "mask" if there are any.
+            for it; the results of the merges; and special pieces, which encoding never returns.
+        merges: list of pairs of str, the pieces to join, in the order in which the merges were learned.
+        special_pieces: dict from roles to pieces. The role "end" is required; "start", "pad", "unknown" and "mask" are
+            optional.
 
     Attributes:
         vocabulary, merges, special_pieces: as given.
@@ -43,8 +44,8 @@ class ByteLevelTokenizer:
         special_ids: tuple of int.
 
     Raises:
-        UserError: if a byte is missing, a piece is there twice, too long or has a control character, a merge joins or
-            makes what is no piece, or a merge makes a special piece.
+        UserError: if a byte is missing; a piece or merge occurs twice; a piece is too long or has a control character;
+            a merge joins or makes a string that is not a piece; or a merge makes a special piece.
 
     Source: Radford et al. (2019), section 2.2; Sennrich, Haddow & Birch (2016). The splitting and merging are those of
     the library `tokenizers`.
@@ -73,7 +74,7 @@ class ByteLevelTokenizer:
         return len(self.vocabulary)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Encodes texts; no special id is among those of a text.
+        """Encodes texts; never returns a special id.
 
         Args:
             texts: list of str.
@@ -87,7 +88,7 @@ class ByteLevelTokenizer:
         return [np.array(self._library.encode(_checked(text)).ids, np.int32) for text in texts]
 
     def decode(self, sequences: Iterable) -> list[str]:
-        """Returns a list of str. Special ids are dropped; bytes that are no UTF-8 are shown as "\ufffd"."""
+        """Returns a list of str. Special ids are dropped; invalid UTF-8 is shown as "\ufffd"."""
         dropped = set(self.special_ids)
         parts = ([i for i in self._checked_ids(ids) if i not in dropped] for ids in sequences)
         return [b"".join([self._bytes[i] for i in ids]).decode("utf-8", "replace") for ids in parts]
@@ -100,12 +101,12 @@ class ByteLevelTokenizer:
         """Not available.
 
         Raises:
-            UserError: always, for TensorFlow has no operation for it.
+            UserError: always, because TensorFlow has no operation for it.
         """
         raise UserError("A byte-level tokenizer cannot be part of a TensorFlow graph. Supported: SentencePiece.")
 
     def save(self, folder: str | Path) -> None:
-        """Writes tokenizer.json, vocab.json and merges.txt into `folder`, which is made if missing."""
+        """Writes tokenizer.json, vocab.json and merges.txt into `folder`, which is created if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"kind": self.kind, "special_pieces": self.special_pieces}
@@ -120,7 +121,7 @@ class ByteLevelTokenizer:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Reads what `save` wrote.
+        """Loads a tokenizer from a folder that `save` wrote.
 
         Raises:
             UserError: if a file is missing or damaged.
@@ -147,7 +148,7 @@ class ByteLevelTokenizer:
 
 
 def read_pieces(path):
-    """Reads vocab.json, an object from pieces to ids, as published models have it.
+    """Reads vocab.json, an object from pieces to ids, as in published models.
 
     Args:
         path: str or Path.
@@ -156,7 +157,7 @@ def read_pieces(path):
         List of str, the pieces in the order of their ids.
 
     Raises:
-        UserError: if the file cannot be read or is no such object.
+        UserError: if the file cannot be read or does not contain such an object.
     """
     try:
         ids = parse_json(Path(path).read_bytes())
@@ -168,7 +169,7 @@ def read_pieces(path):
 
 
 def pieces_in_order(ids, path):
-    """The pieces of a dict from pieces to ids in the order of the ids; raises UserError for gaps."""
+    """The pieces of a dict from pieces to ids, in the order of the ids; raises UserError for gaps or repetitions."""
     sound = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
     if not sound or sorted(ids.values()) != list(range(len(ids))):
         raise UserError(f"{path}: expected pieces with the ids from 0 on, each once.")
@@ -176,7 +177,7 @@ def pieces_in_order(ids, path):
 
 
 def read_merges(path):
-    """Reads merges.txt, two pieces on each line, as published models have it.
+    """Reads merges.txt, two pieces on each line, as in published models.
 
     Args:
         path: str or Path.
@@ -247,14 +248,14 @@ def _check_merges(merges, ids, special):
 
 
 def _bytes_of(piece):
-    """The bytes that a piece stands for; a special one of other characters stands for itself."""
+    """The bytes that a piece stands for; a special piece with other characters stands for its UTF-8 bytes."""
     if BYTE_OF.keys() >= set(piece):
         return bytes(BYTE_OF[character] for character in piece)
     return piece.encode("utf-8")
 
 
 def _library_tokenizer(ids, merges):
-    """What splits and merges: the library's parts, made from checked pieces and not from a file."""
+    """The library's tokenizer, which splits and merges; made from checked pieces, not from a file."""
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
@@ -265,7 +266,7 @@ def _library_tokenizer(ids, merges):
 
 
 def _checked(text):
-    """The text; raises an error for lone surrogates, by which Python marks input that was not UTF-8."""
+    """The text; raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -31,7 +31,7 @@ class CharacterTokenizer:
         lowercase: bool. A capital letter gets the id of its lower-case form, so decoded text is lower case.
 
     Raises:
-        UserError: if `characters` is empty, has one twice, or a control character.
+        UserError: if `characters` is empty, or contains a character twice or a control character.
     """
 
     kind = "characters"
@@ -57,12 +57,12 @@ class CharacterTokenizer:
 
         Args:
             texts: iterable of str.
-            vocabulary_size: int > 4 or None, the largest number of ids, special ones included; rarer characters get
-                none. None keeps every character.
+            vocabulary_size: int > 4 or None, the largest number of ids, special ones included. The rarest characters
+                get no id. None keeps all characters.
             lowercase: bool, see the class.
 
         Raises:
-            UserError: if there is no text.
+            UserError: if there is no text, or `vocabulary_size` is too small.
         """
         counts = Counter()
         for text in texts:
@@ -120,7 +120,7 @@ class CharacterTokenizer:
         return tf.ragged.map_flat_values(lookup, points)
 
     def save(self, folder: str | Path) -> None:
-        """Writes tokenizer.json into `folder`, which is made if missing."""
+        """Writes tokenizer.json into `folder`, which is created if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"kind": self.kind, "lowercase": self.lowercase, "characters": self.characters}
@@ -129,7 +129,7 @@ class CharacterTokenizer:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Reads what `save` wrote.
+        """Loads a tokenizer from a folder that `save` wrote.
 
         Raises:
             UserError: if tokenizer.json is missing, damaged or of another kind.
@@ -150,7 +150,7 @@ class CharacterTokenizer:
         return UNKNOWN_TEXT if token_id == UNKNOWN_ID else self._character(token_id)
 
     def _character(self, token_id):
-        """The character of an id that is none of the special ones."""
+        """The character of an id that is not special."""
         place = token_id - len(SPECIAL_PIECES)
         if not 0 <= place < len(self.characters):
             raise ValueError(f"A token id must be in [0, {self.vocabulary_size}). Received: {token_id}")
@@ -163,7 +163,7 @@ def _integers(ids):
 
 
 def _upper_to_lower():
-    """Yields (character, the first character of its lower case) for each that has one; all of them are in plane 0-1."""
+    """Yields (character, first character of its lower-case form) where they differ; all are in planes 0 and 1."""
     for point in range(0x20000):
         character = chr(point)
         lower = character.lower()[0]

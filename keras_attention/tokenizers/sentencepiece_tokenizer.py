@@ -23,7 +23,7 @@ from keras_attention.tokenizers.special_tokens import (
 )
 
 FEW_TEXTS = 64  # for fewer texts, the library's threads cost more time than they save
-MAX_LINE_BYTES = 1 << 20  # longer training lines are left out by the trainer
+MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines
 SEED_LOCK = threading.Lock()  # the library has one seed for the whole process
 
 
@@ -37,7 +37,7 @@ class SentencePieceTokenizer:
         model: bytes, a serialised SentencePiece model with the special ids of `special_tokens.py`.
 
     Raises:
-        UserError: if `model` is no such model, or a piece has a control character or is a single byte.
+        UserError: if `model` is not such a model, or a piece has a control character or is a byte piece.
 
     Source: Kudo & Richardson (2018); Sennrich, Haddow & Birch (2016) for byte-pair encoding.
     """
@@ -53,7 +53,7 @@ class SentencePieceTokenizer:
         self._model = bytes(model)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
-            pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # all of them are UTF-8
+            pieces = self._processor.id_to_piece(list(range(self._processor.vocab_size())))  # fails if one is not UTF-8
         except (RuntimeError, UnicodeDecodeError) as error:
             raise UserError(
                 f"This is not a valid SentencePiece model ({_reason(error)}). Expected: one of this package."
@@ -82,7 +82,7 @@ class SentencePieceTokenizer:
             texts: iterable of str, one sentence each.
             vocabulary_size: int > 4, the largest number of ids, special ones included. Small texts give fewer.
             character_coverage: float in (0, 1]. Share of the characters' occurrences that get an id.
-            lowercase: bool. Fold the case of every text, so that decoded text is lower case as well.
+            lowercase: bool. Whether to fold the case of every text; decoded text is then lower case as well.
 
         Raises:
             UserError: if there is no text, or `vocabulary_size` is less than the number of different characters.
@@ -129,9 +129,9 @@ class SentencePieceTokenizer:
 
         Args:
             texts: list of str.
-            dropout: float in [0, 1). Share of the merges left out, so that a word is cut differently each time:
-                BPE-dropout (Provilkov, Emelianenko & Voita 2020, section 3) for training texts.
-            seed: int >= 0, selects the merges to leave out; the same seed and texts give the same ids.
+            dropout: float in [0, 1). Share of the merges that are skipped, so that a word is split differently each
+                time: BPE-dropout (Provilkov, Emelianenko & Voita 2020, section 3) for training texts.
+            seed: int >= 0, selects the merges to skip; the same seed and texts give the same ids.
 
         Returns:
             List of int32 arrays, one for each text.
@@ -157,7 +157,7 @@ class SentencePieceTokenizer:
         import sentencepiece
 
         # The library has one random generator per thread, seeded when the thread first uses it. A batch runs in new
-        # threads; with a single one, the ids depend only on seed and texts.
+        # threads; with a single thread, the ids depend only on seed and texts.
         with SEED_LOCK:
             sentencepiece.set_random_generator_seed(seed)
             return self._processor.encode(texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1)
@@ -183,7 +183,7 @@ class SentencePieceTokenizer:
         return self._graph_tokenizer.tokenize(texts)
 
     def save(self, folder: str | Path) -> None:
-        """Writes tokenizer.json and tokenizer.model into `folder`, which is made if missing."""
+        """Writes tokenizer.json and tokenizer.model into `folder`, which is created if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "tokenizer.model").write_bytes(self._model)
@@ -191,7 +191,7 @@ class SentencePieceTokenizer:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Reads what `save` wrote.
+        """Loads a tokenizer from a folder that `save` wrote.
 
         Raises:
             UserError: if tokenizer.model is missing or damaged.
@@ -213,7 +213,7 @@ def _integers(ids):
 
 
 def _check_text(text):
-    """Raises an error for lone surrogates, by which Python marks input that was not UTF-8."""
+    """Raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Shared by all tokenizers: the special ids, and the characters that no vocabulary may contain."""
+"""The special ids of new vocabularies, and the control characters, which no vocabulary may contain."""
 
 import re
 
@@ -14,7 +14,7 @@ SPECIAL_PIECES = (
     "</s>",
 )  # how they are shown, by id; in the input, such text is ordinary text
 
-# Control characters act on terminals, line breaks split an answer, and direction marks reorder a line.
+# Control characters affect terminals, line breaks split an answer, and direction marks reorder a line.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -47,15 +47,15 @@ def english_spacing(text):
 
 MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
-SHORT_CHARACTERS = 1 << 12  # for shorter input, the call of TensorFlow would take most of the time
+SHORT_CHARACTERS = 1 << 12  # for shorter input, the overhead of a TensorFlow call would dominate
 MAX_KNOWN_WORDS = 1 << 14
 
 
 class PieceCutter:
-    """Splits the words of texts, separated by blanks, into pieces, and caches the words of short texts.
+    """Splits blank-separated words into pieces, and caches the words of short texts.
 
     Args:
-        vocabulary: list of str, the pieces in the order of their ids; "##" marks those that continue a word.
+        vocabulary: list of str, the pieces in the order of their ids; "##" marks pieces that continue a word.
 
     Source: Song et al. (2021), the algorithm of tensorflow-text.
     """
@@ -91,7 +91,7 @@ class PieceCutter:
     def _cut_all(self, texts):
         import tensorflow as tf
 
-        if self._compiled is None:  # as single operations, even a short text takes milliseconds
+        if self._compiled is None:  # in eager mode, even a short text takes milliseconds
             signature = [tf.TensorSpec([None], tf.string)]
             self._compiled = tf.function(self.cut_in_graph, input_signature=signature, autograph=False)
         pieces = self._compiled(tf.constant(texts, tf.string))
@@ -128,7 +128,7 @@ BATCH_CHARACTERS = 1 << 22  # encoded at once; bounds the memory
 
 
 class WordPieceTokenizer:
-    """Text <-> ids by the longest pieces of a vocabulary; "##" marks the pieces that continue a word.
+    """Text <-> ids with the longest matching pieces of a vocabulary; "##" marks pieces that continue a word.
 
     The ids are those of `BertWordPieceTokenizer` of the library `tokenizers` for the same vocabulary, for every text
     whose combining marks are in canonical order, as in NFC and NFD. "[SEP]" in a text is ordinary text; "[MASK]" is the
@@ -136,21 +136,21 @@ class WordPieceTokenizer:
 
     Args:
         vocabulary: list of str, the pieces in the order of their ids. [PAD] is the first; [UNK], [CLS], [SEP] and
-            [MASK] stand anywhere, as in the vocabularies of published models.
-        lowercase: bool. Lower-case letters without accents ("uncased").
+            [MASK] may be anywhere, as in the vocabularies of published models.
+        lowercase: bool. Whether to convert text to lower-case letters without accents ("uncased").
 
     Attributes:
         vocabulary: list of str.
         pad_id, unknown_id, start_id, end_id, mask_id: int. START is [CLS] and END is [SEP].
-        special_ids: tuple of all these.
+        special_ids: tuple of these five ids.
         is_continuation: bool array (vocabulary size,), whether a piece continues a word.
 
     Raises:
-        UserError: if a special piece is missing, [PAD] is not the first, or a piece is there twice, is empty, too long
-            or has a control character.
+        UserError: if a special piece is missing, [PAD] is not the first piece, or a piece occurs twice, is empty, is
+            too long or has a control character.
 
-    Source: Wu et al. (2016), section 4.1; Devlin et al. (2019); Song et al. (2021) for the algorithm, which is
-    tensorflow-text's.
+    Source: Wu et al. (2016), section 4.1; Devlin et al. (2019); Song et al. (2021) for the algorithm, as implemented in
+    tensorflow-text.
     """
 
     kind = "wordpiece"
@@ -220,7 +220,7 @@ class WordPieceTokenizer:
         """Returns a list of readable English str; this is not the inverse of `encode`.
 
         Pieces are joined, and blanks around punctuation are guessed. Case and accents are not restored. PAD,
-        START and END are dropped, UNKNOWN is shown as "⁇", the mask as "[MASK]".
+        START and END are dropped; UNKNOWN is shown as "⁇", and the mask as "[MASK]".
         """
         dropped = (self.pad_id, self.start_id, self.end_id)
         texts = []
@@ -246,7 +246,7 @@ class WordPieceTokenizer:
         return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 
     def save(self, folder: str | Path) -> None:
-        """Writes tokenizer.json and vocab.txt into `folder`, which is made if missing."""
+        """Writes tokenizer.json and vocab.txt into `folder`, which is created if missing."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         text = "".join(f"{piece}\n" for piece in self.vocabulary)
@@ -256,7 +256,7 @@ class WordPieceTokenizer:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Reads what `save` wrote.
+        """Loads a tokenizer from a folder that `save` wrote.
 
         Raises:
             UserError: if a file is missing or damaged.
@@ -272,7 +272,7 @@ class WordPieceTokenizer:
 
 
 def read_vocabulary(path):
-    """Reads vocab.txt, one piece on each line, as published models have it.
+    """Reads vocab.txt, one piece on each line, as in published models.
 
     Args:
         path: str or Path.
@@ -281,7 +281,7 @@ def read_vocabulary(path):
         List of str.
 
     Raises:
-        UserError: if the file cannot be read, is not UTF-8, or is no vocabulary for a WordPieceTokenizer.
+        UserError: if the file cannot be read, is not UTF-8, or is not a vocabulary for a WordPieceTokenizer.
     """
     try:
         text = Path(path).read_bytes().decode("utf-8")

@@ -5,29 +5,29 @@ from collections import Counter
 from keras_attention.errors import UserError
 from keras_attention.tokenizers.bert_characters import part_words
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # with the ids of `special_tokens.py`, then the mask
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the ids of `special_tokens.py`, then the mask
 CONTINUATION = "##"
-MAX_CHARACTERS = 1_000  # different ones; each takes two ids, at the start and inside a word
-MAX_WORDS = 100_000  # different ones, the most frequent; rarer words change few pieces
+MAX_CHARACTERS = 1_000  # distinct characters; each takes two ids, at the start of a word and inside
+MAX_WORDS = 100_000  # distinct words, the most frequent ones; rarer words change few pieces
 MAX_PIECE_CHARACTERS = 50
-SLACK = 0.05  # the library may learn this many pieces too many; the rarest are dropped
+SLACK = 0.05  # share of additional pieces that the library may learn; the rarest are dropped
 CHUNK_TEXTS = 10_000
 ENOUGH_CHARACTERS = 20_000_000  # with more text, only every second, third, ... text is used
 
 
 def learn_pieces(texts, vocabulary_size, lowercase):
-    """Learns a vocabulary of WordPiece.
+    """Learns a WordPiece vocabulary.
 
-    If there are more than 20 million characters, an even sample of the texts is used. The most frequent characters are
-    kept: 1,000 of them, or as many as fill half of a small vocabulary.
+    If there are more than 20 million characters, an even sample of the texts is used. Only the most frequent characters
+    are kept: at most 1,000, and at most as many as fill half of the vocabulary.
 
     Args:
         texts: iterable of str.
-        vocabulary_size: int, the most pieces, special ones included.
+        vocabulary_size: int, the largest number of pieces, special ones included.
         lowercase: bool, see `WordPieceTokenizer`.
 
     Returns:
-        List of str: the special pieces, the characters, then the pieces from frequent to rare.
+        List of str: the special pieces, the characters, then the other pieces from frequent to rare.
 
     Raises:
         ValueError: if `vocabulary_size` is too small for the special pieces and one character.
@@ -57,7 +57,7 @@ def learn_pieces(texts, vocabulary_size, lowercase):
 
 
 def count_words(texts, lowercase):
-    """Returns a Counter of the words of `texts` (iterable of str), split as by WordPieceTokenizer."""
+    """Returns a Counter of the words of `texts` (iterable of str), split as in WordPieceTokenizer."""
     counts, chunk = Counter(), []
 
     def count_chunk():
@@ -74,7 +74,7 @@ def count_words(texts, lowercase):
 
 
 def _learn(words, vocabulary_size):
-    """The library's pieces, about as many as asked for, from (word, count) in the order of counts."""
+    """Learns about `vocabulary_size` pieces with the library, from (word, count) pairs, most frequent first."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
 
     def count_at(rank):
