@@ -1,4 +1,4 @@
-"""Checkpoints: the complete state of a training, written atomically, for exact resume."""
+"""Checkpoints: the complete state of a training, written atomically, so that it can be resumed exactly."""
 
 import contextlib
 import hashlib
@@ -61,9 +61,9 @@ def open_folder(folder, resume, restart):
 
 
 def discard_folder(folder):
-    """Removes a folder of checkpoints atomically; of a folder with other files, only the checkpoints.
+    """Removes a folder of checkpoints atomically. If it contains other files, removes only the checkpoints.
 
-    Ignores errors, and leaves a folder in which another process has begun to train.
+    Ignores errors, and does not touch a folder that another process uses.
     """
     folder = Path(os.path.realpath(folder))
     if not folder.is_dir():
@@ -78,7 +78,7 @@ def discard_folder(folder):
 
 
 def remove(folder):
-    """Removes all checkpoints in the folder, and incomplete ones of a killed run; other files stay.
+    """Removes all checkpoints in the folder, also incomplete ones of a killed run; keeps other files.
 
     Raises:
         UserError: if a checkpoint cannot be removed.
@@ -93,12 +93,12 @@ def remove(folder):
 def write(folder, step, arrays, state, keep=2):
     """Writes the checkpoint `folder/step-<step>` and removes all but the `keep` newest.
 
-    The write is atomic: the files go into a temporary folder, last the manifest with size and sha256 of each file, all
-    are flushed to disk, and then the folder is renamed. Older checkpoints are removed only after that.
+    The write is atomic: all files, the last of which is a manifest with the size and sha256 of the others, are written
+    to a temporary folder and flushed to disk; then the folder is renamed. Only then are older checkpoints removed.
 
     Args:
         folder: path of an existing folder.
-        step: int >= 0, steps trained so far.
+        step: int >= 0, the number of steps trained so far.
         arrays: dict from str to NumPy array.
         state: dict of JSON types.
         keep: int > 0, number of checkpoints to keep.
@@ -113,7 +113,7 @@ def write(folder, step, arrays, state, keep=2):
     target = folder / f"step-{step:09d}"
     unfinished = folder / f"{_UNFINISHED}{target.name}"
     try:
-        for leftover in folder.glob(f"{_UNFINISHED}*"):  # of a run that was killed while it wrote
+        for leftover in folder.glob(f"{_UNFINISHED}*"):  # from a run that was killed while writing
             _discard(leftover)
         unfinished.mkdir()
         _write_file(unfinished / ARRAYS, lambda file: np.savez(file, allow_pickle=False, **arrays))
@@ -131,7 +131,7 @@ def write(folder, step, arrays, state, keep=2):
             f"The checkpoint {target} could not be written: {error.strerror}. Earlier checkpoints are unchanged; "
             "free some space or fix the permissions, then resume."
         ) from error
-    # A checkpoint of a later step is damaged, or the training was resumed from an earlier one.
+    # Checkpoints of later steps are damaged, or the training was resumed from an earlier checkpoint.
     behind = [path for path in _checkpoints(folder) if path.name <= target.name]
     for path in _checkpoints(folder):
         if path not in behind[-keep:]:
@@ -205,7 +205,7 @@ def settings_of(model, optimizer, sequence, settings):
 
 
 def check_same_settings(path, saved, now):
-    """Raises `UserError` that names the first setting in which the checkpoint at `path` differs from this training."""
+    """Raises a UserError that names the first setting in which the checkpoint at `path` differs from this training."""
     for name in [*saved, *(name for name in now if name not in saved)]:
         if saved.get(name) != now.get(name):
             raise UserError(
@@ -261,7 +261,7 @@ def restore_list(arrays, name):
 
 
 def _unique(variables):
-    """The variables without repetitions, which occur if layers share a random generator."""
+    """The variables, each once: variables are repeated if layers share a random generator."""
     return list({id(variable): variable for variable in variables}.values())
 
 
@@ -292,7 +292,7 @@ def _flatten(value, prefix=""):
 
 
 def _discard(path):
-    """Removes a checkpoint, or the rest of one. Renames it first, so that a partial one never has its name."""
+    """Removes a checkpoint, complete or not. Renames it first, so that no partial checkpoint has a valid name."""
     if not path.name.startswith(_UNFINISHED):
         aside = path.with_name(f"{_UNFINISHED}discarded-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Devices of a training on one or several machines, number format and compiler."""
+"""The devices of a training, on one or several machines; number format and compiler."""
 
 import contextlib
 import dataclasses
@@ -34,12 +34,13 @@ def use_strategy(name="auto", say=print):
     - `mirrored`: splits each batch over all GPUs of the machine, or over all CPU devices if there is no GPU. On JAX,
       `keras.distribution.DataParallel` over all devices.
     - `multiworker`: splits each batch over the processes in the variable TF_CONFIG, or in the SLURM job if TF_CONFIG is
-      not set, and over the GPUs of each. Only the chief prints.
-    - `auto`: `multiworker` if TF_CONFIG has several processes, `mirrored` if there are several GPUs, else `none`.
+      not set, and over the GPUs of each process. Only the chief prints. Not available on JAX.
+    - `auto`: `multiworker` if TF_CONFIG has several processes, `mirrored` if there are several GPUs (on JAX: devices),
+      else `none`.
 
     Args:
         name: one of `STRATEGIES`.
-        say: callable(str) that reports the choice, unless it is one device.
+        say: callable(str) that prints the choice; not called for a single device.
 
     Raises:
         UserError: if the name is unknown, or the devices are not available.
@@ -112,7 +113,7 @@ def add_up(values):
     strategy = tf.distribute.get_strategy()
     first = strategy.num_replicas_in_sync // workers().count * workers().index
 
-    def of_replica(context):  # the other replicas of a worker add nothing
+    def of_replica(context):  # only the first replica of a worker contributes
         return tf.constant(values, "float64") * float(context.replica_id_in_sync_group == first)
 
     with named_loss_of_a_worker():
@@ -131,9 +132,9 @@ def any_worker(flag):
 
 
 def check_alike(settings, step):
-    """Raises UserError in each worker whose settings (JSON types), data or step differ from the chief's."""
+    """Raises a UserError in each worker whose settings (JSON types), data or step differ from the chief's."""
     digest = hashlib.sha256(json.dumps([settings, step], sort_keys=True).encode()).digest()
-    number = float(int.from_bytes(digest[:6]))  # which a float64 holds exactly
+    number = float(int.from_bytes(digest[:6]))  # 48 bits, which a float64 represents exactly
     if from_chief([number]) != [number]:
         raise UserError(
             f"Worker {workers().index}, at step {step}, has other settings or data than the chief. "
@@ -193,7 +194,7 @@ def _use_jax(name, say):
 
 
 def _tasks_of_tf_config():
-    """The number of processes in TF_CONFIG; 0 if it is not set."""
+    """The number of processes in TF_CONFIG; 0 if the variable is not set."""
     try:
         cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
         return len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
@@ -249,16 +250,16 @@ def choose_acceleration(settings, large_products=False):
 
     Args:
         settings: dataclass with the fields of AccelerationSettings.
-        large_products: bool. Whether matrix products dominate the time of a step, as they do from a width of about 256.
+        large_products: bool. Whether matrix products dominate the time of a step; true from a width of about 256 on.
 
     Returns:
-        `settings` with both fields set; `jit_compile` says whether to compile whole steps.
+        `settings` with both fields set; `jit_compile` is whether to compile whole steps.
     """
     device, mixed_precision, jit_compile = find_device(), settings.mixed_precision, settings.jit_compile
     by_parts = device == AMX and large_products and not jit_compile and mixed_precision is not False
     if by_parts and CLUSTERS not in os.environ.get("TF_XLA_FLAGS", ""):
         os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {CLUSTERS}".strip()
-        os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "BF16")  # for products of float32, such as those of scores
+        os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "BF16")  # also for float32 products, such as the scores
     mixed_precision = (by_parts or (device == GPU and large_products)) if mixed_precision is None else mixed_precision
     jit_compile = not by_parts if jit_compile is None else jit_compile
     return dataclasses.replace(settings, mixed_precision=mixed_precision, jit_compile=jit_compile)

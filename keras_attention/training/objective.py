@@ -1,8 +1,8 @@
-"""Loss functions, of labels and logits, or of a student and its teacher.
+"""Loss functions of labels and logits, and of a student and its teacher.
 
 Shapes: B batch, T tokens (of the student), S tokens of the teacher, H heads, V vocabulary, K classes. Logits may have
-any precision; losses are computed in float32. The label of padding (tokens, or examples that fill up a batch) is 0 for
-a token, -1 for a class, NaN for a number.
+any precision; losses are computed in float32. Padding (tokens, or examples that fill up a batch) has the label 0 for
+tokens, -1 for classes and NaN for numbers.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Loss(NamedTuple):
     """The result of a loss function: sums over the labels of a batch without padding, float32 scalars.
 
     Attributes:
-        total: summed loss in nats, which the training reports.
+        total: summed loss in nats (squared error for a regression), which the training reports.
         count: number of labels, or the sum of their weights.
         correct: number of labels that have the highest logit.
         penalty: added to `total` for the gradient, but not reported; or None.
@@ -51,8 +51,8 @@ def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
 
         loss = (1 - e) * -log p(label) + e * mean over the vocabulary of -log p
 
-    With the logits z, this equals `logsumexp(z) - (1 - e) * z[label] - e * mean(z)`, which needs no target distribution
-    of the size of the logits.
+    With logits z, this equals `logsumexp(z) - (1 - e) * z[label] - e * mean(z)`, which avoids a target distribution as
+    large as the logits.
 
     Args:
         labels: int tensor (B, T).
@@ -79,7 +79,7 @@ def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
 
 
 def count_correct(labels, logits, pad_id=NO_TOKEN):
-    """Counts the labels (B, T) that have the highest logit (B, T, V), without padding: float32 scalar."""
+    """Counts the labels (B, T) that have the highest logit (B, T, V), except padding; returns a float32 scalar."""
     logits = ops.cast(logits, "float32")
     best = ops.equal(_take_labels(labels, logits), ops.max(logits, axis=-1))  # (B, T)
     return _count(ops.logical_and(best, ops.not_equal(labels, pad_id)))
@@ -192,7 +192,7 @@ def hidden_loss(hidden, teacher_hidden, aligned):
 
 
 def attention_loss(weights, teacher_weights, aligned):
-    """The Kullback-Leibler divergence of the attention weights in nats, mean over heads and queries.
+    """The Kullback-Leibler divergence of the attention weights in nats, averaged over heads and queries.
 
         loss = mean of KL(t || s)
 

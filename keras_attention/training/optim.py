@@ -1,4 +1,4 @@
-"""Learning rate schedules, layer-wise learning rates, averages of weights, and the optimizer Muon."""
+"""Learning rate schedules, layer-wise learning rates, weight averaging, and the optimizer Muon."""
 
 import contextlib
 import math
@@ -130,7 +130,7 @@ def make_schedule(name, peak, warmup_steps, total_steps):
         total_steps: int > 0.
 
     Raises:
-        ValueError: if there is no schedule of that name, or a number is out of range.
+        ValueError: if there is no schedule with this name, or a number is out of range.
     """
     warmup_steps = max(1, min(warmup_steps, total_steps // 2))
     if name == "cosine":
@@ -202,7 +202,7 @@ class LastWeights:
     Raises:
         ValueError: if `count` is not positive.
 
-    Source: Vaswani et al. (2017), section 6.1. The paper averages checkpoints, we average epochs.
+    Source: Vaswani et al. (2017), section 6.1. The paper averages checkpoints; we average epochs.
     """
 
     def __init__(self, count):
@@ -212,7 +212,7 @@ class LastWeights:
         self.snapshots = []  # oldest first; each a list of arrays in the order of the trainable variables
 
     def add(self, model):
-        """Stores a copy of the trainable variables and removes the oldest beyond `count`."""
+        """Stores a copy of the trainable variables; keeps only the newest `count` copies."""
         self.snapshots = [*self.snapshots, copy_weights(model)][-self.count :]
 
     def average(self):
@@ -266,7 +266,7 @@ def assign_weights(model, arrays):
 
 @contextlib.contextmanager
 def averaged_weights(model, arrays):
-    """Context manager: the model has the weights `arrays` inside the `with`, and always gets its own weights back.
+    """Context manager: the model has the weights `arrays` inside the `with` and its own weights afterwards.
 
     Args:
         model: built `keras.Model`.
@@ -300,19 +300,19 @@ def _check_positive(name, value):
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class Muon(keras.optimizers.Muon):
-    """Steps whose directions have equal lengths for kernels; AdamW for embeddings, biases and norms.
+    """Orthogonalized momentum updates for kernels; AdamW for embeddings, biases and norms.
 
         m = beta m + g,    kernel -= rate * 0.2 sqrt(max(n, k)) * orthogonal(g + beta m)
 
     `orthogonal` replaces all singular values of a matrix (n, k) by about 1, with five Newton-Schulz iterations. Keras's
-    optimizer does so for matrices. This one also takes the kernels with an axis of heads, such as (D, H, K) and
-    (H, K, D), as the matrices (D, H K) and (H K, D), and leaves biases with that axis to AdamW.
+    optimizer supports matrices only. This optimizer also treats kernels with an axis of heads, such as (D, H, K) and
+    (H, K, D), as matrices (D, H K) and (H K, D), and uses AdamW for biases with such an axis.
 
     Args:
-        learning_rate: float > 0 or schedule, of kernels. The factor 0.2 sqrt(max(n, k)) makes their steps as large as
+        learning_rate: float > 0 or schedule, for kernels. The factor 0.2 sqrt(max(n, k)) makes their steps as large as
             AdamW's.
-        weight_decay: float >= 0 or None, of all weights.
-        adam_lr_ratio: float > 0. The learning rate of AdamW, as a multiple of that of kernels.
+        weight_decay: float >= 0 or None, for all weights.
+        adam_lr_ratio: float > 0. The learning rate of AdamW, as a multiple of that of the kernels.
         options: further arguments of `keras.optimizers.Muon`.
 
     Source: Jordan et al. (2024), https://kellerjordan.github.io/posts/muon; factor and weight decay: Liu et al. (2025),
@@ -347,7 +347,7 @@ def _is_kernel(variable):
 
 
 def _matrix(shape):
-    """The shape (inputs, outputs) of a kernel: the axis of heads joins the side to which it belongs."""
+    """The shape (inputs, outputs) of a kernel: (D, H, K) with D >= H K gives (D, H K), (H, K, D) gives (H K, D)."""
     first, *others = shape
     if len(others) == 1:
         return tuple(shape)

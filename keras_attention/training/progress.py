@@ -14,7 +14,7 @@ from keras_attention.errors import UserError
 class Progress:
     """Counters, sums and history of a training.
 
-    `epoch` and `epoch_step` count finished epochs and steps; the sums belong to the current epoch.
+    `epoch` counts finished epochs, `epoch_step` the finished steps of the current epoch, to which the sums belong too.
     """
 
     epoch: int = 0
@@ -27,18 +27,18 @@ class Progress:
     history: list = dataclasses.field(default_factory=list)
 
     def start_epoch(self):
-        """Resets the sums of the epoch."""
+        """Counts the finished epoch and resets the sums."""
         self.epoch, self.epoch_step = self.epoch + 1, 0
         self.loss_sum = self.tokens = self.correct = 0.0
 
 
 class EarlyStopping:
-    """Stores the best score and counts the validations since then.
+    """Stores the best validation score and counts the validations since then.
 
     Args:
         monitor: str, the name of a validation score, such as "val_bleu" or "val_loss".
         mode: "max" if higher scores are better, or "min". None: "min" if the name ends with "loss", else "max".
-        patience: int > 0, number of validations without a better score before training stops; None: never stop.
+        patience: int > 0, number of validations without a better score after which training stops; None: never stop.
 
     Raises:
         ValueError: if an argument is out of range, or `update` does not find the score.
@@ -107,7 +107,7 @@ class Epoch:
     def __iter__(self):
         session, progress, steps = self.session, self.session.progress, len(self.sequence)
         told = session.num_epochs, steps, progress, session.rate, session.verbose, session.unit
-        reason = session.stopped_because  # of a resumed training, which may have no update left
+        reason = session.stopped_because  # not None if a resumed training has no updates left
         bar = EpochBar(*told, compiling=reason is None and not session.compiled)
         while progress.epoch_step < steps and reason is None:
             session.stop_if_interrupted()
@@ -145,7 +145,7 @@ class Epoch:
 class EpochBar:
     """Keras's progress bar over the steps of one epoch, with loss, accuracy, speed, learning rate and time left.
 
-    It is drawn at most five times a second on a terminal, and every ten seconds elsewhere.
+    It is drawn at most five times a second on a terminal, and at most every ten seconds elsewhere.
 
     Args:
         epochs: int or None, number of epochs.
@@ -154,7 +154,7 @@ class EpochBar:
         rate: callable that returns the learning rate; called only when the bar is drawn.
         verbose: 0 draws nothing, 1 a bar, 2 one line at the end.
         unit: str, the unit of the speed, such as "tokens".
-        compiling: bool. Whether the first step compiles. The bar then says so, and measures the speed after that step.
+        compiling: bool. Whether the first step compiles. If so, prints a note and measures the speed after that step.
     """
 
     def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens", compiling=False):
@@ -173,12 +173,12 @@ class EpochBar:
     def _start(self):
         """Starts to measure the speed."""
         self._started = self._drawn = time.perf_counter()
-        self._tokens_before = self.progress.tokens  # leaves out resumed steps and the step that compiled
+        self._tokens_before = self.progress.tokens  # excludes the steps before a resume and the compiling step
         shown = ["loss", "accuracy", self.speed, "rate"]
         self._bar = keras.utils.Progbar(self._steps, verbose=self.verbose, unit_name="step", stateful_metrics=shown)
 
     def update(self, last=False):
-        """Draws the bar if it is due. With `last`, always draws it, and ends the line."""
+        """Draws the bar if it is due. With `last`, draws it in any case and ends the line."""
         if self._compiling and not last:
             self._compiling = False
             self._start()
@@ -199,7 +199,7 @@ class EpochBar:
 
 
 class EpochLog:
-    """Writes the numbers of each epoch for TensorBoard. The package `tensorboard` is not needed.
+    """Writes the history of a training for TensorBoard. The package `tensorboard` is not needed.
 
     Args:
         folder: path, or None to write nothing.
@@ -225,7 +225,7 @@ class EpochLog:
         self._metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
 
     def write(self, entry):
-        """Writes all numbers of one history entry at its step."""
+        """Writes all numbers of one epoch's history dict at its step."""
         if self._writer is None:
             return
         with self._writer.as_default(step=entry["steps"]):

@@ -1,4 +1,4 @@
-"""What a training gives: history, weights that travel to another machine, and the facts of the run for its card."""
+"""The result of a training: history, weights to load on another machine, and facts about the run for its card."""
 
 import json
 import os
@@ -34,10 +34,10 @@ def weights_path(out):
 
 
 def claim_files(config, out):
-    """Reserves the files that a recipe may write in the place of an entry, until the command ends.
+    """Reserves the files that a recipe may write instead of an entry, until the command ends.
 
     Args:
-        config: RunSettings, perhaps with `encoded` (train elsewhere, write weights) and `encode_to` (write texts).
+        config: RunSettings, optionally with `encoded` (write only weights) and `encode_to` (write only encoded texts).
         out: str or Path, without an ending.
 
     Raises:
@@ -47,12 +47,12 @@ def claim_files(config, out):
     if weights and weights.exists() and not config.overwrite:
         raise UserError(f"{weights} already contains trained weights. Choose another --out, or pass --overwrite.")
     for place in (weights, getattr(config, "encode_to", "")):
-        if place and Path(place).absolute().parent.is_dir():  # else it is made when there is something to write
+        if place and Path(place).absolute().parent.is_dir():  # a missing folder is created at writing
             until_the_command_ends(locked(place))
 
 
 def save_trained(path, model, result, facts):
-    """Writes PATH.npz: the weights, and what is told of them.
+    """Writes PATH.npz: the weights, the training result and the facts about the run.
 
     Args:
         path: str or Path, without an ending.
@@ -72,13 +72,13 @@ def load_trained(path, model):
 
     Args:
         path: str or Path, as given to `save_trained`.
-        model: built keras.Model of the same settings.
+        model: built keras.Model with the same settings.
 
     Returns:
         TrainResult and facts.
 
     Raises:
-        UserError: if a file is missing or does not fit the model.
+        UserError: if the file is missing, damaged or does not fit the model.
     """
     try:
         with np.load(weights_path(path), allow_pickle=False) as file:
@@ -90,9 +90,9 @@ def load_trained(path, model):
 
 
 def run_facts():
-    """Returns the dict of "command", "commit" and "hardware" (str) of this process.
+    """Returns a dict of str that describes this process: "command", "commit" and "hardware".
 
-    The commit is that of the script's git checkout, with "+changes" if files were modified, or "unknown".
+    The commit is that of the script's git checkout, with "+changes" if files are modified; or "unknown".
     """
     script = Path(sys.argv[0])
     folder = script.resolve().parent
@@ -109,7 +109,7 @@ def run_facts():
 
 
 def without_folders(argument):
-    """The argument with absolute paths shortened to their last part, because folders are private: /a/b/c -> c."""
+    """Shortens an absolute path in an argument to its last part, because folders are private: /a/b/c -> c."""
     flag, equals, value = argument.rpartition("=")
     return flag + equals + (Path(value).name if os.path.isabs(value) else value)
 

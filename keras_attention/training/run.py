@@ -1,4 +1,4 @@
-"""What surrounds a training run: its settings beside the learning, and the signals that stop it."""
+"""The settings of a training run other than hyperparameters, and the signals that interrupt it."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 @dataclass(frozen=True)
 class AccelerationSettings:
-    """Number format and compiler; `training.devices` chooses for settings that are None."""
+    """Number format and compiler; `training.devices` replaces None by a choice for the device."""
 
     mixed_precision: bool | None = setting(None, "compute in bfloat16; default: if that is faster on the device")
     jit_compile: bool | None = setting(None, "compile whole steps with XLA; default: if that is faster on the device")

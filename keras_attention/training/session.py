@@ -1,4 +1,4 @@
-"""One run of a recipe: devices, checkpoints, progress and everything else that is not the learning itself."""
+"""One run of a recipe: devices, checkpoints, progress and everything else around the training loop."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ FIRST_CHECKPOINT_MINUTES = 1.0
 
 
 class Session:
-    """Handles everything around the learning, so that a recipe shows only the learning:
+    """Handles everything around the training loop, so that a recipe shows only the loop:
 
         session = Session.start(config, "runs/mine")
         update = session.compile(model, optimizer, loss, clip_norm=1.0)
@@ -32,8 +32,8 @@ class Session:
 
     - `start` chooses number format, compiler and devices, seeds the random generators and records command and commit.
     - `compile` returns the update for the backend, split over devices (strategy) and parts (accumulation).
-    - Inside the `with`, the checkpoint folder is reserved for this training. Ctrl-C and SIGTERM wait for the end of the
-      update, save a checkpoint and raise KeyboardInterrupt.
+    - Inside the `with`, the checkpoint folder is reserved for this training. After Ctrl-C or SIGTERM, the session
+      finishes the update, saves a checkpoint and raises KeyboardInterrupt.
     - `epochs` continues from the newest undamaged checkpoint. Weights and history (except times) equal those of an
       uninterrupted training, provided that the batches depend only on the epoch, and that layers take random numbers
       from their own generators. `epochs` also writes checkpoints and TensorBoard logs, draws the progress bar, and
@@ -47,7 +47,7 @@ class Session:
         out: path of the result, or None.
         checkpoint_dir: path, or None to save no checkpoints.
         checkpoint_every: int > 0, updates between two checkpoints, or None.
-        checkpoint_minutes: float > 0, minutes between two checkpoints, or None. The first one comes after a minute.
+        checkpoint_minutes: float > 0, minutes between two checkpoints, or None. The first is written after a minute.
         facts: dict, see `run_facts`, or None.
         verbose: 0 (silent), 1 (progress bar) or 2 (one line per epoch).
         unit: str, the unit of the speed in the progress bar, such as "tokens".
@@ -122,7 +122,7 @@ class Session:
             loss: callable(model, inputs, labels) -> `objective.Loss`. The keywords of a `functools.partial` are
                 settings that must not change when a training is resumed.
             clip_norm: float > 0 or None, the maximum global norm of the gradients.
-            average_last: int > 0 or None. At the end, average the weights of that many last epochs.
+            average_last: int > 0 or None. At the end, average the weights of the last `average_last` epochs.
             ema_decay: float in (0, 1) or None. At the end, use the exponential average of the weights over all updates.
 
         Raises:
@@ -176,14 +176,14 @@ class Session:
                 with "labels" and the inputs of the model.
             epochs: int, maximum number of epochs, or None.
             max_steps: int, maximum number of updates, or None.
-            time_limit_s: float, seconds, or None. Checked after each update; includes validation, but no earlier runs.
+            time_limit_s: float, seconds, or None. Checked after each update; includes validation, but not earlier runs.
             monitor, mode, patience: see `EarlyStopping`. The scores are those passed to `report`.
             restore_best: bool. At the end, use the weights with the best score.
 
         Raises:
             TrainingDivergedError: if loss, gradients or weights are not finite.
-            UserError: if checkpoints cannot be written, all are damaged, one was written with other settings, or the
-                settings of a worker differ from the chief's.
+            UserError: if checkpoints cannot be written, all are damaged, the newest has other settings, or the settings
+                of a worker differ from the chief's.
             WorkerLostError: if another worker has stopped.
             KeyboardInterrupt: after Ctrl-C or SIGTERM, once the checkpoint is saved.
             ValueError: if an argument is out of range or there are no batches.
@@ -208,7 +208,7 @@ class Session:
             self._resume()
         devices.check_alike(self._settings, self.progress.total_steps)
         self.stopped_because = self._nothing_left()
-        unended = self.progress.epoch_step > 0  # a limit may have ended it, but nothing has been reported since
+        unended = self.progress.epoch_step > 0  # perhaps ended by a limit, but its scores were not reported yet
         while self.stopped_because is None or unended:
             unended = False
             epoch = Epoch(self, batches.epoch(self.progress.epoch))
@@ -262,8 +262,8 @@ class Session:
         """Ends the strategy and returns the `TrainResult`, or None if this process has no more work.
 
         Workers other than the chief get None. With `weights_only`, writes `out`.npz, for `--weights` on another
-        machine, and returns None. Otherwise sets `outcome`, the keywords of the functions
-        that write an entry: settings, result, facts, overwrite.
+        machine, and returns None. Otherwise sets `outcome`, the keyword arguments of the functions that write an
+        entry: settings, result, facts, overwrite.
         """
         result = self.result
         if self.config.weights:
@@ -292,7 +292,7 @@ class Session:
         return float(keras.ops.convert_to_numpy(self.optimizer.learning_rate))
 
     def save(self):
-        """Writes a checkpoint, if there is a folder and an update since the last checkpoint; only in the chief."""
+        """Writes a checkpoint if there is a folder and a new update since the last checkpoint; only in the chief."""
         self._saved_at = time.perf_counter()
         nowhere = self.checkpoint_dir is None or devices.workers().index
         if nowhere or self._saved_step == self.progress.total_steps:
@@ -328,7 +328,7 @@ class Session:
     def end_steps(self, finished):
         """Ends the updates of an epoch. `finished` is False if a limit ended it before its last batch."""
         self.update.sync()
-        if not finished:  # saved here, so that a resumed training finishes this epoch
+        if not finished:  # so that a resumed training finishes this epoch
             self.save()
         if self._last_weights:
             self._last_weights.add(self.model)
@@ -339,7 +339,7 @@ class Session:
         return self.stopped_because
 
     def _nothing_left(self):
-        """The limit that this process has reached, as a sentence, or None."""
+        """The limit that the training has reached, as a phrase, or None."""
         progress, limit = self.progress, self._time_limit_s
         if self.num_epochs is not None and progress.epoch >= self.num_epochs:
             return f"all {self.num_epochs} epochs are done"

@@ -1,4 +1,4 @@
-"""Shared by the updates of all backends: the result of an update, gradient norm, clipping."""
+"""Code that the updates of all backends share: the result of an update, gradient norm, clipping."""
 
 import math
 from typing import NamedTuple
@@ -74,7 +74,7 @@ def clip_by_norm(gradients, norm, clip_norm):
 
 
 def _may_overflow(optimizer, sync):
-    """Whether an overflow is harmless. Each one halves the loss scale; below 1, the gradients themselves overflow."""
+    """Whether an overflow is harmless. Each halves the loss scale; below 1, the unscaled gradients overflow too."""
     if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return False
     sync()

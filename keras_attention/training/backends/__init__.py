@@ -18,7 +18,7 @@ def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_
             `training=True`. `inputs` is the batch without its "labels".
         clip_norm: float > 0 or None. Gradients with a larger global norm are scaled down to this norm.
         accumulate: int > 0. Number of parts of the batch, computed one after the other to save memory. The update
-            equals that of the whole batch.
+            equals that of an undivided batch.
         jit_compile: bool. Whether to compile with XLA; JAX always does.
 
     Returns:

@@ -33,7 +33,7 @@ class JaxUpdate:
         return result
 
     def sync(self):
-        """Writes the newest values into the variables; the next update reads the variables again."""
+        """Writes the newest values into the variables; the next update starts from the variables."""
         if self._state is not None:
             for variables, values in zip(self._variables(), self._state, strict=True):
                 for variable, value in zip(variables, values, strict=True):
@@ -66,7 +66,7 @@ class JaxUpdate:
             weight = jax.numpy.maximum(found[-1][1], 1.0)  # the divisor of the mean
             found[:2] = jax.tree.map(lambda x, weight=weight: x * weight, found[:2])
             sums = found if sums is None else jax.tree.map(jax.numpy.add, sums, found)
-            # One part at a time, which is what saves memory.
+            # Forces JAX to compute one part at a time, which saves memory.
             sums, non_trainable, trainable = jax.lax.optimization_barrier((sums, non_trainable, trainable))
         gradients, loss, counts = sums
         gradients, loss = jax.tree.map(lambda x: x / jax.numpy.maximum(counts[1], 1.0), (gradients, loss))
@@ -82,7 +82,7 @@ class JaxUpdate:
         norm = global_norm(gradients) / scale
         gradients = clip_by_norm(gradients, norm, self.clip_norm)
         may_apply = jax.numpy.isfinite(loss)
-        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # which looks at the gradients itself
+        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):  # it checks the gradients itself
             may_apply = may_apply & jax.numpy.isfinite(norm)
         trainable, optimizer_state = jax.lax.cond(
             may_apply,

@@ -47,7 +47,7 @@ class TensorFlowUpdate:
             mean = loss.mean()
             scaled = self.optimizer.scale_loss(mean)
         gradients = tape.gradient(scaled, [v.value for v in variables])
-        # The norm needs dense gradients: a sparse one lists a token that occurs twice as two separate slices.
+        # The norm needs dense gradients: a sparse gradient lists a token that occurs twice as two separate slices.
         gradients = [
             tf.zeros(v.shape, v.dtype) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, v in zip(gradients, variables, strict=True)
@@ -116,7 +116,7 @@ class SplitUpdate:
         """TensorFlow's variables are always up to date."""
 
     def _let_seeds_differ(self):
-        """Derives different seeds for each replica from those of the first, which checkpoints store."""
+        """Gives each replica other seeds, derived from those of the first replica, which checkpoints store."""
         states = [v for v in self.model.variables if v.path.endswith("seed_generator_state")]
 
         def add_number():
@@ -141,7 +141,7 @@ class SplitUpdate:
         return loss, count, correct, norm, global_norm([v.value for v in self.model.trainable_variables])
 
     def _replica_sums(self, parts):
-        """The sums over the parts of all replicas (N + 4,), computed in each."""
+        """The sums over the parts of all replicas (N + 4,), the same in each replica."""
         sums = self._part_sums(parts[0])
         for part in parts[1:]:
             with tf.control_dependencies([sums]):  # one part at a time, to save memory
