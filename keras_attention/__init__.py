@@ -27,16 +27,17 @@ def load(name_or_path: str | Path) -> Any:
     """Loads a trained model.
 
     Args:
-        name_or_path: str, a name from `list_models()`, or a part of a name that is unique, such as "sst2"; or str or
-            Path, the folder of a saved model; or the name of a published BERT,
-            "hf://ORG/NAME[@REVISION]" on the Hugging Face Hub or "kaggle://ORG/MODEL/keras/VARIANT[/VERSION]", which is
-            downloaded, converted and kept in the user's cache.
+        name_or_path: str or Path: a name from `list_models()`, or a unique part of one, such as "sst2"; the folder of a
+            saved model; or the name of a published BERT or GPT-2, "hf://ORG/NAME[@REVISION]" on the Hugging Face Hub or
+            "kaggle://ORG/MODEL/keras/VARIANT[/VERSION]" (BERT only), which is downloaded, converted and stored in the
+            user's cache.
 
     Returns:
         A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,
-        a `MaskFiller` with `fill_mask` or a `TextEncoder` with `encode`. Each takes a str, or any sequence or iterable
-        of str, such as a NumPy array or a pandas Series. Its `model` is the network with the trained weights, a
-        `keras.Model` that takes token ids and returns logits; `save(folder)` saves the pipeline.
+        a `MaskFiller` with `fill_mask`, a `TextEncoder` with `encode` or a `TextGenerator` with `generate`. Each takes
+        a str, or any sequence or iterable of str, such as a NumPy array or a pandas Series. Its `model` is the network
+        with the trained weights, a `keras.Model` that takes token ids and returns logits; `save(folder)` saves the
+        pipeline.
 
     Raises:
         UserError: if the model does not exist, or its files are damaged.

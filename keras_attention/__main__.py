@@ -4,7 +4,7 @@ import sys
 
 try:
     from keras_attention.cli.main import main as run
-except KeyboardInterrupt:  # `run` tells of a later one
+except KeyboardInterrupt:  # `run` reports a later Ctrl-C
     print("keras-attention: interrupted", file=sys.stderr)
     sys.exit(130)
 

@@ -8,7 +8,7 @@ never works in the store itself:
 
 `MACHINE` is a digest of the versions and the processor. New programs of the session move to the store when the process
 ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
-used. `pipelines.stored_programs` stores the graphs that are compiled in the same place.
+used. `pipelines.stored_programs` stores the traced graphs of these programs in the same place.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from keras_attention.cores import available_cores
 
-MAX_BYTES = 256 * 2**20  # of the programs of one machine; the least recently used are removed
+MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
 FLAG = "--tf_xla_persistent_cache_directory="
 PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
@@ -57,7 +57,7 @@ class CompileCache:
     def keep(self, model=None):
         """Links new programs of the session into the store of a model, by default the first.
 
-        A disk error costs only speed.
+        Disk errors are ignored: later processes only compile again.
 
         Returns:
             bool, whether all programs are stored.
@@ -81,7 +81,7 @@ class CompileCache:
         return None
 
     def write(self, name, content):
-        """Stores bytes for later processes. A disk error costs only speed."""
+        """Stores bytes for later processes. Disk errors are ignored."""
         unfinished = self.session / f"{name}.tmp"
         with suppress(OSError):
             unfinished.write_bytes(content)
@@ -122,11 +122,11 @@ class CompileCache:
 def programs_fit(share=0.5):
     """Whether this process should let XLA compile another program.
 
-    TensorFlow never frees a program, and each needs hundreds of memory mappings, three for every kernel; Linux allows
-    65,530 in a process, and a process that wants more crashes.
+    TensorFlow never frees a program, and each needs hundreds of memory mappings, three for every kernel. By default,
+    Linux allows 65,530 mappings per process, and a process that exceeds this limit crashes.
 
     Args:
-        share: float, how many of them may be taken.
+        share: float in (0, 1]. Share of the allowed mappings that may be in use.
 
     Returns:
         bool; True where there is no such limit.
@@ -200,7 +200,7 @@ def write_stored(name, content):
 
 
 def cache_root():
-    """Path of the cache folder, whose content may be lost at any time, or None if there is none."""
+    """Path of the cache folder, whose content may disappear at any time, or None if there is no cache."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -209,7 +209,7 @@ def cache_root():
 
 
 def machine_digest():
-    """A digest (str) of what the compiled programs depend on: versions, processor, threads, XLA flags."""
+    """A digest (str) of everything that the compiled programs depend on: versions, processor, threads, XLA flags."""
     facts = [platform.python_version(), platform.machine(), _processor_features(), str(available_cores())]
     facts += [os.environ.get(name, "") for name in ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_NUM_INTRAOP_THREADS")]
     for package in ("tensorflow", "keras", "keras-attention"):

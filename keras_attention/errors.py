@@ -4,7 +4,7 @@ from zipfile import BadZipFile
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
 MOST_QUOTED = 80
-# The exceptions of reading a missing, damaged or foreign .npz or .json file.
+# Exceptions raised on reading a missing, damaged or foreign .npz or .json file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile)
 
 
@@ -31,6 +31,6 @@ def quoted(value, most=MOST_QUOTED):
 
 
 def one_line(text):
-    """The text without line breaks and other control characters; of a long one, the first 500 and the last 500."""
+    """The text without line breaks and control characters; long texts keep their first 500 and last 499 characters."""
     text = "".join(character if character.isprintable() else " " for character in str(text))
     return text if len(text) <= 1000 else f"{text[:500]}\N{HORIZONTAL ELLIPSIS}{text[-499:]}"

@@ -139,7 +139,7 @@ def nearest(word, known):
 
 
 def value_type(annotation):
-    """The type to read: `int` of `int | None`, otherwise the annotation itself."""
+    """The type to read: `int` for `int | None`, otherwise the annotation itself."""
     if isinstance(annotation, types.UnionType):
         return next(kind for kind in typing.get_args(annotation) if kind is not type(None))
     return annotation

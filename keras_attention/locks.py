@@ -17,7 +17,7 @@ from pathlib import Path
 from keras_attention.errors import UserError
 
 PATIENCE = 0.5  # seconds; longer than it takes another process to remove its lock file
-MOST_BYTES = 1000  # read of a lock file
+MOST_BYTES = 1000  # read from a lock file
 LOCK = ".lock"  # the lock file inside a folder
 LONGEST_NAME = 150  # bytes; most systems allow 255, so there is room for prefix and suffix
 _held = {}  # path of the lock file -> _Held
@@ -32,7 +32,7 @@ class _Held:
 
 
 class InUseError(UserError):
-    """Another process or thread writes there."""
+    """Another process or thread holds the lock."""
 
 
 @contextmanager
@@ -41,11 +41,11 @@ def locked(path, inside=False, wait=None):
 
     Args:
         path: str or Path, the file or folder that will be written.
-        inside: bool. `path` is a folder that exists: the lock file stands in it, not beside it.
-        wait: callable(str), called once with the holder of the lock before waiting for it; None: do not wait.
+        inside: bool. True if `path` is an existing folder and the lock file is inside it instead of beside it.
+        wait: callable(str), called once, before waiting, with a message that names the holder; None: do not wait.
 
     Raises:
-        InUseError: if another process or thread holds the lock; says which process, and since when.
+        InUseError: if another process or thread holds the lock; the message names the process and the time.
         OSError: if no lock file can be made there.
     """
     file, told = lock_file(path, inside), False
@@ -73,12 +73,12 @@ def is_held_here(path):
 
 
 def until_the_command_ends(context):
-    """Enters a context; `release_claims` or the end of the process leaves it."""
+    """Enters a context, which `release_claims` or the end of the process exits."""
     _claims.enter_context(context)
 
 
 def release_claims():
-    """Leaves the contexts of `until_the_command_ends`: a command is over."""
+    """Exits the contexts of `until_the_command_ends`, at the end of a command."""
     _claims.close()
 
 
@@ -89,7 +89,7 @@ def lock_file(path, inside=False):
 
 
 def short_name(path):
-    """The name of a file or folder, or a digest where the name is too long to be part of another one."""
+    """The name of a file or folder, or its digest if the name is too long to be part of another name."""
     name = os.fsencode(path.name)
     return path.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
 
@@ -108,7 +108,7 @@ def _acquire(file, path):
 
 
 def _lock(file, path):
-    """An acquired lock; its file says who holds it."""
+    """Acquires the lock and returns it; the lock file names the process that holds it."""
     from filelock import FileLock, SoftFileLock, Timeout  # here, because most commands write no file
 
     lock = FileLock(
@@ -120,7 +120,7 @@ def _lock(file, path):
         raise InUseError(
             f"{path} is in use: {_holder(file)} writes there. Wait until it is done, or choose another place."
         ) from error
-    if not isinstance(lock, SoftFileLock):  # which is another kind of file on systems without locks
+    if not isinstance(lock, SoftFileLock):  # a SoftFileLock, on systems without locks, manages its file
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as told:
             json.dump(facts, told)
@@ -138,14 +138,14 @@ def _release(file):
         del _held[file]
         if held.process != os.getpid():
             return
-        if type(held.lock).__name__ != "SoftFileLock":  # which removes its own
+        if type(held.lock).__name__ != "SoftFileLock":  # a SoftFileLock removes its file itself
             with suppress(OSError):
                 file.unlink()  # while the lock is held, so that a waiting process sees it and makes a new file
         held.lock.release()
 
 
 def _holder(file):
-    """Which process holds a lock, and since when, in words."""
+    """A text that says which process holds a lock, and since when."""
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as told:
             facts = json.loads(told.read(MOST_BYTES))

@@ -28,7 +28,7 @@ class FromPreset:
 
         Args:
             name_or_path: str, a name from `keras_attention.list_models()`; or str or Path, a model's folder; or the
-                name of a published BERT, see `keras_attention.load`.
+                name of a published BERT or GPT-2, see `keras_attention.load`.
 
         Returns:
             Built model of this class, which works like any `keras.Model`. `BertEncoder` also extracts the encoder of a

@@ -1,4 +1,4 @@
-"""Parses untrusted JSON strictly: whatever two parsers could read differently is an error."""
+"""Parses untrusted JSON strictly: content that two parsers could read differently is an error."""
 
 import json
 
@@ -10,10 +10,10 @@ def parse_json(content):
         content: bytes, UTF-8.
 
     Returns:
-        What it says, of JSON types.
+        The parsed value, of JSON types.
 
     Raises:
-        ValueError: if it is not such JSON, or too deep.
+        ValueError: if the content is not such JSON, or is nested too deeply.
     """
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)

@@ -158,7 +158,7 @@ def whole_folder(path, check):
             if path.is_dir() and any(path.iterdir()):
                 exchange(temporary, path)
             else:
-                os.rename(temporary, path)  # there may be an empty folder
+                os.rename(temporary, path)  # replaces `path` if it is an empty folder
             flush(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -174,7 +174,7 @@ def check_holds_only(folder, names):
 
 
 def temporary_name(path):
-    """A name beside `path` that no other writer has and that `remove_leftovers` knows."""
+    """A unique name beside `path` that `remove_leftovers` recognizes."""
     return path.with_name(f".{short_name(path)}-{uuid.uuid4().hex}")
 
 
@@ -196,10 +196,10 @@ def remove_leftovers(path):
 def tidy(path):
     """Removes the temporary files and the lock of a dead writer of `path`, unless another process writes there.
 
-    For callers that find nothing to write; writers do it anyway. Errors are ignored.
+    For callers that then write nothing; writers clean up themselves. Errors are ignored.
     """
     path = Path(os.path.realpath(path))
-    if not path.name:  # "/", beside which nothing stands
+    if not path.name:  # "/" has no parent folder for a lock file
         return
     with suppress(UserError, OSError):
         # A writer creates the lock file first and removes it last.
@@ -209,7 +209,7 @@ def tidy(path):
 
 
 def exchange(new, old):
-    """Swaps the names of two folders in the same place, atomically where the system supports it.
+    """Swaps the names of two folders with the same parent, atomically where the system supports it.
 
     On other systems, a crash may leave `old` under the name NEW.old; `remove_leftovers` repairs this.
     """

@@ -20,7 +20,7 @@ FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows")
 def classify(arguments):
     """Prints one line per text: its label and the probability; with --top, the K most probable labels.
 
-    Of a table, it writes all columns, and behind them the label and its probability.
+    With --table, it writes all columns of the table, followed by the label and its probability.
     """
     _check_options(arguments)
     entry = open_entry(arguments.model, "encode" if arguments.labels else "classify")
@@ -54,7 +54,7 @@ def load(entry):
 
 
 def load_zero_shot(entry, labels):
-    """An encoder that classifies by similarity with labels, a str with commas between them."""
+    """Loads an encoder that classifies by similarity with `labels`, a str of labels separated by commas."""
     with silent_libraries():
         from keras_attention.pipelines.base import load_pipeline
         from keras_attention.pipelines.classifier import ZeroShotClassifier
@@ -63,7 +63,7 @@ def load_zero_shot(entry, labels):
 
 
 def _check_options(arguments):
-    """Raises UserError for options that do not fit each other; names the default model of --labels."""
+    """Raises UserError for options that cannot be combined; sets the default model for --labels."""
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
     if arguments.model is None and arguments.labels:
@@ -92,7 +92,7 @@ def _check_options(arguments):
 
 
 def _check_output(arguments):
-    """Raises UserError if the name of the output promises another format than that of the table."""
+    """Raises UserError if the name of the output suggests a format other than that of the table."""
     if not arguments.output:
         return
     if Path(arguments.output).suffix.lower() in OPENERS:
@@ -106,7 +106,7 @@ def _check_output(arguments):
 
 
 def _hint_at_tables(arguments):
-    """Says that --input takes lines, where the name of the file is that of a table."""
+    """Prints a hint that --input is read line by line if its file name is that of a table."""
     kind = format_of(arguments.input) if arguments.input else None
     if kind in (",", "json"):
         print(
@@ -126,7 +126,7 @@ def _read_table(arguments, task):
 
 
 def _lines(arguments, table, window, answers):
-    """The lines that a window gives."""
+    """The output lines for a window."""
     if table is None:
         return [_line(text, answer, arguments) for text, answer in zip(window.texts, answers, strict=True)]
     from keras_attention.pipelines.classifier import given_labels

@@ -49,7 +49,7 @@ def convert(arguments):
 
 
 def about_converted(converted, language, pair=False):
-    """What config.json says of a Converted beside the network, see `schema.Use`."""
+    """The fields of config.json for a Converted, except those of the network; see `schema.Use`."""
     if converted.vectors is None:
         return {"language": language}
     longest = converted.model.get_config()["max_length"]

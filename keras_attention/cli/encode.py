@@ -44,7 +44,7 @@ def similar(arguments):
         from keras_attention.pipelines.text_encoder import unit
 
         queries = encoder.directions(arguments.query)  # (Q, D)
-        best = [[] for _ in arguments.query]  # heaps of (score, -number, text): the worst first
+        best = [[] for _ in arguments.query]  # lists of (score, -number, text), the best first
         for window in job.windows():
             found = encoder.encode(window.texts, progress=window.progress)
             scores = queries @ unit(found.pooled).T  # (Q, N)
@@ -92,7 +92,7 @@ def _lines(arguments, texts, found):
 
 
 class _Vectors:
-    """Takes arrays in the place of an AnswerFile; see there."""
+    """Has the interface of AnswerFile, but takes arrays instead of lines."""
 
     def __init__(self, write=None):
         self._write, self.done = write, 0
@@ -105,7 +105,7 @@ class _Vectors:
 
 @contextmanager
 def _vector_file(path, count, width):
-    """A NumPy file of float32 (count, width), which appears whole or not at all; memory stays flat."""
+    """A NumPy file of float32 (count, width), written whole or not at all, in constant memory."""
     from numpy.lib.format import write_array_header_1_0
 
     with whole_file(path, "wb") as file:

@@ -74,7 +74,7 @@ def _no_rows(arguments):
 
 
 def _rows(arguments, entry):
-    """Checks that a model can be stored in 8 bits; returns the Examples of --table with a summary, or None twice."""
+    """Checks that a model can be stored in 8 bits; returns the Examples of --table and a summary, or (None, None)."""
     tasks, name = entry.architecture.use.tasks, arguments.name
     if "encode" not in tasks:
         raise UserError(f"--int8 is for BERTs. {name} can {entry.architecture.use.task}. See --compute-type int8.")
@@ -99,7 +99,7 @@ def _rows(arguments, entry):
 
 
 def _change(file_format, folder, pipeline, rows):
-    """What weights of 8 bits change: dict of the texts (str) and the agreement; of Examples also before and after."""
+    """The effect of 8-bit weights: dict with texts (str), agreement and, for Examples, the scores before and after."""
     from keras_attention.export.keras_formats import change_of_answers, without_and_with
     from keras_attention.finetuning.report import measure
 

@@ -53,7 +53,7 @@ def finetune(arguments):
     running = {"checkpoint_dir": unfinished, "resume": arguments.resume, "restart": arguments.restart}
     running |= {"log_dir": arguments.log_dir, "verbose": verbose, "say": say}
     finetuned = finetune_classifier(*tables, settings, test=read.get("test"), **task, **running)
-    if not chief_goes_on():  # the other workers are done
+    if not chief_goes_on():  # only the chief writes the model
         return
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
     names = ", ".join(Path(path).name for path in paths.values() if path)
@@ -83,10 +83,10 @@ def _read(arguments, path, say):
 
 
 def settings_of(arguments):
-    """The FinetuneSettings that the flags give.
+    """The FinetuneSettings from the flags.
 
     Raises:
-        UserError: if a share is out of range.
+        UserError: if a value is out of range.
     """
     names = [field.name for field in dataclasses.fields(FinetuneSettings)]
     settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})

@@ -1,4 +1,4 @@
-"""`keras-attention generate`, `score` and `fill-mask`: what a language model writes, and how probable a text is."""
+"""`keras-attention generate`, `score` and `fill-mask`: texts of a language model, and the probability of texts."""
 
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, safe, silent_libraries
@@ -7,11 +7,11 @@ from keras_attention.data.files import read_lines
 from keras_attention.errors import BAD_USAGE, UserError
 from keras_attention.zoo.registry import open_entry
 
-BETWEEN = "\n---"  # answers
+BETWEEN = "\n---"  # separates answers
 
 
 def generate(arguments):
-    """Writes on from each prompt; a single answer is printed token by token."""
+    """Continues each prompt; a single answer per prompt is printed token by token."""
     entry = open_entry(arguments.model, "generate")
     names = ("max_tokens", "temperature", "top_k", "top_p", "repetition_penalty", "seed", "stop")
     sampling = {name: getattr(arguments, name) for name in names}
@@ -57,7 +57,7 @@ def fill_mask(arguments):
     """Prints the best fillings of each text, one per line: joint probability of the words, and the text.
 
     Returns:
-        int, 2 if a text could not be answered, which is told on standard error; the others are answered.
+        int, 2 if a text could not be answered, else 0. Each such text is reported on standard error.
     """
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
@@ -65,7 +65,7 @@ def fill_mask(arguments):
     options, code = {"top_k": arguments.top, "max_pieces": arguments.pieces}, 0
     with many_texts(arguments, entry.folder) as job:
         filler = load(entry, "fill-mask")
-        filler.fill_mask([], **options)  # are they in range?
+        filler.fill_mask([], **options)  # raises an error if an option is out of range
         for window in job.windows():
             lines, truncated, notes = [], [], []
             for number, text in enumerate(window.texts, start=window.first):
@@ -89,7 +89,7 @@ def _fillings(text, fillings, as_json):
 
 
 def shown(text):
-    """The text without control characters but line breaks."""
+    """The text without control characters, except line breaks."""
     return safe(text, keep="\n")
 
 

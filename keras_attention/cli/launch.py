@@ -21,7 +21,7 @@ def launch(arguments):
     """Starts the workers, and restarts all of them from the last checkpoint if one dies.
 
     Returns:
-        int, see `run_workers`; or 128 plus the number of a signal to the launcher, which also went to the workers.
+        int, see `run_workers`; or 128 plus the number of the signal that the launcher received and forwarded.
 
     Raises:
         UserError: if a number is out of range.
@@ -95,7 +95,7 @@ def free_ports(count):
 
 
 def _wait(workers, signals):
-    """Waits for all, or, from the first failure on, for `GRACE_SECONDS`; returns the code of `run_workers`."""
+    """Waits for all workers, but at most `GRACE_SECONDS` after a failure; returns the exit code for `run_workers`."""
     codes, deadline, passed_on = [None] * len(workers), float("inf"), 0
     while None in codes and time.monotonic() < deadline:
         for number in signals[passed_on:]:

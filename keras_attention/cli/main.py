@@ -48,7 +48,7 @@ def main(argv=None):
 def open_closed_streams():
     """Opens /dev/null for each standard stream that is closed (`>&-`).
 
-    Otherwise the next file that is opened would get its number, and all that is printed.
+    Otherwise the next opened file would get the descriptor of the stream, and with it all printed text.
     """
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
         if getattr(sys, name) is None:

@@ -98,7 +98,7 @@ def check_engine(arguments):
 
 
 def with_engine(translator, arguments):
-    """The translator, computed by the engine of the command line."""
+    """The translator, set to the engine that was chosen on the command line."""
     if arguments.engine != "keras":
         translator.use_engine(arguments.engine, compute_type=arguments.compute_type)
     return translator
@@ -142,7 +142,7 @@ def _notes(window, answers):
 def _draw(arguments, answers, window):
     """Draws the heat map of each best translation, or of its layers and heads.
 
-    Several pictures are numbered, and those of a window appear together.
+    Several pictures are numbered, and those of a window are saved together.
     """
     path = Path(arguments.attention)
     if window.total == 1:
@@ -216,10 +216,10 @@ def try_out(folder, data, scores, ask):
     """Prints scores, loads an entry, shows translations, draws an attention map, and translates typed input.
 
     Args:
-        folder: Path of the entry. The picture gets its name with "_attention.png".
+        folder: Path of the entry. The picture is saved beside it, under its name with "_attention.png".
         data: TranslationData; the first test sentences are translated.
         scores: list of dict, see `write_trained`.
-        ask: bool, whether to translate what is typed.
+        ask: bool, whether to prompt for sentences and translate them.
     """
     from keras_attention.pipelines.base import load_pipeline
     from keras_attention.visualize.heatmaps import attention_heatmap

@@ -99,7 +99,7 @@ def _facts(summary):
     return ", ".join([*facts, *(f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores)])
 
 
-WORDS = (5, 20, 45)  # of the sentences that are answered: a few lengths, each of which has its own program
+WORDS = (5, 20, 45)  # per sentence: a few lengths, for each of which a program is compiled
 
 
 def warm(arguments):
@@ -115,8 +115,8 @@ def warm(arguments):
             from keras_attention.pipelines.base import load_pipeline
 
         pipeline = load_pipeline(entry)
-        if pipeline.batching == "search":  # the others compile nothing that is kept
-            with warnings.catch_warnings(action="ignore"):  # of texts longer than the model reads
+        if pipeline.batching == "search":  # the programs of other pipelines are not stored
+            with warnings.catch_warnings(action="ignore"):  # about texts longer than the model reads
                 for words in WORDS:
                     pipeline.answers([" ".join(["a"] * words)])
         if not keep_compiled(name):

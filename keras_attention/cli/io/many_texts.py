@@ -1,4 +1,4 @@
-"""Answers many texts in windows: flat memory, same order."""
+"""Answers many texts in windows, in constant memory and in the order of the texts."""
 
 import hashlib
 import sys
@@ -112,8 +112,8 @@ class Job:
         """Writes the answers of the last window.
 
         Args:
-            lines: list of str for the output, or what else `answers` of `many_texts` writes.
-            truncated: list of bool, for each text whether it was cut.
+            lines: list of str, or whatever type the output of `answers` takes, see `many_texts`.
+            truncated: list of bool, whether each text was truncated.
             notes: list of str, messages for the user.
         """
         first = self._output.done + 1
@@ -126,7 +126,7 @@ class Job:
             print(f"keras-attention: {note}", file=sys.stderr)
 
     def tell_cut(self):
-        """Reports the number of texts that were cut, once for all windows."""
+        """Reports the number of truncated texts, once for all windows."""
         if self._cut:
             print(
                 f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
@@ -203,7 +203,7 @@ def many_rows(arguments, folder, table):
 
 @contextmanager
 def _cut_texts_told_once():
-    """Ignores the warnings of each window about texts that were cut, because `Job.tell_cut` reports them once."""
+    """Ignores the warnings of each window about truncated texts, because `Job.tell_cut` reports them once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
         yield

@@ -16,7 +16,7 @@ from keras_attention.whole_file import check_place, explained, flush, remove_lef
 
 
 def standard_input_lines():
-    r"""Reads sentences from standard input, one a line; only "\n" ends a line.
+    r"""Reads sentences from standard input, one per line; only "\n" ends a line.
 
     Returns:
         List of str.
@@ -123,8 +123,8 @@ def plain_answers(path):
 def kept_answers(path, job, resume=False):
     """A resumable AnswerFile: answers are written to `PATH.partial`, which is renamed to `path` at the end.
 
-    `PATH.partial.json` identifies the job and has the number of complete answers. The next run removes anything that
-    was written after them.
+    `PATH.partial.json` identifies the job and the number of complete answers. The next run removes anything that was
+    written after them.
 
     Args:
         path: str or Path.
