@@ -54,7 +54,7 @@ DEMO_POLICY = (
 
 
 def tasks():
-    """Dict from each task that models of the zoo may have to the class of its pipeline."""
+    """Dict from each task that the server can offer to the class of its pipeline."""
     found = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
     return {task: pipeline for task, pipeline in found.items() if pipeline.request_fields}
 
@@ -102,7 +102,7 @@ def _add_api(app, server):
 
     @app.get("/ready")
     async def ready():
-        """200 once every model is ready, else 503 with the number of those that are."""
+        """200 once every model is ready, else 503 with the number of ready models."""
         if server.state != "ready":
             raise Refusal(503, f"{server.state}: {server.progress()} models are ready")
         return JSONResponse({"status": "ready"})
@@ -130,19 +130,19 @@ def _add_questions(app, server):
 
     @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
     async def vectors(request: EmbeddingsRequest):
-        """Returns the vectors of texts, in the form that OpenAI's clients read."""
+        """Returns the vectors of texts, in the format of OpenAI's API."""
         name, found = await server.answer(embeddings, request, "encode", beside=True)
         return JSONResponse({**found, "model": name})
 
     @app.post("/v1/similar", response_model=SimilarReply, responses=ERRORS)
     async def nearest(request: SimilarRequest):
-        """Returns the texts that are most like another one."""
+        """Returns the texts that are most similar to a query."""
         name, found = await server.answer(similar, request, "encode", beside=True)
         return JSONResponse({"model": name, "answers": found})
 
     @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
     async def complete(request: completions.CompletionsRequest, http: Request):
-        """Writes on from the beginnings of texts, in the form that OpenAI's clients read; also as a stream."""
+        """Continues prompts, in the format of OpenAI's API; also as a stream."""
         completions.check(request)
         name, found = server.stream(completions.pieces, request, "generate")
         is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)

@@ -26,10 +26,10 @@ _numbers = itertools.count(1)
 class Batcher:
     """Computes the simultaneous requests of different threads as one batch.
 
-    A single sequence is computed immediately. Those that arrive while a batch is computed wait and form the next batch.
+    A single sequence is computed immediately. Sequences that arrive while a batch is computed form the next batch.
 
     Args:
-        function: callable(tensors (N, ...)) -> list of tensors with an entry for each sequence.
+        function: callable(tensors (N, ...)) -> list of tensors (N, ...).
         specs: list of tf.TensorSpec of int32 tensors with any number of sequences.
         sizes: list of int, ascending. Batches are padded to one of these sizes; larger batches are split.
     """
@@ -50,7 +50,7 @@ class Batcher:
 
         @tf.function(input_signature=specs, autograph=False)
         def program(*sequences):
-            with tf.name_scope(f"batcher_{next(_numbers)}"):  # the op shares its queue with those of equal scope
+            with tf.name_scope(f"batcher_{next(_numbers)}"):  # batching ops with the same name would share a queue
                 return batched(*sequences)
 
         self._program = program.get_concrete_function()
@@ -62,15 +62,15 @@ class Batcher:
             sequences: int32 arrays (N, ...), 0 < N <= MAX_SEQUENCES, see `specs`.
 
         Returns:
-            (list of NumPy arrays, what `function` returns; int array (N,), how many sequences were computed together
-            with each sequence, those that fill up a batch among them).
+            Pair: list of NumPy arrays, the results of `function`; int array (N,), the size of the batch in which each
+            sequence was computed, including padding.
         """
         *results, together = (result.numpy() for result in self._program(*map(tf.constant, sequences)))
         return results, together
 
 
 def by_size(programs):
-    """A function that leaves a batch to the program for its size.
+    """Returns a function that runs the program for the size of its batch.
 
     Args:
         programs: dict from int, the batch size, to callable(tensors of this many sequences).
@@ -88,10 +88,10 @@ def by_size(programs):
 
 
 def share_batches(pipeline, settings, observe):
-    """Lets a pipeline compute the sequences of several requests together, in the way that its `batching` names.
+    """Lets a pipeline compute the sequences of several requests together, by the method named in its `batching`.
 
     Args:
-        pipeline: Pipeline, changed.
+        pipeline: Pipeline, changed in place.
         settings: ServerSettings.
         observe: callable (int), called for each sequence with the number of sequences in its batch.
 
@@ -109,7 +109,7 @@ def _batch_searches(translator, settings, observe):
 
 
 def _compile_steps(generator, settings, observe):
-    """Each request is written by itself; compiled before are the programs for one answer."""
+    """Requests for generated texts are not batched; only the programs for one answer are compiled beforehand."""
     return generator.steps.compiling()
 
 
@@ -140,7 +140,7 @@ def _batch_sequences(pipeline, settings, observe):
 
 
 def _trace(sizes, observe, function, specs):
-    """The function behind a queue; see `CompiledBert.trace`."""
+    """Puts a function behind a batching queue; see `CompiledBert.trace`."""
     names = list(specs)
 
     def compute(*sequences):
@@ -165,14 +165,14 @@ ONE_BY_ONE = (2, 3)  # batch sizes without a program of their own
 class BatchedSearch:
     """Replaces the `CompiledSearch` or other engine of a translator; each source length has its programs and a queue.
 
-    To compile a program takes 10 to 20 seconds, so there are few: for two lengths, each for a single sentence and for
-    full batches. Two or three sentences that wait together are searched one after the other, which is faster than a
-    batch that is mostly padding. The programs search with the model's beam size; requests for fewer translations take
-    the first ones.
+    Compiling a program takes 10 to 20 seconds, so there are few: for two lengths, each with the batch sizes 1, 8 (if
+    `most` allows it) and `most`. Two or three waiting sentences are searched one after the other, which is faster than
+    a batch that is mostly padding. The programs search with the model's beam size; requests for fewer translations get
+    the best ones.
 
     Args:
         translator: Translator. Its search settings apply to every search.
-        most: int > 0, sequences of a full batch.
+        most: int > 0, maximum number of sequences in a batch.
         observe: callable (int), called for each sequence with the number of sequences in its batch.
     """
 
@@ -187,8 +187,8 @@ class BatchedSearch:
         self._making = threading.Lock()
 
     def search(self, source_ids, limits, max_steps, *, n_best, **_):
-        """See `CompiledSearch.search`; `max_steps` and the options are those of the settings."""
-        places = np.flatnonzero(limits)  # not those that fill up the caller's batch
+        """See `CompiledSearch.search`; `max_steps` and the other options are taken from the settings instead."""
+        places = np.flatnonzero(limits)  # without the padding of the caller's batch
         length = next(length for length in self._lengths if length >= source_ids.shape[1])
         sources = np.full((len(places), length), PAD_ID, "int32")
         sources[:, : source_ids.shape[1]] = source_ids[places]
@@ -198,7 +198,7 @@ class BatchedSearch:
         return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in found))
 
     def steps(self):
-        """List of callables that compile what sentences of the usual length need; longer ones compile at the first."""
+        """List of callables that compile the programs for the usual length; longer sentences are compiled on demand."""
 
         def step(size):
             source_ids = np.zeros((size, self._lengths[0]), "int32")
@@ -226,7 +226,7 @@ class BatchedSearch:
 
 
 def _one_by_one(program, size):
-    """A program for `size` sequences out of one for a single sequence."""
+    """A program for `size` sequences that runs the program for a single sequence on each of them."""
 
     def compute(*sequences):
         found = [program(*(sequence[i : i + 1] for sequence in sequences)) for i in range(size)]
@@ -236,7 +236,7 @@ def _one_by_one(program, size):
 
 
 def _spread(field, places, size):
-    """An array of length `size` with the entries of `field` at `places`, and 0 elsewhere."""
+    """An array of length `size` with the elements of `field` at `places`, and 0 elsewhere."""
     spread = np.zeros((size, *field.shape[1:]), field.dtype)
     spread[places] = field
     return spread

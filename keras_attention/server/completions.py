@@ -1,4 +1,4 @@
-"""Texts that go on, over HTTP: /v1/completions in the form that OpenAI's clients send and read."""
+"""Text generation over HTTP: /v1/completions in the format of OpenAI's API."""
 
 import json
 import secrets
@@ -15,7 +15,7 @@ from keras_attention.server.messages import Refusal
 
 MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32
 Texts = Annotated[list[str], Field(min_length=1)]
-# Fields of OpenAI's that no model here has, with the values that change nothing.
+# Unsupported fields of OpenAI's API, with the values that have no effect and are accepted.
 NEUTRAL = {
     "best_of": (None, 1),
     "frequency_penalty": (None, 0),
@@ -27,7 +27,7 @@ FINISH = {"end": "stop", "stop": "stop", "length": "length", "": None}
 
 
 class StreamOptions(BaseModel):
-    """What a stream tells beside the texts."""
+    """Options for additional events of a stream."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -35,9 +35,9 @@ class StreamOptions(BaseModel):
 
 
 class CompletionsRequest(BaseModel):
-    """Beginnings of texts, as OpenAI's clients send them; `top_k` and `repetition_penalty` are further fields."""
+    """Prompts to continue, in the format of OpenAI's API; `top_k` and `repetition_penalty` are additional fields."""
 
-    model_config = ConfigDict(extra="allow", strict=True)  # what is not supported gets 400, see `check`
+    model_config = ConfigDict(extra="allow", strict=True)  # unsupported fields get status 400, see `check`
 
     model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first that writes.")
     prompt: str | Texts = Field("", description="One beginning or several.", examples=["Once upon a time"])
@@ -88,7 +88,7 @@ class Usage(BaseModel):
 
 
 class CompletionsReply(BaseModel):
-    """The answers. With `stream` each event holds such an object, and the last one is [DONE]."""
+    """The answers. With `stream`, each event contains such an object, except the last, which is [DONE]."""
 
     id: str
     object: str
@@ -99,7 +99,7 @@ class CompletionsReply(BaseModel):
 
 
 def check(request):
-    """Raises Refusal: 400 for a field of OpenAI's, or of others, that no model here has, 422 for half a character."""
+    """Raises Refusal: 400 for an unsupported field or value, 422 for a prompt with half a surrogate pair."""
     for prompt in request.prompts:
         if prompt.encode("utf-8", "ignore").decode() != prompt:
             raise Refusal(422, f"A prompt is not valid UTF-8: {quoted(prompt)}")
@@ -115,7 +115,7 @@ def check(request):
 
 
 def pieces(generator, request):
-    """Yields (Choice as a dict, number of its tokens) whenever something was written; first the prompts' tokens."""
+    """Yields (None, number of tokens of the prompts), then (Choice as a dict, number of its tokens) for each piece."""
     prompts = request.prompts
     yield None, sum(map(len, generator.tokenizer.encode(prompts)))
     if request.echo:
@@ -146,7 +146,7 @@ def _logprobs(piece, prompts, request):
 
 
 def _by_text(alternatives):
-    """Dict from text to log probability; of tokens with the same text the most probable one counts."""
+    """Dict from text to log probability; among tokens with the same text, the most probable one counts."""
     found = {}
     for text, log_prob in alternatives:
         found.setdefault(text, log_prob)
@@ -158,12 +158,12 @@ async def answer(name, found, request, is_gone):
 
     Args:
         name: str, the model.
-        found: asynchronous generator of what `pieces` yields.
+        found: asynchronous generator of the pairs that `pieces` yields.
         request: CompletionsRequest.
-        is_gone: callable() -> bool, whether the client has left; then nothing more is written.
+        is_gone: callable() -> bool, whether the client has disconnected; generation then stops.
 
     Returns:
-        JSONResponse, or a StreamingResponse of server-sent events, whose first piece is already there.
+        JSONResponse, or a StreamingResponse of server-sent events whose first piece has already been generated.
     """
     facts = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
     facts["model"] = name
@@ -186,7 +186,7 @@ async def answer(name, found, request, is_gone):
 
 
 def _extend(choices, piece):
-    """Adds a piece to what was written before it of the same answer."""
+    """Appends a piece to the earlier pieces of the same answer."""
     known = choices.setdefault(piece["index"], piece)
     if known is piece:
         return
@@ -203,9 +203,9 @@ def _usage(prompt, completion):
 
 
 async def _events(facts, prompt_tokens, first, found, request):
-    """The lines of server-sent events; an error that comes later is an event, too."""
+    """The lines of server-sent events; an error after the first piece is sent as an event, too."""
     written = 0
-    async with aclosing(found):  # also where the client leaves: then nothing more is written
+    async with aclosing(found):  # stops the generation, also if the client disconnects
         try:
             choice, tokens = first
             while True:

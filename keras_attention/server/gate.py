@@ -1,4 +1,4 @@
-"""Before the routes: only complete, timely JSON within the size limit is accepted, and all answers are counted."""
+"""Middleware before the routes: accepts only complete, timely JSON within the size limit, and counts all answers."""
 
 import asyncio
 import time

@@ -20,8 +20,8 @@ MAX_HEAD_BYTES = 65_536
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
 
-    Its errors are JSON. A client that disconnects is not an error: `scope["extensions"]` tells the
-    application by `CLIENT_IS_GONE`.
+    Its errors are JSON. A client that disconnects is not an error: the application can check for it with the function
+    `CLIENT_IS_GONE` in `scope["extensions"]`.
     """
 
     seconds = 10.0
@@ -103,7 +103,7 @@ def guarded_protocol(seconds):
     """The GuardedProtocol, for uvicorn's option `http`.
 
     Args:
-        seconds: float, for the headers, and for a client to read something of an answer.
+        seconds: float, time limit for receiving the headers, and for the client to read a part of a pending answer.
     """
     return type("GuardedProtocol", (GuardedProtocol,), {"seconds": seconds})
 
@@ -145,7 +145,7 @@ def serve(names, settings, bound, say, tell):
         settings: ServerSettings.
         bound: socket, see `bind`.
         say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
-        tell: callable (str), told of each model that is ready.
+        tell: callable (str), called with a message for each model that becomes ready.
 
     Returns:
         Dict from path to int, the requests that were answered.
@@ -155,7 +155,7 @@ def serve(names, settings, bound, say, tell):
     """
     metrics = ServerMetrics(paths())
     models = load_models(names, settings, metrics.computed)
-    warnings.simplefilter("ignore", UserWarning)  # of truncated texts: the answers say so
+    warnings.simplefilter("ignore", UserWarning)  # about truncated texts: the answers report them
     server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(
         make_app(server),

@@ -16,7 +16,7 @@ class ServerSettings(NamedTuple):
         body_bytes: int > 0, maximum size of a request body.
         seconds: float > 0, time limit for receiving a request, and again for answering it.
         beam: int > 0 or None, beam size of the translators; None takes it from each model.
-        engine: str, "keras" or what computes the translators, see `Pipeline.use_engine`.
+        engine: str, the engine that computes translations, "keras" or another one, see `Pipeline.use_engine`.
         compute_type: str or None, an option of that engine.
     """
 

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses, also of vectors in the form of OpenAI, their limits, and the error response."""
+"""Bodies of requests and responses (vectors in the format of OpenAI's API), their limits, and the error response."""
 
 import base64
 import typing
@@ -38,7 +38,7 @@ class Request(BaseModel):
 
 
 class AttentionRequest(Request):
-    """A text whose attention weights are wanted."""
+    """A text whose attention weights are requested."""
 
     text: str = Field(examples=["A dog runs."])
     text_b: str | None = Field(None, description="The second text of a text pair.")
@@ -47,7 +47,7 @@ class AttentionRequest(Request):
 
 
 class ExplainRequest(Request):
-    """A text whose words are to be hidden one by one."""
+    """A text whose words are hidden one by one, to explain a label."""
 
     text: str = Field(examples=["A dog runs."])
     text_b: str | None = Field(None, description="The second text of a text pair.")
@@ -55,7 +55,7 @@ class ExplainRequest(Request):
 
 
 class HiddenWord(BaseModel):
-    """A word, and what hiding it changes."""
+    """A word, and the effect of hiding it."""
 
     text: str
     second: bool = Field(description="True if it is in the second text.")
@@ -92,7 +92,7 @@ def _title(task):
 
 
 def _described(task, fields):
-    """Fields of a pipeline as pydantic's: dict from name to (type, Field)."""
+    """The fields of a pipeline as pydantic fields: dict from name to (type, Field)."""
     described = {}
     for name, field in fields.items():
         kind = field.kind
@@ -139,7 +139,7 @@ class Map(BaseModel):
 
 
 class Looked(BaseModel):
-    """The maps of one answer."""
+    """The attention maps of one answer."""
 
     name: str
     maps: list[Map]
@@ -160,7 +160,7 @@ Texts = Annotated[list[str], Field(min_length=1)]
 
 
 class EmbeddingsRequest(Request):
-    """Texts whose vectors are wanted, as OpenAI's clients send them."""
+    """Texts whose vectors are requested, in the format of OpenAI's API."""
 
     input: str | Texts = Field(description="One text or several.", examples=["A dog runs."])
     encoding_format: Literal["float", "base64"] = Field(
@@ -212,7 +212,7 @@ def embeddings(pipeline, request):
 
 
 class SimilarRequest(Request):
-    """A text, and the texts among which the nearest ones are wanted."""
+    """A query, and the texts to search for the nearest ones."""
 
     query: str = Field(examples=["A dog runs."])
     texts: Texts

@@ -29,7 +29,7 @@ class ServedModel(NamedTuple):
         name: str.
         task: str, the pipeline's own task.
         pipeline: Pipeline that batches across requests, if it can.
-        about: dict of JSON types, the entry of the model in `GET /v1/models`.
+        about: dict of JSON types, the description of the model in `GET /v1/models`.
         steps: list of callables that compute each shape once.
     """
 
@@ -74,7 +74,7 @@ def served_model(pipeline, steps=()):
 
 
 def about_model(pipeline):
-    """The entry of a model in `GET /v1/models`: dict of JSON types."""
+    """The description of a model in `GET /v1/models`: dict of JSON types."""
     config, metrics, task = pipeline.entry.config, pipeline.entry.metrics, pipeline.entry.architecture.use.task
     facts = {"name": pipeline.entry.name, "task": task, "architecture": config["architecture"]}
     facts |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
@@ -120,9 +120,9 @@ class Workers:
         return work.result()
 
     async def stream(self, function, *arguments):
-        """Yields what the generator function(*arguments) yields in a thread, all of it within the time limit.
+        """Runs the generator function(*arguments) in a thread and yields its values, all within the time limit.
 
-        Whoever closes this generator, or lets the time run out, stops the other one at its next piece.
+        When this generator is closed or the time runs out, the one in the thread stops at its next value.
 
         Raises:
             Refusal: with 503, if all threads are busy or time runs out.
@@ -174,7 +174,7 @@ class Workers:
 def let_python_go_first():
     """Gives threads that run Python priority over compute threads, which exist once all shapes are compiled.
 
-    A thread that receives or answers a request must not wait for a compute thread while it holds Python's lock, because
+    A thread that receives or answers a request must not wait for a compute thread while it holds Python's GIL, because
     all other requests, including /health, would wait as well.
     """
     if sys.platform != "linux":  # on other systems, a priority belongs to the whole process
@@ -186,7 +186,7 @@ def let_python_go_first():
 
 
 def return_memory():
-    """Gives the memory that the compiler has used and freed, a hundred MB or more, back to the system."""
+    """Returns the memory that the compiler has freed, a hundred MB or more, to the system."""
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # a C library other than glibc
             ctypes.CDLL(None).malloc_trim(0)
@@ -199,12 +199,12 @@ class Server:
         models: dict from name to ServedModel.
         settings: ServerSettings.
         metrics: ServerMetrics.
-        tell: callable (str), told of each model that is ready, or None.
+        tell: callable (str), called with a message for each model that becomes ready, or None.
 
     Attributes:
-        state: "warming" while shapes are compiled; a model answers as soon as all of its own are. Then "ready"; at the
-            end "stopping", and "broken" after an error.
-        ready: list of str, the models that answer.
+        state: "warming" while shapes are compiled (a model answers as soon as its own shapes are), then "ready";
+            "stopping" at the end, and "broken" after an error.
+        ready: list of str, the models that can answer.
     """
 
     def __init__(self, models, settings, metrics, tell=None):
@@ -242,11 +242,11 @@ class Server:
                 let_python_go_first()
                 self.state = "ready"
         except Exception:
-            self.state = "broken"  # final: whoever watches /ready restarts the server
+            self.state = "broken"  # final: a supervisor that polls /ready restarts the server
             raise
 
     def progress(self):
-        """How many models answer, such as "2 of 3"."""
+        """The number of ready models, such as "2 of 3"."""
         return f"{len(self.ready)} of {len(self.models)}"
 
     async def answer(self, function, request, task=None, beside=False):
@@ -255,19 +255,20 @@ class Server:
         Args:
             function: callable(pipeline, request).
             request: Request.
-            task: str, what the model must be made for, or None. Without a name, the first such model is asked.
-            beside: bool. Whether models may be asked, too, that can do the task beside their own.
+            task: str, the main task of the model, or None for any task. If the request names no model, the first one
+                with this task answers.
+            beside: bool. Whether models with another main task are allowed if they can do `task`, too.
         """
         model = self._ready_model(request, task, beside)
         return model.name, await self.workers.run(function, model.pipeline, request)
 
     def stream(self, function, request, task):
-        """The model's name and what the generator function(pipeline, request) yields, see `Workers.stream`."""
+        """The model's name, and an asynchronous generator over function(pipeline, request), see `Workers.stream`."""
         model = self._ready_model(request, task)
         return model.name, self.workers.stream(function, model.pipeline, request)
 
     def _ready_model(self, request, task, beside=False):
-        """The ServedModel for a request within the limits."""
+        """The ServedModel for a request; raises an error if the request exceeds a limit or the model is not ready."""
         if self.state not in ("warming", "ready"):
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
