@@ -27,10 +27,10 @@ OTHERS = 'source_tokenizer and target_tokenizer are tokenizers of keras_attentio
 
 
 def export_ctranslate2(folder, translator, name, quantization=None):
-    """Writes what `Translator.exports` says.
+    """Writes the format "ctranslate2" of `Translator.exports`.
 
     Args:
-        folder: Path, an empty folder, which is filled.
+        folder: Path of an empty folder for the files.
         translator: Translator of a Transformer.
         name: str, name of the folder in README.txt.
         quantization: see `write_ctranslate2`.

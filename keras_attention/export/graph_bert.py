@@ -19,7 +19,7 @@ class GraphBert(tf.Module):
     grows only with the size of the inputs and answers.
 
     Args:
-        pipeline: TextEncoder, or a pipeline that is one.
+        pipeline: TextEncoder or a subclass.
     """
 
     def __init__(self, pipeline):
@@ -31,7 +31,7 @@ class GraphBert(tf.Module):
         self._reader = SequencesInGraph(pipeline.tokenizer, pipeline.max_tokens, pipeline.long_texts)
 
     def over_sequences(self, function, sequences, outputs):
-        """A function of the network's inputs over Sequences of any number; see `map_chunks` for `outputs`."""
+        """Applies a function of the network's inputs to any number of Sequences; see `map_chunks` for `outputs`."""
         order = tf.argsort(sequences.lengths, stable=True)
         tensors = [
             tf.gather(tensor, order) for tensor in (sequences.token_ids, sequences.segment_ids, sequences.lengths)
@@ -131,8 +131,8 @@ class GraphEncoder(GraphBert):
 class GraphFiller(GraphBert):
     """`MaskFiller.fill_mask` with its default settings as a graph, see `signatures.fillings`.
 
-    The five best fillings of a text. Where `fill_mask` raises an error (no gap, more than 32, or a gap beyond the
-    model's limit), empty strings.
+    Returns the five best fillings of each text, or empty strings where `fill_mask` raises an error (no gap, more than
+    32 gaps, or a gap beyond the model's limit).
     """
 
     def __init__(self, filler):

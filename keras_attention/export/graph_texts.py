@@ -13,12 +13,12 @@ from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
-# What str.strip removes; TensorFlow's own strip removes ASCII blanks only.
+# The white space that str.strip removes; TensorFlow's own strip removes only ASCII white space.
 BLANKS = "".join(rf"\x{{{point:X}}}" for point in range(0x3001) if chr(point).isspace())
 
 
 def strip(texts):
-    """Removes blanks at both ends of each text (B,), as `str.strip`."""
+    """Removes white space at both ends of each text (B,), like `str.strip`."""
     return tf.strings.regex_replace(texts, rf"\A[{BLANKS}]+|[{BLANKS}]+\z", "")
 
 
@@ -97,7 +97,7 @@ def in_graph(tokenizer):
 
 
 def without_specials(token_ids):
-    """Drops PAD and END of each sequence (B, T): tf.RaggedTensor (B, None)."""
+    """Drops PAD and END from each sequence (B, T): tf.RaggedTensor (B, None)."""
     written = tf.logical_and(tf.not_equal(token_ids, PAD_ID), tf.not_equal(token_ids, END_ID))
     return tf.ragged.boolean_mask(token_ids, written)
 
@@ -131,7 +131,7 @@ class SequencesInGraph(tf.Module):
 
     Args:
         tokenizer: WordPieceTokenizer.
-        max_tokens: int, of a sequence.
+        max_tokens: int, maximum length of a sequence.
         long_texts: str, which part of a longer text is read.
     """
 
@@ -140,7 +140,7 @@ class SequencesInGraph(tf.Module):
         self._tokenizer, self._max_tokens, self._long_texts = tokenizer, max_tokens, long_texts
 
     def sequences(self, texts, texts_b=None, masks=False):
-        """The Sequences of texts (B,), or pairs of them, and a bool tensor (B,): whether something was cut."""
+        """The Sequences of texts (B,), or pairs of them, and a bool tensor (B,): whether each was truncated."""
         if self._long_texts == WHOLE and texts_b is None:
             return self._whole_sequences(texts)
         sides = [self._encoded(side, masks) for side in ((texts,) if texts_b is None else (texts, texts_b))]
@@ -153,7 +153,7 @@ class SequencesInGraph(tf.Module):
         return self._framed(parts, tf.range(tf.shape(texts)[0])), truncated
 
     def _encoded(self, texts, masks):
-        """Ids of the first characters or both ends, a ragged tensor (B, None); and whether characters were left out."""
+        """Ids of texts cut to the maximum number of characters, ragged tensor (B, None); and whether each was cut."""
         texts, longest = strip(texts), self._max_tokens * CHARACTERS_PER_TOKEN
         count = tf.strings.length(texts, "UTF8_CHAR")
         first = longest if self._long_texts == START else longest - longest // 2
@@ -215,7 +215,7 @@ class SequencesInGraph(tf.Module):
 
 
 def cut(ids, lengths, long_texts):
-    """The first ids of each sequence (B, None), as many as `lengths` (B,) says, or the first ones and the last ones."""
+    """Keeps `lengths` (B,) ids of each sequence (B, None): the first ones if `long_texts` is START, else both ends."""
     if long_texts == START:
         first, last = lengths, tf.zeros_like(lengths)
     else:
@@ -264,14 +264,14 @@ class WordsInGraph(tf.Module):
         return tf.sparse.sparse_dense_matmul(matrix, self._kernel) + self._bias
 
     def _terms(self, texts):
-        """The words of texts and their pairs of neighbours, a ragged tensor (B, None); as `bag_of_words.terms_of`."""
+        """The words of texts and the pairs of adjacent words, a ragged tensor (B, None); as `bag_of_words.terms_of`."""
         words = self._words(texts)
         first, second = words[:, :-1], words[:, 1:]
         pairs = first.with_flat_values(tf.strings.join([first.flat_values, second.flat_values], " "))
         return tf.concat([words, pairs], axis=1)
 
     def _shared(self, texts, texts_b):
-        """What texts share, a ragged tensor (B, None); as `bag_of_words.terms_of_pair`."""
+        """Terms for common and different words of pairs, a ragged tensor (B, None); as `bag_of_words.terms_of_pair`."""
         a, b = (self._words(side).to_sparse() for side in (texts, texts_b))
         both, only_a, only_b = tf.sets.intersection(a, b), tf.sets.difference(a, b), tf.sets.difference(b, a)
         common, of_a, of_b = (tf.sets.size(words) for words in (both, only_a, only_b))
@@ -290,7 +290,7 @@ class WordsInGraph(tf.Module):
 
     def _words(self, texts):
         """The words of texts in lower case, a ragged tensor (B, None)."""
-        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # at a NUL, `lower` would end; no term has either
+        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # `lower` would stop at a NUL; no term contains either
         lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
         parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
         words = tf.strings.split(parted, " ")

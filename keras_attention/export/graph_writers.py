@@ -1,4 +1,4 @@
-"""Models that write, as one TensorFlow graph each, with text in and text out: translators and language models."""
+"""Translators and language models as one TensorFlow graph each, with text in and text out."""
 
 import re
 
@@ -31,7 +31,7 @@ def map_chunks(function, tensors, outputs):
 
     def body(start, *kept):
         waiting = count - start
-        index = tf.reduce_sum(tf.cast(waiting > BATCH_SIZES[:-1], tf.int32))  # of the smallest size that holds them
+        index = tf.reduce_sum(tf.cast(waiting > BATCH_SIZES[:-1], tf.int32))  # the smallest size that fits
         branches = [lambda size=size: function(*(chunk_from(x, start, size) for x in tensors)) for size in BATCH_SIZES]
         results = tf.switch_case(index, branches)
         grown = [tf.ensure_shape(append(*pair), spec.shape) for *pair, spec in zip(kept, results, outputs, strict=True)]
@@ -48,7 +48,7 @@ def map_chunks(function, tensors, outputs):
 
 
 def chunk_from(tensor, start, size):
-    """`size` (static) entries of a tensor from `start` on, padded with zeros."""
+    """`size` (static) elements of a tensor from `start` on, padded with zeros."""
     chunk = tensor[start : start + size]
     filled = tf.pad(chunk, [[0, size - tf.shape(chunk)[0]]] + [[0, 0]] * (len(tensor.shape) - 1))
     return tf.ensure_shape(filled, (size, *tensor.shape[1:]))
@@ -82,12 +82,12 @@ class GraphTranslator(tf.Module):
         texts: string tensor (B,), B >= 0, UTF-8. Invalid bytes become U+FFFD.
 
     Returns:
-        Dict of tensors, each with one entry for each text:
+        Dict of tensors, each with one element per text:
         text: string (B,), the best answer; "" for an empty sentence.
         score: float32 (B,), log probability after penalties, which the search maximizes; 0 for an empty sentence.
         log_prob: float32 (B,), summed natural log probability of the tokens.
-        tokens: string (B, T), tokens of the answer, ending with "</s>" unless truncated; then "".
-        source_tokens: string (B, S), tokens of the source, ending with "</s>"; then "".
+        tokens: string (B, T), tokens of the answer, ending with "</s>" unless truncated, padded with "".
+        source_tokens: string (B, S), tokens of the source, ending with "</s>", padded with "".
         truncated: bool (B,), whether the sentence was too long and was truncated.
         attention: float32 (B, T, S), cross-attention weights, mean over layers and heads; 0 at padding. Missing if the
             model has no attention.
@@ -135,7 +135,7 @@ class GraphTranslator(tf.Module):
         return {**answers, "attention": weights[0]} if weights else answers
 
     def _read(self, texts):
-        """Ids (B, S) with END, padded, and their numbers (B,), 0 for an empty sentence; and whether each was cut."""
+        """Ids (B, S) with END, padded; their lengths (B,), 0 for an empty sentence; and whether each was cut."""
         texts = strip(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace"))
         cut = tf.strings.substr(texts, 0, self._longest * CHARACTERS_PER_TOKEN, unit="UTF8_CHAR")
         shortened = tf.strings.length(cut) < tf.strings.length(texts)
@@ -151,7 +151,7 @@ class GraphTranslator(tf.Module):
         """The best answers of n (static) sentences: ids (n, T), scores, log probabilities, and weights (n, T, S)."""
         model, settings = self._find_model(), self.settings
         source_ids = source_ids[:, : longest_of(source_lengths)]
-        if settings["coverage_penalty"]:  # which needs a static length
+        if settings["coverage_penalty"]:  # the penalty needs a static length
             missing = self._longest - tf.shape(source_ids)[1]
             source_ids = tf.pad(source_ids, [[0, 0], [0, missing]], constant_values=PAD_ID)
             source_ids = tf.ensure_shape(source_ids, (source_ids.shape[0], self._longest))
@@ -175,13 +175,14 @@ def longest_of(lengths):
     return tf.maximum(tf.reduce_max(lengths), 1)
 
 
-NO_TOKEN = -1  # for the step function: the last token of the beginning
+NO_TOKEN = -1  # as start token, `GPT.step` replaces it by the last token of the prompt
 
 
 class GraphWriter(tf.Module):
     """`TextGenerator.generate` as a graph that TensorFlow can save and run without this package.
 
-    A graph does not slide: it reads the last half of the window of a long beginning, and writes at most as much.
+    The graph has no sliding window: it reads at most the last half window of a prompt, and writes at most as many
+    tokens.
 
     Shapes: B texts, T tokens of half a window.
 
@@ -192,13 +193,13 @@ class GraphWriter(tf.Module):
         texts: string tensor (B,), B >= 0, UTF-8. Invalid bytes become U+FFFD.
         max_tokens: int32 scalar > 0.
         temperature: float32 scalar >= 0; 0 writes the most probable token at each step.
-        seed: int32 scalar. The same seed gives the answer of the pipeline with this seed.
+        seed: int32 scalar. With the same seed, the pipeline gives the same answer.
 
     Returns:
         Dict of tensors:
-        text: string (B,), what follows each beginning.
+        text: string (B,), the continuation of each prompt.
         log_prob: float32 (B,), summed natural log probability of its tokens under the model.
-        truncated: bool (B,), whether the beginning was too long and only its end was read.
+        truncated: bool (B,), whether the prompt was too long and only its end was read.
 
     Raises:
         UserError: if the tokenizer cannot be part of a graph.
@@ -233,7 +234,7 @@ class GraphWriter(tf.Module):
         return {"text": text, "log_prob": log_probs, "truncated": truncated}
 
     def _read(self, texts):
-        """Ids (B, T), filled up on the left; their numbers (B,); and whether each beginning was cut."""
+        """Ids (B, T), padded on the left; their lengths (B,); and whether each prompt was cut."""
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
         if self._line_break:
             texts = tf.strings.regex_replace(texts, "\r\n|\n", self._line_break)
@@ -246,7 +247,7 @@ class GraphWriter(tf.Module):
         return tf.reverse(backwards, [1]), tf.minimum(lengths, self.room), lengths > self.room
 
     def _write(self, token_ids, lengths, limit, temperature, seed):
-        """What follows n (static) beginnings: ids (n, T) with padding behind the end, and log probabilities (n,)."""
+        """Continues n (static) prompts: ids (n, T) with padding after the end, and log probabilities (n,)."""
         model, count = self._find_model(), token_ids.shape[0]
         mask = tf.range(self.room) >= self.room - lengths[:, None]  # (n, T)
         memory = model.encode(token_ids, mask)

@@ -10,7 +10,7 @@ from keras_attention.export.signatures import sequence_signature, token_signatur
 from keras_attention.pipelines.compiled import padded
 
 FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
-NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras asks for
+NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras needs
 
 
 def export_litert(folder, translator, name):
@@ -123,7 +123,7 @@ def quantize_onnx(path):
 
 
 def register_erfc():
-    """Teaches tf2onnx the operation Erfc, erfc(x) = 1 - erf(x), which TensorFlow's exact GELU consists of.
+    """Teaches tf2onnx the operation Erfc, erfc(x) = 1 - erf(x), which TensorFlow's exact GELU uses.
 
     tf2onnx 1.17 copies the unknown operation into the file, which no runtime then loads.
     """
@@ -155,7 +155,7 @@ def first_line(error):
 
 
 class FileNetwork:
-    """The network of an exported BERT, which runs without Keras. It has the `run` of `CompiledBert`.
+    """The network of an exported BERT, which runs without Keras. Its `run` is like that of `CompiledBert`.
 
     Args:
         folder: Path, written by `export_bert`.
@@ -182,7 +182,7 @@ class FileNetwork:
 
         Args:
             sequences, progress: see `CompiledBert.run`.
-            masked_positions: int array (N, P), the positions in each sequence whose outputs are wanted, or None.
+            masked_positions: int array (N, P), the positions whose outputs are returned, or None for all.
         """
         found = []
         for number, sequence in enumerate(sequences):
@@ -194,11 +194,11 @@ class FileNetwork:
 
 
 def without_and_with(folder, file_format, pipeline):
-    """The pipeline with its own network, and with that of a file; a bag of words, which no file has, is left out.
+    """The pipeline with its own network, and with that of a file; both without a bag of words, which no file contains.
 
     Args:
         folder, file_format: see `FileNetwork`.
-        pipeline: TextEncoder, or a pipeline that is one.
+        pipeline: TextEncoder or a subclass.
 
     Returns:
         Pair of pipelines.
@@ -211,7 +211,7 @@ def change_of_answers(exact, rounded, examples):
 
     Args:
         exact, rounded: pipelines, see `without_and_with`.
-        examples: list of dict with `source` and, of pairs, `source_b`.
+        examples: list of dict with `source` and, for pairs, `source_b`.
 
     Returns:
         Dict from the name of a measure to a float; empty without examples.
@@ -224,7 +224,7 @@ def change_of_answers(exact, rounded, examples):
 
 
 def _interpreter(path):
-    """An interpreter of LiteRT; that of TensorFlow, which will be removed, only if there is no other."""
+    """LiteRT's interpreter, or, if it is not installed, TensorFlow's, which will be removed in a later version."""
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:

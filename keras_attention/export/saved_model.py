@@ -103,7 +103,7 @@ def export_writer(folder, generator, name):
 
 
 def _examples(classifier):
-    """The texts of the first example of the card by input, or others."""
+    """Dict from input name to text: the first example of the card, or a default."""
     found = (classifier.entry.metrics["examples"] if classifier.entry else []) or [{"source": "A dog runs."}]
     given = {"texts": found[0]["source"]}
     return given | {"texts_b": found[0].get("source_b", "A cat sits.")} if classifier.task["pair"] else given

@@ -1,7 +1,7 @@
 """Signatures of exported models: (dtype and shape, meaning) by name. Does not import TensorFlow.
 
-B sentences, T tokens of the longest answer, S tokens of the longest sentence, V entries of the vocabulary; K labels, D
-numbers of a vector, G gaps of the text with the most.
+B sentences, T tokens of the longest answer, S tokens of the longest sentence, V tokens of the vocabulary; K labels, D
+numbers of a vector, G gaps of the text with the most gaps.
 """
 
 TEXT = {
