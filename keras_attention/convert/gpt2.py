@@ -12,7 +12,7 @@ from keras_attention.errors import UserError
 from keras_attention.models import GPT
 
 ARCHITECTURES = (["GPT2LMHeadModel"], ["GPT2Model"], None)
-# Our weights to theirs. Their kernels are (inputs, outputs), as ours; query, key and value are one kernel (D, 3 D).
+# Our names to GPT-2's. Its kernels are (inputs, outputs), like ours; query, key and value are one kernel (D, 3 D).
 NAMES = {
     "token_embedding/embeddings": "wte.weight",
     "position_embedding/embeddings": "wpe.weight",
@@ -32,14 +32,14 @@ BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
 def load_gpt2(folder, fields):
-    """Reads the files of a GPT-2 checkpoint; its logits are those of transformers.
+    """Reads the files of a GPT-2 checkpoint; the model has the same logits as in transformers.
 
     Args:
         folder: Path, with `config.json`, `model.safetensors` and the files of a byte-level tokenizer.
         fields: Fields of `config.json`.
 
     Returns:
-        Converted. The model has no padding token: every id, 0 too, is a token of a text.
+        Converted. The model has no padding token: every id, including 0, is a token of a text.
 
     Raises:
         UserError: names the file, field or tensor that is missing, damaged or not supported.
@@ -65,7 +65,7 @@ def load_gpt2(folder, fields):
 
 
 def _unified(tensors):
-    """Dict from names without "transformer." to those in the file, without buffers and without a copied output."""
+    """Dict from names without "transformer." to the names in the file; without buffers and the copied output kernel."""
     names = {}
     for name in tensors.shapes:
         short = name.removeprefix("transformer.")
@@ -97,7 +97,7 @@ def _shapes(settings):
 
 
 def _values(read, path):
-    """The numbers of our weight at `path`; `read` gives a tensor of the file by its name."""
+    """The values of our weight at `path`; `read` returns a tensor of the file by its name."""
     if path in NAMES:
         return read(NAMES[path])
     layer, _, rest = path.partition("/")

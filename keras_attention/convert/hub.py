@@ -21,7 +21,7 @@ NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?
 COMMIT = re.compile("[0-9a-f]{40}")
 WEIGHTS = "model.safetensors"
 MEGABYTE = 1 << 20
-# Everything that is ever downloaded, with the most bytes of it. What is read first decides whether the rest is fetched.
+# The only files that are downloaded, with their maximum sizes. config.json comes first: it decides about the others.
 SETTINGS = {
     "config.json": MAX_JSON_BYTES,
     "tokenizer_config.json": MAX_JSON_BYTES,
@@ -29,14 +29,14 @@ SETTINGS = {
     "sentence_bert_config.json": MAX_JSON_BYTES,
     "1_Pooling/config.json": MAX_JSON_BYTES,
 }
-# Of these groups, the first one that is there.
+# The first of these groups that the checkpoint has is downloaded.
 WORD_PIECES = ({"vocab.txt": 64 * MEGABYTE}, {"tokenizer.json": MAX_JSON_BYTES})
 BYTE_PIECES = (
     {"tokenizer.json": 32 * MEGABYTE},
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
 )
 MAX_WEIGHTS = 1 << 31
-TIMEOUT = 10  # seconds, for an answer of the hub about a model
+TIMEOUT = 10  # seconds to wait for the facts about a model
 SITE = "https://huggingface.co"
 HELP = "set HF_TOKEN or run `hf auth login`"
 
@@ -49,7 +49,7 @@ class Fetched(NamedTuple):
         name: str, with the commit or version: "hf://ORG/NAME@COMMIT".
         link: str, its page at this commit.
         licence: str, as the publisher states it, or "".
-        language: str, likewise.
+        language: str, as the publisher states it, or "".
     """
 
     folder: Path | None
@@ -60,9 +60,9 @@ class Fetched(NamedTuple):
 
 
 def resolve(name):
-    """Asks the hub which commit a name means. Offline, returns the hub's last answer.
+    """Looks up the commit of a name on the hub. Offline, returns the hub's last answer.
 
-    A known commit needs no request.
+    A commit that was looked up before needs no request.
 
     Args:
         name: str, "hf://ORG/NAME" or "hf://ORG/NAME@REVISION"; a branch, a tag or a commit.
@@ -155,7 +155,7 @@ class _UnreachableError(Exception):
 
 @contextmanager
 def _explained(name, repository, revision):
-    """Turns what huggingface_hub raises into a UserError, or _UnreachableError; silences its log meanwhile."""
+    """Turns the errors of huggingface_hub into UserError or _UnreachableError; silences its log meanwhile."""
     from huggingface_hub import errors
 
     log = logging.getLogger("huggingface_hub")
@@ -172,7 +172,7 @@ def _explained(name, repository, revision):
         ) from error
     except errors.RevisionNotFoundError as error:
         raise UserError(f"{name}: the model has no branch, tag or commit {quoted(revision)}.") from error
-    except (errors.HTTPError, OSError) as error:  # every failure of the network, also refused by HF_HUB_OFFLINE
+    except (errors.HTTPError, OSError) as error:  # every network failure, also requests blocked by HF_HUB_OFFLINE
         response = getattr(error, "response", None)
         if response is not None and response.status_code < 500 and response.status_code not in (408, 429):
             raise UserError(f"{name}: the Hugging Face Hub refused: {_first_line(error)}") from error
@@ -187,7 +187,7 @@ def _first_line(error):
 
 
 def _facts_of(name, info):
-    """The answer of the hub as a dict of JSON types, checked, and without what is not needed."""
+    """The needed fields of the hub's answer, checked, as a dict of JSON types."""
     commit = info.sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UserError(f"{name}: the hub's answer names the commit {quoted(commit)}. Expected: 40 hexadecimal digits")
@@ -203,12 +203,12 @@ def _facts_of(name, info):
 
 
 def _record_of(repository, revision):
-    """Where the answer of the hub is kept: Path."""
+    """Path of the file that stores the hub's answer."""
     return published_cache() / "hub" / repository.replace("/", "--") / f"{quote(revision, safe='')}.json"
 
 
 def published_cache():
-    """Path of the folder in the user's cache for published models; raises UserError if the user wants no cache."""
+    """Path of the folder in the user's cache for published models; raises UserError if there is no cache."""
     root = cache_root()
     if root is None:
         raise UserError("Published models need a cache: set KERAS_ATTENTION_CACHE to the path of a folder.")
@@ -234,14 +234,14 @@ def _other_weights(files):
 
 
 def _download(name, repository, commit, file, facts):
-    """Path of a file in the cache, after its hash was checked."""
+    """Downloads a file into the cache, checks its size and hash, and returns its Path."""
     try:
         with _explained(name, repository, commit), _progress_on_a_terminal():
             path = Path(_api().hf_hub_download(repository, file, revision=commit))
     except _UnreachableError as error:
         raise UserError(f"{name}: {file} could not be downloaded, try again later: {error}") from error
     if path.stat().st_size != facts["size"] or _digest(path, facts["hash"]) != facts["hash"]:
-        path.resolve().unlink(missing_ok=True)  # what the link of the snapshot leads to
+        path.resolve().unlink(missing_ok=True)  # the file that the link in the snapshot points to
         path.unlink(missing_ok=True)
         raise UserError(f"{name}: {file} is not the file that the hub describes. It was removed: try again.")
     return path

@@ -26,7 +26,7 @@ def read_tokenizer(folder, size):
         Pair of the list of pieces and bool, whether texts are lower-cased and lose their accents.
 
     Raises:
-        UserError: if a file is missing or damaged, or requires another tokenizer than BERT's.
+        UserError: if a file is missing or damaged, or requires a tokenizer other than BERT's.
     """
     if (folder / "vocab.txt").is_file():
         pieces, lowercase = read_vocabulary(folder / "vocab.txt", size), None
@@ -81,10 +81,10 @@ KINDS = {
     },
 }
 MAX_LABELS = 100_000
-# Beginnings of names that an encoder saved alone has without the "bert." in front.
+# Prefixes of the tensor names of an encoder that was saved alone, where the leading "bert." is missing.
 BARE = ("embeddings.", "encoder.", "pooler.", "transformer.")
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-# The same tensor twice: a copy and its original.
+# Tensors that may be stored twice: copy -> original.
 COPIES = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -138,7 +138,7 @@ def load_hugging_face(folder, fields):
 
 
 def _unified(tensors, model_type):
-    """Dict from today's tensor names of transformers to the names in the file, without buffers and copies."""
+    """Dict from the current tensor names of transformers to the names in the file, without buffers and copies."""
     names = {}
     for name in tensors.shapes:
         new = f"{model_type}.{name}" if name.startswith(BARE) else name
@@ -224,7 +224,7 @@ def read_vectors(folder, settings, lowercase):
 
 
 def _normalizes(path):
-    """Whether the modules are a Transformer, a Pooling and a Normalize; otherwise they are the first two."""
+    """Whether the modules Transformer and Pooling are followed by Normalize; UserError for any other modules."""
     modules = _read_list(path)
     names = [_module_name(path, module) for module in modules]
     if names not in (list(STEPS)[:2], list(STEPS)):
@@ -247,7 +247,7 @@ def _read_list(path):
 
 
 def _module_name(path, module):
-    """The name of the module's class. Only the usual folder is allowed, so that a file cannot choose what is read."""
+    """The name of the module's class. Only the usual folder is allowed, so that no other files can be read."""
     kind = module.get("type") if isinstance(module, dict) else None
     if not isinstance(kind, str) or not kind.startswith("sentence_transformers."):
         raise UserError(f"{path} has the module {quoted(module)}. Supported: those of sentence_transformers")

@@ -1,9 +1,9 @@
-"""Published checkpoints by name: fetched, converted once, and kept as entries in the user's cache.
+"""Published checkpoints by name: fetched, converted once, and stored as entries in the user's cache.
 
     hf://ORG/NAME[@REVISION]                       the Hugging Face Hub; a branch, a tag or a commit
     kaggle://ORG/MODEL/keras/VARIANT[/VERSION]     a preset of keras-hub on Kaggle
 
-An entry is stored by its commit or version: a name may later mean a newer entry, but an entry never changes.
+An entry is stored under its commit or version: a name may later refer to a newer entry, but an entry never changes.
 """
 
 import functools
@@ -63,7 +63,7 @@ def published_entry(name):
     return _entry(name, published_cache())
 
 
-@functools.cache  # one question to the hub in a process
+@functools.cache  # one request to the hub per process
 def _entry(name, cache):
     from filelock import FileLock
 
@@ -89,7 +89,7 @@ def default_folder(path):
 
 
 def entry_texts(converted, source):
-    """What metrics.json of a converted entry says of where it comes from, and that nothing was measured.
+    """The fields of metrics.json that describe the origin of a converted entry, and say that nothing was measured.
 
     Args:
         converted: Converted.
@@ -127,7 +127,7 @@ def is_cached_place(folder):
 
 
 def _convert_apart(found, folder):
-    """Converts in another process, because here TensorFlow must not start before a training has configured it."""
+    """Converts in another process, because TensorFlow must not start in this one before a training configures it."""
     command = [sys.executable, "-m", "keras_attention", "convert", found.name, "--out", str(folder)]
     if re.fullmatch("[A-Za-z]{2,3}", found.language):
         command += ["--language", found.language]
@@ -140,12 +140,12 @@ def _convert_apart(found, folder):
 
 
 def _safe(name):
-    """A pinned name as the name of a folder."""
+    """A folder name for the name of a checkpoint with its commit or version."""
     return re.sub(r"[^\w.@-]", "--", name.partition("://")[2], flags=re.ASCII)
 
 
 def _resolved_preset(name):
-    """Fetched without a folder, for a name of Kaggle; without a version, Kaggle says which is the newest."""
+    """Fetched without a folder, for a Kaggle name; a missing version is looked up."""
     match = KAGGLE.fullmatch(name)
     if match is None or ".." in name:
         raise UserError(f"Expected kaggle://ORG/MODEL/keras/VARIANT or with /VERSION. Received: {quoted(name)}")
@@ -157,7 +157,7 @@ def _resolved_preset(name):
 
 
 def _newest_version(name, handle):
-    """The newest version that Kaggle has of a preset, or, where Kaggle cannot be reached, that the cache has."""
+    """The newest version of a preset on Kaggle or, if Kaggle cannot be reached, in the cache."""
     try:
         version = _kaggle_file(name, handle, PRESET[0]).parent.name
     except UserError:
@@ -186,6 +186,6 @@ def _kaggle_file(name, handle, file):
 
     try:
         return Path(kagglehub.model_download(handle, file))
-    except Exception as error:  # it also raises errors of requests
+    except Exception as error:  # also those of the package requests
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise UserError(f"{name}: {file} cannot be downloaded from Kaggle: {one_line(lines[0])[:200]}") from error

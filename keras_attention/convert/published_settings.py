@@ -36,7 +36,7 @@ class Converted(NamedTuple):
         source_format: "Hugging Face", "Google" or "keras-hub".
         left_out: tuple of str, unused tensors of the checkpoint: the pooler of an encoder or language model, and the
             next-sentence head.
-        vectors: Vectors, how a text becomes a vector, or None if the model writes texts.
+        vectors: Vectors, how a text becomes a vector, or None if the model generates texts.
         tokenizer: ByteLevelTokenizer, or None for a WordPieceTokenizer of `vocabulary` and `lowercase`.
     """
 
@@ -58,7 +58,7 @@ def read_json(path, most=MAX_JSON_BYTES):
 
     Args:
         path: Path.
-        most: int, the most bytes that the file may have.
+        most: int, maximum size of the file in bytes.
 
     Returns:
         dict.
@@ -87,7 +87,7 @@ class Fields:
         values: dict, the content of the file if it was already read.
 
     Raises:
-        UserError: the constructor as `read_json`; each getter with file, field, value and what was expected.
+        UserError: by the constructor, see `read_json`; by each getter, with file, field, value and expected values.
     """
 
     def __init__(self, path, values=None):
@@ -114,7 +114,7 @@ class Fields:
         return float(value)
 
     def choice(self, name, allowed, default=None):
-        """The entry of the dict `allowed` for the value."""
+        """The item of the dict `allowed` whose key is the value of the field."""
         value = self.values.get(name, default)
         sound = isinstance(value, str) and value in allowed
         self._check(name, sound, f"one of {', '.join(allowed)}")
@@ -127,7 +127,7 @@ class Fields:
         return value
 
     def only(self, name, *allowed):
-        """Raises an error for other values than these; the field may be absent."""
+        """Raises UserError for values other than these; the field may be absent."""
         if name in self.values:
             value = self.values[name]
             sound = any(type(value) is type(other) and value == other for other in allowed)
@@ -143,7 +143,7 @@ class Fields:
             raise UserError(f"{self.path}: {name} is {found}. Supported: {expected}")
 
 
-# The largest sizes of `BertEncoder` that a checkpoint may ask for.
+# The largest sizes that a checkpoint may have.
 MAX_VOCABULARY, MAX_LENGTH, MAX_SEGMENTS = 1_000_000, 65536, 16
 MAX_WIDTH, MAX_INNER, MAX_HEADS, MAX_LAYERS = 8192, 32768, 128, 64
 ACTIVATIONS = {
@@ -198,7 +198,7 @@ def bert_settings(fields, activations=ACTIVATIONS):
 
 
 def distilbert_settings(fields):
-    """The same for the configuration of a DistilBERT."""
+    """The arguments of `BertEncoder` for the configuration of a DistilBERT, see `bert_settings`."""
     return _settings(
         fields,
         hidden_dim=fields.whole("dim", 1, MAX_WIDTH),
@@ -213,7 +213,7 @@ def distilbert_settings(fields):
 
 
 def _settings(fields, **settings):
-    """The settings, including those with the same names in both kinds."""
+    """The settings, completed by those that have the same names in both configurations."""
     for name, allowed in BERT_ONLY.items():
         fields.only(name, *allowed)
     if settings["hidden_dim"] % settings["num_heads"]:
@@ -225,7 +225,7 @@ def _settings(fields, **settings):
     return sizes | settings
 
 
-# For GPT-2, as BERT_ONLY.
+# Like BERT_ONLY, for GPT-2.
 GPT2_ONLY = {
     "add_cross_attention": (False,),
     "scale_attn_weights": (True,),

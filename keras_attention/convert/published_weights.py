@@ -7,7 +7,7 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
 
-# Ours to Google's. Hugging Face uses dots in place of slashes; `HUGGING_FACE` and `LEAVES` list the exceptions.
+# Our names to Google's. Hugging Face uses dots in place of slashes; `HUGGING_FACE` and `LEAVES` list the exceptions.
 GOOGLE = {
     "encoder/token_embedding/embeddings": "bert/embeddings/word_embeddings",
     "encoder/position_embedding/embeddings": "bert/embeddings/position_embeddings",
@@ -85,7 +85,7 @@ MODELS = {"encoder": BertEncoder, "masked_lm": BertMaskedLM, "classifier": BertC
 
 
 def matrix_shapes(kind, settings):
-    """The tensors of a model, before it is built.
+    """The shapes of a model's weights, without building it.
 
     Args:
         kind: "encoder", "masked_lm" or "classifier".

@@ -68,7 +68,7 @@ class SafetensorsFile:
         return values.astype("float32", copy=False).reshape(shape)
 
     def check_readable(self, names):
-        """Raises UserError for the first of these tensors that is not of float32, float16 or bfloat16."""
+        """Raises UserError for the first of these tensors that is not float32, float16 or bfloat16."""
         for name in names:
             dtype = self._facts[name][0]
             if dtype not in READABLE:

@@ -22,7 +22,7 @@ from keras_attention.convert.published_weights import build_filled, check_shapes
 from keras_attention.convert.vocabulary import looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError
 
-LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")  # of a checkpoint of Google
+LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")  # in Google's checkpoints
 DTYPES = ("float32", "float16", "bfloat16")
 
 
@@ -94,7 +94,7 @@ LEFT_OUT_OF_PRESET = ("pooled_dense/bias", "pooled_dense/kernel")
 
 
 def load_keras_preset(folder, fields):
-    """Reads the preset of a `BertBackbone`, of whose `config.json` `fields` are the Fields; see Converted.
+    """Reads the preset of a `BertBackbone`; `fields` are the Fields of its `config.json`; see Converted.
 
     The other files are `tokenizer.json`, `model.weights.h5` and `assets/tokenizer/vocabulary.txt`.
 

@@ -6,7 +6,7 @@ from keras_attention.tokenizers import ByteLevelTokenizer
 from keras_attention.tokenizers.byte_level_tokenizer import merge_of, pieces_in_order, read_merges, read_pieces
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-MAX_CHARACTERS = 64  # a piece, on average
+MAX_CHARACTERS = 64  # per piece, on average
 
 
 def read_vocabulary(path, size):
@@ -20,8 +20,8 @@ def read_vocabulary(path, size):
         List of str.
 
     Raises:
-        UserError: if there are more or fewer, two are equal, or a special token is missing; [PAD] must be the first,
-            because id 0 is padding.
+        UserError: if there are more or fewer than `size` pieces, two are equal, or a special token is missing; [PAD]
+            must be the first, because id 0 is padding.
     """
     try:
         with open(path, encoding="utf-8") as file:  # not `splitlines`: a piece may be another line separator
@@ -60,7 +60,7 @@ def looks_lowercase(pieces):
 
 END = "<|endoftext|>"
 MAX_BYTES = 32 << 20
-# Fields of the model in tokenizer.json with which texts would be split in another way.
+# Fields of the model in tokenizer.json that change how texts are split, and their only supported values.
 MODEL_ONLY = {
     "type": ("BPE",),
     "dropout": (None,),
@@ -72,9 +72,9 @@ MODEL_ONLY = {
 
 
 def read_byte_level_tokenizer(folder, size, end_id=None):
-    """Reads the files of a byte-level tokenizer; `tokenizer.json` goes first, as in transformers.
+    """Reads the files of a byte-level tokenizer; `tokenizer.json` has priority, as in transformers.
 
-    Special pieces behind the vocabulary, such as "<|pad|>", have ids of their own, and no text contains them.
+    Special pieces after the vocabulary, such as "<|pad|>", have their own ids; no text is split into them.
 
     Args:
         folder: Path.
@@ -85,7 +85,7 @@ def read_byte_level_tokenizer(folder, size, end_id=None):
         ByteLevelTokenizer.
 
     Raises:
-        UserError: if a file is missing or damaged, or requires another tokenizer than GPT-2's.
+        UserError: if a file is missing or damaged, or requires a tokenizer other than GPT-2's.
     """
     path = folder / "tokenizer.json"
     if path.is_file():
