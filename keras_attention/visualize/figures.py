@@ -1,4 +1,4 @@
-"""Fonts for any script, and saving of figures, whole or not at all."""
+"""Fonts for any script, and saving figures whole or not at all."""
 
 import importlib.util
 import unicodedata
@@ -15,7 +15,7 @@ from keras_attention.whole_file import check_place, whole_file
 # Font packages on PyPI under the SIL Open Font License; used when installed, found without running their code.
 FONT_PACKAGES = ("noto_cjk_sans_jp_regular", "devanagari_fonts")
 BASE_FAMILY = "DejaVu Sans"  # is part of matplotlib; Latin, Greek, Cyrillic, Arabic, Hebrew, Armenian, Georgian
-EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")  # beginnings of the names of their characters
+EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")  # prefixes of the Unicode names of the characters
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 

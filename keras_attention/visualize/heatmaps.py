@@ -82,7 +82,7 @@ _SIGNS = {
 
 
 def _draw(weights, source_labels, target_labels, title, families):
-    """A figure of the size of its cells; the labels outside are added when the file is written."""
+    """A figure with the size of its cells; the labels around it enlarge the picture when it is saved."""
     rows, columns = weights.shape
     cell = min(CELL, LONGEST_SIDE / max(rows, columns))
     font = {"family": families, "size": min(11.0, 0.62 * cell * POINTS)}
@@ -164,7 +164,7 @@ def _chosen(numbers, count, what):
 
 
 def _draw_grid(weights, layers, heads, labels, families):
-    """A figure of the size of its maps; the labels outside are added when the file is written."""
+    """A figure with the size of its maps; the labels around it enlarge the picture when it is saved."""
     rows, columns = weights.shape[2:]
     longest = max(len(layers) * rows, len(heads) * columns)
     cell = min(GRID_CELL, LONGEST_GRID_SIDE / longest)

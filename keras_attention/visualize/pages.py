@@ -1,4 +1,4 @@
-"""Pages, each one HTML file that needs no network: attention weights, and texts whose words are coloured by effect."""
+"""Pages, each one HTML file that needs no network: attention weights, and texts with words coloured by their effect."""
 
 import base64
 import html
@@ -90,7 +90,7 @@ def attention_page(
 
 
 class AttentionView(NamedTuple):
-    """A page. A notebook displays it when it is the last value of a cell.
+    """An attention page. A notebook displays it when it is the last value of a cell.
 
     Attributes:
         data: dict of JSON types, the content of the page.
@@ -137,7 +137,7 @@ MOST_WORDS, LEAST_EFFECT = 5, 5e-5  # number of words in the list below a text, 
 
 
 class ExplanationPage(NamedTuple):
-    """A page. A notebook displays it when it is the last value of a cell.
+    """A page of explanations. A notebook displays it when it is the last value of a cell.
 
     Attributes:
         explanations: list of dict, see `pipelines.explanation.Explanation.as_json`.

@@ -185,8 +185,8 @@ def completion_plot(images: Sequence[str], completed: Sequence[str], path: str |
     """Draws square images in the upper row, and below each the image whose lower half a model has drawn.
 
     Args:
-        images: texts of "0" (dark) and "1" (bright), one character for each pixel, row after row.
-        completed: the same number of such texts. Missing pixels and other characters are grey.
+        images: list of str of "0" (dark) and "1" (bright), one character per pixel, line by line.
+        completed: list of as many such texts. Missing pixels and other characters are grey.
         path: str or Path ending with .png, .svg or .pdf.
 
     Raises:
