@@ -4,8 +4,8 @@
     python recipes/bert_finetune.py --table train.csv --text review --label mood
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
-The labels determine the task. A new head is put on the pre-trained encoder, and all layers are trained, the lower ones
-with smaller steps; the best epoch's weights are kept. The linear start, frozen layers, --teacher, --lora and
+The labels determine the task. The pre-trained encoder gets a new head, and all layers are trained, lower layers with
+smaller learning rates; the weights of the best epoch are kept. The linear start, frozen layers, --teacher, --lora and
 --contrastive work only in `keras-attention finetune`.
 """
 
@@ -57,7 +57,7 @@ def make_model(start, num_labels, settings, texts):
 
 
 def make_optimizer(model, settings, total_steps):
-    """AdamW with smaller steps in lower layers, warm-up and linear decay; biases and norms do not decay."""
+    """AdamW with smaller learning rates in lower layers, warm-up and linear decay; biases and norms do not decay."""
     total_steps = max(total_steps, 2)
     warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
     rate = LinearDecay(settings.learning_rate, warmup, total_steps)
@@ -68,7 +68,7 @@ def make_optimizer(model, settings, total_steps):
 
 
 def loss(model, inputs, labels, kind, weights, label_smoothing):
-    """By the kind of the task: cross-entropy of one label or of several, or the squared error of a number."""
+    """Depends on the kind of task: cross-entropy of one or several labels, or the squared error of a number."""
     logits = model(inputs, training=True)  # (B, K)
     if kind == "regression":
         return squared_error(labels, logits)
@@ -79,10 +79,10 @@ def loss(model, inputs, labels, kind, weights, label_smoothing):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    config = accelerated(config.start, config)  # wide models in bfloat16, where the device gains by it
+    config = accelerated(config.start, config)  # bfloat16 for wide models, if the device is faster with it
     session = Session.start(config, config.out + "_smoke" * config.smoke, unit="rows")
     settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
-    if config.encoded:  # on another machine
+    if config.encoded:  # encoded on another machine
         model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
     else:
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
@@ -111,10 +111,10 @@ def main(arguments=None):
             for batch in epoch:
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
             if not config.encoded:
-                with session.averaged_weights():  # if there is an --ema-decay
+                with session.averaged_weights():  # with --ema-decay
                     session.report(**score(model))
 
-    if result := session.finish(weights_only=bool(config.encoded)):  # not in other workers
+    if result := session.finish(weights_only=bool(config.encoded)):  # only in the chief worker
         finetuned = finish(prepared, result, settings)
         report = make_report(finetuned, test)
         options = {"start": config.start, "facts": session.facts, "data": config.origin, "overwrite": config.overwrite}

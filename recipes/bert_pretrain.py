@@ -4,8 +4,8 @@
     python recipes/bert_pretrain.py --text FILES ...   # one document per line, or documents between blank lines
     python recipes/bert_pretrain.py --smoke            # a few steps, end to end
 
-Pre-norm, no dropout, packed texts and a vocabulary of its own help a cheap BERT (Geiping & Goldstein 2022); so do heads
-that first attend to neighbours, and embeddings from counts. `--next-sentence` adds the second objective of the paper.
+Pre-norm, no dropout, packed texts and its own vocabulary help a cheap BERT (Geiping & Goldstein 2022); so do heads that
+initially attend to neighbours, and embeddings from counts. `--next-sentence` adds the second objective of the paper.
 """
 
 from dataclasses import asdict, dataclass
@@ -64,12 +64,12 @@ def presets(config):
 
 
 def loss(model, inputs, labels):
-    """Mean cross-entropy of the masked tokens, plus that of whether a text follows (Devlin et al. 2019, A.2)."""
-    logits = model(inputs, training=True)  # (B, P, V); of a BertPretrainer also (B, 2)
+    """Mean cross-entropy of the masked tokens, plus that of next-sentence prediction (Devlin et al. 2019, A.2)."""
+    logits = model(inputs, training=True)  # (B, P, V); BertPretrainer: also (B, 2)
     if not isinstance(logits, tuple):
         return token_cross_entropy(labels, logits)
     masked, following = token_cross_entropy(labels[:, :-1], logits[0]), class_cross_entropy(labels[:, -1], logits[1])
-    # The mean is by masked token, of which a text has up to P; the last column of the labels is whether a text follows.
+    # The mean is over masked tokens, up to P per text; the last column of the labels is for next-sentence prediction.
     return masked._replace(total=masked.total + (labels.shape[1] - 1) * following.total)
 
 
@@ -81,7 +81,7 @@ def main(arguments=None):
     prose = load_prose(config, start and start.tokenizers["text"])
     if config.encode_to:
         return prose.save(config.encode_to)
-    batches = prose.batches(config)  # every epoch hides other tokens
+    batches = prose.batches(config)  # each epoch masks other tokens
     sizes = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     sizes |= {"vocabulary_size": prose.tokenizer.vocabulary_size, "max_length": config.max_tokens}
     model = start.model if start else BertMaskedLM(**sizes)
@@ -114,8 +114,8 @@ def main(arguments=None):
             if scored:
                 session.report(**{f"val_{name}": value for name, value in scores_of(validation).items()})
 
-    if session.finish(weights_only=not scored):  # not in other workers
-        if config.mixed_precision:  # measured as it will be loaded
+    if session.finish(weights_only=not scored):  # only in the chief worker
+        if config.mixed_precision:  # measured in float32, as it will be loaded
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
         scores = scores_of(validation)

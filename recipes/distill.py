@@ -65,15 +65,15 @@ def tiny_teacher(texts):
 
 
 def loss(model, inputs, labels, weights, training=True):
-    """For every text 1 - cosine of both vectors, and for every token the distance of both states."""
-    student, teacher = model(inputs, training=training)  # labels: places of its tokens in the teacher's sequence
+    """1 - cosine of both vectors for every text, plus the distance of both hidden states for every token."""
+    student, teacher = model(inputs, training=training)  # labels: positions of its tokens in the teacher's
     of_vectors = vector_loss(student["vector"], teacher["vector"])  # (B,)
     of_tokens = weights["hidden"] * hidden_loss(student["hidden"], teacher["hidden"], labels)
     if weights["attention"]:
         of_tokens += weights["attention"] * attention_loss(student["weights"], teacher["weights"], labels)
     count = keras.ops.cast(keras.ops.shape(of_vectors)[0], "float32")
     total = weights["vector"] * keras.ops.sum(of_vectors) + count * of_tokens
-    return Loss(total, count, keras.ops.sum(1.0 - of_vectors))  # shown as accuracy: the cosine
+    return Loss(total, count, keras.ops.sum(1.0 - of_vectors))  # the cosine is shown as accuracy
 
 
 def main(arguments=None):
@@ -105,7 +105,7 @@ def main(arguments=None):
     objective = functools.partial(loss, weights=weights)
     update = session.compile(model, optimizer, objective, config.clip_norm)
 
-    def cosine():  # the mean over the texts held out
+    def cosine():  # mean over the held-out texts
         losses = [objective(model, *split_labels(batch), training=False) for batch in held_out]
         return sum(float(one.correct) for one in losses) / sum(float(one.count) for one in losses)
 
@@ -115,7 +115,7 @@ def main(arguments=None):
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
             session.report(val_cosine=cosine())
 
-    if session.finish():  # not in other workers
+    if session.finish():  # only in the chief worker
         options = {"scores": {"val_cosine": cosine()}, **session.outcome}
         options["settings"] |= config.file_names | {"out": session.out.name}
         write_distilled(session.out, in_float32(student), few_pieces, **options)

@@ -1,4 +1,4 @@
-"""Train a language model on any text: GPT (Radford et al. 2018, 2019), or a network from before it.
+"""Train a language model on any text: GPT (Radford et al. 2018, 2019), or an older kind of network.
 
     python recipes/language_model.py                      # the docstrings of this Python, no download
     python recipes/language_model.py --text FILES ...     # one document per line, or documents between blank lines
@@ -111,8 +111,8 @@ def main(arguments=None):
             if scored:
                 session.report(**{f"val_{name}": value for name, value in scores_of(validation).items()})
 
-    if session.finish(weights_only=not scored):  # not in other workers
-        if config.mixed_precision:  # measured as it will be loaded
+    if session.finish(weights_only=not scored):  # only in the chief worker
+        if config.mixed_precision:  # measured in float32, as it will be loaded
             model = in_float32(model)
             scores_of = MaskedLMScores(model, config.jit_compile)
         scores = stream.scores(scores_of(validation))

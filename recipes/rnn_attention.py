@@ -7,8 +7,8 @@
 
 Results on two cores, seed 1: dates 99.95 % of 10,000 in 1.9 minutes, 59,000 tokens/s (100.00 % in the zoo's card, from
 another machine); Multi30k 39.98 BLEU A (nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0|moses:de-0.2.0) in
-53 minutes, 6,000 tokens/s on busy cores, and 37 more minutes on a Transformer's answers to the same sentences
-(--start-from, --extra); 37.78 without these. XLA helps from a few hundred units on, not for the dates.
+53 minutes, 6,000 tokens/s on busy cores, and 37 more minutes on a Transformer's translations of the same sentences
+(--start-from, --extra); 37.78 without the latter. XLA helps from a few hundred units on, not for the dates.
 """
 
 import functools
@@ -73,7 +73,7 @@ def presets(config):
 
 
 def loss(model, inputs, labels, label_smoothing, r_drop):
-    """Cross-entropy of the target tokens; with R-Drop (Liang et al. 2021) of two passes, and their divergence."""
+    """Cross-entropy of the target tokens; with R-Drop (Liang et al. 2021), mean of two passes plus their divergence."""
     passes = 2 if r_drop else 1
     inputs = {name: keras.ops.concatenate([ids] * passes) for name, ids in inputs.items()}
     logits = model(inputs, training=True)  # (passes * B, T, V)
@@ -96,7 +96,7 @@ def main(arguments=None):
     model.build()
     if start:
         take_weights(model, start.model)
-    if texts := pairs.texts:  # else they were encoded on another machine
+    if texts := pairs.texts:  # None if they were encoded on another machine
         from keras_attention.evaluation.translation_scores import quick_score
         from keras_attention.pipelines.release import write_trained
         from keras_attention.pipelines.translator import Translator
@@ -118,7 +118,7 @@ def main(arguments=None):
                 with session.averaged_weights():
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
-    if session.finish(weights_only=texts is None):  # not in other workers
+    if session.finish(weights_only=texts is None):  # only in the chief worker
         described = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
         options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
         scores = write_trained(session.out, translator, texts, **options)

@@ -6,7 +6,7 @@
     python recipes/transformer.py --smoke              # a few steps, end to end
 
 Results on two cores, seed 1: dates 99.97 % of 10,000 in 3.0 minutes, 41,000 target tokens/s beside another training;
-Multi30k, English to German, BLEU A 40.02, B 39.74 on test2016 in 36 minutes, by the flags in the card of the zoo's
+Multi30k, English to German, BLEU A 40.02, B 39.74 on test2016 in 36 minutes, with the flags in the card of the zoo's
 model. The defaults are those of Wu et al. (2021), whose large batches take hours.
 """
 
@@ -74,7 +74,7 @@ def presets(config):
 
 
 def loss(model, inputs, labels, label_smoothing, r_drop):
-    """Cross-entropy of the target tokens; with R-Drop (Liang et al. 2021) of two passes, and their divergence."""
+    """Cross-entropy of the target tokens; with R-Drop (Liang et al. 2021), mean of two passes plus their divergence."""
     passes = 2 if r_drop else 1
     inputs = {name: keras.ops.concatenate([ids] * passes) for name, ids in inputs.items()}
     logits = model(inputs, training=True)  # (passes * B, T, V)
@@ -96,7 +96,7 @@ def main(arguments=None):
     model.build()
     if start:
         take_weights(model, start.model)
-    if texts := pairs.texts:  # else they were encoded on another machine
+    if texts := pairs.texts:  # None if they were encoded on another machine
         from keras_attention.evaluation.translation_scores import quick_score
         from keras_attention.pipelines.release import write_trained
         from keras_attention.pipelines.translator import Translator
@@ -118,7 +118,7 @@ def main(arguments=None):
                 with session.averaged_weights():
                     session.report(val_score=quick_score(translator, *texts.validation, texts.target_language))
 
-    if session.finish(weights_only=texts is None):  # not in other workers
+    if session.finish(weights_only=texts is None):  # only in the chief worker
         described = f"Transformer, {config.num_encoder_layers} encoder and {config.num_decoder_layers} decoder layers."
         options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
         scores = write_trained(session.out, translator, texts, **options)

@@ -2,9 +2,10 @@
 
     python recipes/tools/average_translators.py NAME NAME ... --data multi30k --source en --target de --out OUT
 
-The models were trained from one start (`--start-from` of the recipes) with different seeds. Prints the scores of each
-model on validation and test pairs, with the search settings of the first model, and the mean and standard deviation.
-The averaged weights become the entry OUT, in float16, with this table in its card. The test set chooses nothing.
+The models were trained from the same weights (`--start-from` of the recipes) with different seeds. Prints the scores of
+each model on validation and test pairs, with the search settings of the first model, and the mean and standard
+deviation. The averaged weights become the entry OUT, in float16, with this table in its card. Nothing is chosen on the
+test set.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482
@@ -27,7 +28,7 @@ from keras_attention.zoo.card import table_text
 
 
 def check_alike(loaded):
-    """Raises UserError unless all have the network and the vocabularies of the first LoadedEntry."""
+    """Raises UserError unless every LoadedEntry has the same network and vocabularies as the first one."""
     first, *others = loaded
     if not others:
         raise UserError(f"One model was given: {first.entry.name}. Expected: several, from one start.")
@@ -114,7 +115,7 @@ def main():
     for one in loaded:
         weights.add(one.model)
     translator = Translator(model, tokenizers["source"], tokenizers["target"], config["decoding"])
-    for arrays in weights.snapshots:  # in one model, whose search is compiled once
+    for arrays in weights.snapshots:  # in the same model, so that the search is compiled only once
         with averaged_weights(model, arrays):
             measured.append(measure(translator, data))
     assign_weights(model, [mean.astype("float16") for mean in weights.average()])

@@ -1,12 +1,12 @@
-"""Let a trained classifier judge together with a bag of words, as `keras-attention finetune` does for new ones.
+"""Blend a trained classifier with a bag of words, as `keras-attention finetune` does for new classifiers.
 
     python recipes/tools/blend_with_words.py FOLDER --train a.tsv --validation b.tsv --test c.tsv --text a --label b
     python recipes/tools/blend_with_words.py FOLDER --train a.tsv --unlabelled d.txt --test c.tsv --text a --label b
 
-The bag of words is fitted to the training table. The validation table, which the network must not have learned from,
-chooses the temperatures, the weight of the words and the thresholds. Where the rows that were held out are not known
-any more, `--unlabelled` gives both parts logits of equal spread on texts without labels. The entry is replaced if the
-blend is better on the validation table; its card then has the scores on the test table, with and without the words.
+The bag of words is fitted to the training table. The validation table, which the network must not have been trained on,
+determines the temperatures, the weight of the words and the thresholds; the entry is replaced only if the blend is
+better on it. If the held-out rows are no longer known, `--unlabelled` weights both parts so that their logits have the
+same spread on texts without labels. The new card has the scores on the test table, with and without the words.
 """
 
 import argparse
@@ -39,7 +39,7 @@ REPLACED = ("Compared with a bag of words", "By label", "Largest errors")
 
 
 class Held(NamedTuple):
-    """Rows that the network has not learned from, as `calibrate` reads them."""
+    """Held-out rows in the form that `calibrate` reads."""
 
     task: Task
     validation: Examples
@@ -47,7 +47,7 @@ class Held(NamedTuple):
 
 
 def blend(classifier, task, train, validation):
-    """Adds the words to the classifier, with the weight that is best on the validation; a sentence about it."""
+    """Adds the words to the classifier, with the best weight on the validation rows; returns a sentence about it."""
     logits = classifier.logits(classifier.sequences(validation.texts, validation.texts_b))
     held = Held(task, validation, validation.targets(task))
     return calibrate(classifier, logits, fit_words(train, task), held, where_better)
@@ -68,7 +68,7 @@ def where_better(logits, word_logits, held):
 
 
 def blend_equally(classifier, task, train, texts):
-    """Adds the words such that both parts have logits of the same standard deviation on texts without labels."""
+    """Adds the words, weighted so that both parts have logits of the same standard deviation on unlabelled texts."""
     words = fit_words(train, task)
     both = classifier.logits(classifier.sequences(texts)), words.logits(texts)
     network, by_words = (logits.std(axis=0).mean() for logits in both)
@@ -116,7 +116,7 @@ def main(arguments=None):
 
 
 def changed(metrics, told, before, options):
-    """metrics.json of the blend, without what `write_measured` says."""
+    """The fields of metrics.json for the blend, without those that `write_measured` adds."""
     given = {name: getattr(options, name) for name in ("train", "validation", "unlabelled", "test")}
     given = {name: Path(path).name for name, path in given.items() if path}
     given |= {name: value for name in ("text", "text_b", "label") if (value := getattr(options, name))}

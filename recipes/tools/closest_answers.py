@@ -5,8 +5,8 @@
 
 A translator that also trains on these pairs (`--extra closest.tsv` of the recipes) sees a second translation of every
 sentence, close to its reference but in a network's style. The second command creates new sources for the same
-translations instead, by models of the other direction. The distance is sacrebleu's sentence BLEU; the first of several
-equal hypotheses is kept. Sentences without any hypothesis are left out.
+translations instead, with models of the other direction. Closeness is measured by sacrebleu's sentence BLEU; the first
+of several equal hypotheses is kept. Sentences without any hypothesis are left out.
 
 Sources: Kim & Rush (2016), Sequence-Level Knowledge Distillation, section 3.3 (interpolation),
 https://arxiv.org/abs/1606.07947, there with the hypotheses of one teacher; Nguyen et al. (2020), Data Diversification,
@@ -28,7 +28,7 @@ from keras_attention.whole_file import whole_file
 
 
 def closest(reference, hypotheses):
-    """The hypothesis that is most like the reference, the first of equals, and its BLEU in [0, 100]."""
+    """The hypothesis closest to the reference (the first of equals), and its BLEU in [0, 100]."""
     from sacrebleu.metrics import BLEU
 
     score = BLEU(effective_order=True).sentence_score

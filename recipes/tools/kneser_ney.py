@@ -7,8 +7,8 @@ It counts the n-grams of the training tokens and prints the perplexity of the va
 The tokens are those of the language model, so the perplexities per word of both models can be compared.
 
 Source: Chen & Goodman (1998), "An Empirical Study of Smoothing Techniques for Language Modeling", section 3.4, modified
-Kneser-Ney smoothing, interpolated. The unigrams are interpolated with equal probabilities of all tokens. Difference: in
-tiny texts, whose counts give no discounts in the range, they are clipped to it, so that no probability is 0.
+Kneser-Ney smoothing, interpolated. The unigrams are interpolated with equal probabilities of all tokens. Difference:
+discounts outside their range, which tiny texts may give, are clipped to it, so that no probability is 0.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
 from keras_attention.training.run import RunSettings
 
-LEAST = 0.1  # discount of a count
+LEAST = 0.1  # smallest discount of a count
 
 
 class Settings(StreamSettings, RunSettings):
-    """The texts, as the recipe reads them."""
+    """The settings of the texts, as in the recipe."""
 
 
 class KneserNey:
@@ -39,21 +39,21 @@ class KneserNey:
 
     Args:
         tokens: int array (N,), the training text.
-        vocabulary_size: int, above all tokens.
-        order: int > 0, the tokens of the longest n-grams.
+        vocabulary_size: int, greater than all token ids.
+        order: int > 0, number of tokens of the longest n-grams.
     """
 
     def __init__(self, tokens, vocabulary_size, order=5):
         tokens = np.asarray(tokens, "int64")
         self.vocabulary_size = vocabulary_size
         self.tables = []
-        numbers = np.zeros(len(tokens) + 1, "int64")  # of the n-gram that ends before each place
+        numbers = np.zeros(len(tokens) + 1, "int64")  # index of the n-gram that ends before each position
         keys = None
         for n in range(order):
             longer = numbers[:-1] * vocabulary_size + tokens[n:]
             longer_keys, longer_numbers, counts = np.unique(longer, return_inverse=True, return_counts=True)
             if n:
-                endings = np.empty(len(longer_keys), "int64")  # of each n-gram: the one without its first token
+                endings = np.empty(len(longer_keys), "int64")  # for each n-gram, the index of its last n - 1 tokens
                 endings[longer_numbers] = numbers[1:]
                 self._add(keys, np.bincount(endings, minlength=len(keys)))
             keys, numbers = longer_keys, longer_numbers
@@ -96,7 +96,7 @@ def main():
     arguments = parser.parse_args()
     stream = load_stream(Settings(encoded=arguments.encoded))
     model = KneserNey(stream.train, stream.tokenizer.vocabulary_size, arguments.order)
-    loss = -model.log_probabilities(stream.validation)[1:]  # the first token has none before it
+    loss = -model.log_probabilities(stream.validation)[1:]  # the first token has no context
     by_word = stream.perplexity_per_word(loss.mean())
     print(f"{arguments.order}-grams of {len(stream.train):,} tokens, modified Kneser-Ney smoothing")
     print(f"validation: perplexity per token {math.exp(loss.mean()):.2f}, per word {by_word:.2f}")

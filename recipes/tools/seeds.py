@@ -4,7 +4,7 @@
 
 All other flags are passed to `keras-attention finetune`, once per seed. Finished seeds in OUT are not trained again.
 Prints the test scores of each seed, their mean and standard deviation, and the scores of the averaged weights, which
-become the entry OUT/average, in float16, with this table in its card. The test set chooses nothing.
+become the entry OUT/average, in float16, with this table in its card. Nothing is chosen on the test set.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482
@@ -31,7 +31,7 @@ from keras_attention.zoo.registry import claim_entry
 
 
 def train(out, seed, flags):
-    """The entry of a seed, trained if it is not there."""
+    """Trains with one seed, unless its entry exists; returns the folder of the entry."""
     folder = out / f"seed_{seed}"
     if not (folder / "manifest.json").exists():
         command = [sys.executable, "-m", "keras_attention", "finetune", *flags, "--seed", str(seed)]
@@ -43,7 +43,7 @@ def train(out, seed, flags):
 
 
 def averaged(loaded):
-    """A Classifier whose weights are the mean of those of the LoadedEntry, as float16 will keep them."""
+    """A Classifier with the mean weights of all LoadedEntry, rounded to float16 as they will be stored."""
     from keras_attention.pipelines.classifier import Classifier
 
     first, seeds = loaded[0], LastWeights(len(loaded))

@@ -2,11 +2,11 @@
 
     python recipes/tools/sentence_pairs.py TEXTS... --out pairs.tsv
 
-Half of the pairs are "same": a sentence, and the same one with its clauses swapped, a few words lost, or some words of
-another put in. The others are "different": the sentence with a fifth to a half of its content words replaced by those
-of its neighbours, or the sentence of its document that shares the most words with it. Masked language modelling does
-not teach a network to compare two texts, and a paraphrase task has too few pairs to learn it from. Blank lines
-separate the documents.
+Half of the pairs are "same": a sentence, and a copy of it with its clauses swapped, a few words removed, or some words
+of another sentence inserted. The others are "different": the copy has a fifth to a half of its content words replaced
+by those of neighbouring sentences, or it is the sentence of the same document that shares the most words. Masked
+language modelling does not teach a network to compare two texts, and a paraphrase task has too few pairs to learn it
+from. Blank lines separate the documents.
 
 Source: none; noise as in Lample et al. (2018), "Unsupervised Machine Translation Using Monolingual Corpora Only",
 section 2.3, https://arxiv.org/abs/1711.00043, which drops and moves words.
@@ -83,7 +83,7 @@ class Noise:
         return words[:place] + other[start : start + size] + words[place:]
 
     def reword(self, words, other):
-        """Applies some of the changes above."""
+        """Applies some of the three changes above."""
         if self.random.random() < 0.3:
             words = self.swap(words)
         if self.random.random() < 0.8:
@@ -105,7 +105,7 @@ class Noise:
         return words
 
     def pairs(self, document):
-        """Yields (sentence, sentence, label) of a document."""
+        """Yields (sentence, sentence, label) for pairs from a document."""
         found = sentences(document)
         if len(found) < FEWEST_SENTENCES:
             return
@@ -129,7 +129,7 @@ class Noise:
 
 
 def most_alike(words, i):
-    """The number of the set with the largest overlap with set i, relative to the smaller set."""
+    """The index of the set with the largest overlap with set i, relative to the smaller set."""
 
     def shared(j):
         return len(words[i] & words[j]) / (1 + min(len(words[i]), len(words[j])))

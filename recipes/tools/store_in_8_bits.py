@@ -4,9 +4,9 @@
     python recipes/tools/store_in_8_bits.py FOLDER --table test.csv --text a --label b     # a classifier
 
 The weights get scales for the rows or columns of each matrix (see `zoo.weights_file.save_weights`). The entry is
-replaced only if no score of its card falls by more than 0.1 points on the test set given, with the options of
-`keras-attention evaluate`. The card then has the new scores, and the new outputs of its examples. Without a test set,
-the outputs of the examples have to stay the same.
+replaced only if no score of its card falls by more than 0.1 points on the test set, which the options of
+`keras-attention evaluate` name. The card then has the new scores, and the new outputs of its examples. Without a test
+set, the outputs of the examples must stay the same.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def store(folder, test_set=()):
 
     Args:
         folder: str or Path.
-        test_set: options of `keras-attention evaluate`, which name the files.
+        test_set: list of str, the options of `keras-attention evaluate` that name the files.
     """
     from keras_attention.pipelines.base import example_outputs, failing_examples
     from keras_attention.zoo.archive import load_entry, write_entry
@@ -50,7 +50,7 @@ def store(folder, test_set=()):
     about = {name: value for name, value in entry.config.items() if name not in described}
     pictures = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": "int8", "extra_files": pictures}
-    with tempfile.TemporaryDirectory() as temporary:  # tested there first
+    with tempfile.TemporaryDirectory() as temporary:  # written and tested there first
         tested = write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
         if test_set:
             scores, problems = compare(entry.metrics["scores"], measured(tested.folder, test_set))
