@@ -5,17 +5,17 @@
     python benchmarks/attention_memory.py --xla --lengths 4096 16384 65536 --patterns bigbird strided:part=2
 
 Self-attention of one sentence with one head, 64 wide, in float32, as a compiled graph; forward, and with the gradients
-of input and weights. Each measurement is a process of its own; its memory is the most that it held beyond what it held
-before, in calls after the first. The first call also compiles; its memory is told beside. Keras's is left out where its
-score matrix would take more than `--most` gigabytes. `--patterns` compares our layer with a sparse pattern to our layer
-without, which take turns.
+of input and weights. Each measurement runs in its own process. The memory is the peak during the calls after the first,
+above the memory held before them. The first call also compiles; its memory is printed in parentheses. Keras's layer is
+left out where its scores would take more than `--most` gigabytes. `--patterns` compares our layer with and without a
+sparse pattern, in turns.
 
 Result with `--xla` on two cores of an AMD EPYC that were also used by others: at 16,384 tokens ours holds 20 MB where
 Keras's holds 2,088 (103 times; 28 times with the compiler, 75 and 2,105 MB), in 0.38 of its time; with gradients 40 MB
 where Keras's holds 4,112 (103 times; 23 with the compiler), in 0.21 of its time. At 65,536 tokens ours holds 80 MB.
 
-Sparse patterns with `--xla`, how many times as fast as ours without; their memory is the same to 5 %, but for strided,
-part 2 with gradients, which takes 10 % more:
+Sparse patterns with `--xla`: how many times as fast they are as our layer without a pattern. Their memory differs by at
+most 5 %, except for strided, part 2 with gradients, which takes 10 % more:
 
     tokens                  bigbird   blocks of 128   strided, part 1   part 2   fixed, part 1   part 2
     4,096                       5.9             2.6               2.9      6.3             5.4      4.7
@@ -44,7 +44,7 @@ SCORES_AT_ONCE = {False: 3, True: 6}  # matrices (n, n) that Keras's layer holds
 
 
 class SelfAttention:
-    """One layer on random input; a call gives (median seconds, megabytes, megabytes of the call that compiles)."""
+    """One layer on random input; a call returns (median seconds, megabytes, megabytes of the call that compiles)."""
 
     def __init__(self, ours, gradients, xla, pattern=None, causal=False):
         import keras
@@ -89,7 +89,7 @@ class SelfAttention:
 
 
 def memory_now():
-    """The megabytes that this process holds, without what it has freed; its peak starts again from here."""
+    """The resident megabytes of this process, after returning freed memory; resets the measured peak."""
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return _megabytes("VmRSS")

@@ -1,12 +1,12 @@
-"""Runs the quick form of each benchmark, and tells what has become slower: `make bench`.
+"""Runs the quick form of each benchmark, and reports what has become slower: `make bench`.
 
     python benchmarks/bench.py                            # about half an hour
     python benchmarks/bench.py --only train_speed first_answer
 
 The figures of each run are added to `benchmarks/results/quick-MACHINE.json`, with the commit and the versions of the
 packages. Each figure is compared with the last one on the same kind of machine (processor and number of cores); if it
-is more than 10 % worse, the command says so and exits with 1. On a shared machine, repeat what became slower before
-you believe it.
+is more than 10 % worse, the command reports it and exits with 1. On a shared machine, repeat a slower benchmark before
+you trust the result.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from keras_attention.whole_file import whole_file
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 LIMIT = 0.10  # how much worse a figure may be
-MOST_RUNS = 50  # kept for a machine
+MOST_RUNS = 50  # stored per machine
 SENTENCES = ("A dog runs through the snow.", "Two men in red shirts are standing near a small house by the river.") * 16
 
 
@@ -107,7 +107,7 @@ def read_figures(name, lines):
 
 
 def worse(figures, runs, limit=LIMIT):
-    """What has become worse than in the last earlier run that has the figure: list of str.
+    """Lists each figure that is worse than in the last run with this figure: list of str.
 
     Args:
         figures: dict from name to float; the name ends with a colon and the unit.
@@ -127,7 +127,7 @@ def worse(figures, runs, limit=LIMIT):
 
 
 def machine_facts():
-    """What a figure depends on beside the commit: dict of str."""
+    """Everything besides the commit that a figure depends on: dict of str."""
     packages = ("tensorflow", "tensorflow-text", "keras", "numpy")
     facts = {"hardware": run_facts()["hardware"], "python": platform.python_version()}
     return facts | {package: version(package) for package in packages}

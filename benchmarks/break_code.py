@@ -5,9 +5,9 @@
 
 Each break is a mistake that a careless maintainer could make: a mask dropped, an index off by one, a check left out. It
 is applied in a temporary git worktree, its tests run there until one fails, and the line is mended again. Printed for
-each: `noticed` with the first test that failed, `not noticed`, or what kept it from being measured. Before the breaks,
-the tests run on sound code once, since a test that fails anyway notices nothing. Exits with 1 if a break was not
-noticed. Takes about 20 CPU seconds a break.
+each: `noticed` with the first test that failed, `not noticed`, or why it could not be measured. Before the breaks,
+the tests run once on sound code, because a test that fails there notices nothing. Exits with 1 if a break was not
+noticed. Takes about 20 CPU seconds per break.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def broken_file(code, each):
     """The file that a break changes, and its text with the break.
 
     Raises:
-        LookupError: if not exactly one file has the text `each.after`, or `each.old` behind it.
+        LookupError: if not exactly one file has the text `each.after`, or `each.old` after it.
     """
     found = []
     for path in sorted(path for folder in FOLDERS for path in (code / folder).rglob("*.py")):

@@ -1,11 +1,11 @@
-"""One table and one figure: the attentions of the papers, and none, trained equally long on the same pairs.
+"""One table and one figure: the papers' attention types, and no attention, trained equally long on the same pairs.
 
-    python benchmarks/compare_attention.py --data_dir DIR                 # train what is not there yet, then compare
+    python benchmarks/compare_attention.py --data_dir DIR                 # train missing systems, then compare
     python benchmarks/compare_attention.py --data_dir DIR --card ENTRY    # and put table and figure into a card
 
 Each system is `recipes/rnn_attention.py` with the settings below: smaller than the shipped model and trained for a
 fraction of its time, so the figures compare the systems with each other and not with anything else. Scores are on the
-test set, which decides nothing here. Results stay in runs/compare_attention.
+test set, on which nothing is chosen. Results are stored in runs/compare_attention.
 """
 
 import argparse
@@ -47,7 +47,7 @@ LENGTH_EDGES = (8, 11, 14, 17, 21)  # words of the source
 
 
 def train(name, arguments):
-    """Trains one system with the recipe, unless it is there."""
+    """Trains one system with the recipe, unless it is trained already; returns its folder."""
     attention, mode = SYSTEMS[name]
     out = RUNS / f"{attention}_{mode}"
     if out.exists():

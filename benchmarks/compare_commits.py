@@ -10,7 +10,7 @@ out differently. Prints one line per case and exits with 1 on a difference.
 
 Processors round differently, so nothing is compared with stored numbers. Results of a commit are kept under
 runs/compare_commits for this processor and these libraries; the second comparison with a commit takes half the time.
-Time on two cores: 3 minutes a commit, of which the zoo takes 2.
+Time on two cores: 3 minutes per commit, of which the zoo takes 2.
 """
 
 import argparse
@@ -50,7 +50,7 @@ FINETUNE_FLAGS = (
 )
 OPINIONS = {"good": ("moving", "funny", "wonderful"), "bad": ("boring", "far too long")}
 SUBJECTS = ("film", "plot", "cast", "music", "ending")
-# What is compared of an answer; whatever else a commit adds to it is left out.
+# The fields of an answer that are compared; others, which a commit may add, are ignored.
 FIELDS = ("text", "score", "log_prob", "tokens", "label", "words", "probabilities", "attention")
 
 
@@ -137,7 +137,7 @@ def git(*words):
 
 
 def conditions():
-    """A short hash of what results depend on beside the commit: processor, libraries, and these cases."""
+    """A short hash of everything besides the commit that results depend on: processor, libraries, these cases."""
     processor = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -151,7 +151,7 @@ def conditions():
 
 
 def run_part(part, code, out, name):
-    """Runs the cases of a part with the code of a checkout and leaves their files in the folder `out`."""
+    """Runs the cases of a part with the code of a checkout and writes their files to the folder `out`."""
     print(f"{name}: {part} ...", file=sys.stderr, flush=True)
     out.mkdir(parents=True)
     if part == "recipes":
@@ -176,20 +176,20 @@ def run_python(code, folder, *words):
 
 
 def checkout_environment(code):
-    """The environment of a process that is to import the package from a checkout."""
+    """The environment of a process that imports the package from a checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "KERAS_ATTENTION_ZOO"}
     return environment | {"PYTHONPATH": str(code), "PYTHONHASHSEED": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def write_dates(path):
-    """120 dates as they are said, and as ISO 8601."""
+    """Writes 120 dates in English and as ISO 8601."""
     days = [datetime.date(1999, 1, 1) + datetime.timedelta(days=59 * i) for i in range(120)]
     rows = [f"{format(day, '%A, %B %d, %Y' if i % 3 else '%d %b %Y')}\t{day}" for i, day in enumerate(days)]
     path.write_text("\n".join([*rows, ""]), encoding="utf-8")
 
 
 def write_table(path):
-    """25 rows, of which 15 are good."""
+    """Writes 25 rows, 15 of them with the label good."""
     rows = [
         f"The {subject} is {opinion}.,{label}"
         for label, opinions in OPINIONS.items()
@@ -200,7 +200,7 @@ def write_table(path):
 
 
 def answer_examples(path):
-    """Writes what every entry of the zoo answers to the examples of its metrics.json."""
+    """Writes the answers of every entry of the zoo to the examples of its metrics.json."""
     import keras_attention
 
     code = Path(keras_attention.__file__).parents[1]
@@ -225,7 +225,7 @@ def answer_examples(path):
 
 
 def plain(value):
-    """An answer as JSON; floats lose nothing by it, and of an array remain dtype, shape and the hash of its bytes."""
+    """An answer as JSON types, with exact floats; an array becomes its dtype, its shape and the hash of its bytes."""
     if hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in FIELDS if hasattr(value, name)}
     if isinstance(value, dict):
@@ -288,7 +288,7 @@ def differing_weights(old, new):
 
 
 def differing_value(old, new, where=""):
-    """The first place in which two values of JSON differ, with both values; or None."""
+    """The first place where two JSON values differ, with both values; or None."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*old, *(key for key in new if key not in old)]
         pairs = [(f"{where}.{key}".lstrip("."), old.get(key), new.get(key)) for key in keys]

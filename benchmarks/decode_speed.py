@@ -1,9 +1,9 @@
-"""Our decoding beside CTranslate2 and Hugging Face with the same weights, and beside ourselves without a cache.
+"""Our decoding compared with CTranslate2, Hugging Face and our own without a cache, all with the same weights.
 
-    python benchmarks/decode_speed.py --model NAME --input FILE           # real sentences, one a line
+    python benchmarks/decode_speed.py --model NAME --input FILE           # real sentences, one per line
     python benchmarks/decode_speed.py --untrained --input FILE            # tiny, random weights: speed without a model
 
-Each engine is a process of its own; they take turns on the same cores, round by round, so that both see the same
+Each engine is a process of its own; they take turns on the same cores, round by round, so that all see the same
 machine. Printed for greedy search and beam 4, one sentence at a time and 64 together: the median of the rounds in
 sentences and tokens per second, the time of an answer (p50, p95), peak memory, the ratio to CTranslate2, and the share
 of equal texts. Needs `pip install .[benchmarks]`.
@@ -47,7 +47,7 @@ class Ours:
 
 
 class Uncached(Ours):
-    """The same, reading the whole answer again at every step."""
+    """The same without a cache: recomputes the whole answer at every step."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -122,7 +122,7 @@ KINDS = {"ours": Ours, "ctranslate2": CTranslate2, "hugging_face": HuggingFace, 
 
 
 def serve(kind, folder, texts, pipe):
-    """The process of one engine: answers "beam, batch" with what a round took, and None with its peak memory."""
+    """The process of one engine: answers (beam, batch) with the result of a round, and None with its peak memory."""
     engine = KINDS[kind](folder)
     for beam, batch in iter(pipe.recv, None):
         answers, tokens, seconds = [], 0, []
@@ -156,7 +156,7 @@ def main():
 
 
 def prepared(arguments, texts, temporary):
-    """Writes what the engines load, in a process of its own: this one stays small."""
+    """Writes the files that the engines load, in another process, so that this one stays small."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=prepare, args=(arguments.model, arguments.untrained, texts, temporary))
     process.start()
@@ -192,7 +192,7 @@ def write_untrained(folder, texts):
     model.build()
     metrics = dict.fromkeys(REQUIRED, "none") | dict.fromkeys(("data", "seeds", "scores", "limits", "examples"), [])
     metrics |= {"minutes": 0.0, "parameters": model.count_params()}
-    # The same length for both engines, since random weights end nowhere.
+    # A fixed length for all engines, because random weights do not generate END.
     decoding = {"max_length": 16, "length_ratio": 0.0, "length_offset": 16}
     about = {"source_language": "en", "target_language": "none", "decoding": decoding}
     write_entry(folder, model, {"source": tokenizer, "target": tokenizer}, about=about, metrics=metrics)

@@ -3,11 +3,11 @@
     python benchmarks/faults.py                                              # half an hour on two cores
     python benchmarks/faults.py --kills 5 --full-disks 2 --damages 3 --workers 1
 
-Each training is a process of its own: a small Transformer with dropout, which writes a checkpoint after every step. A
-kill comes at a random instant, every second one while a checkpoint is being written. A full disk is a limit to the size
-of files, at a random byte. A damage is done to a file of the newest checkpoint. Afterwards the training is resumed, and
-weights, optimizer and random states must be those of the undisturbed one. A worker, the chief or the other, is killed
-before a random step of a training of two; the launcher starts both again. Exits with 1 if one is not as it should be.
+Each training is a process of its own: a small Transformer with dropout, which writes a checkpoint after every step. It
+is killed at a random moment, every second time while a checkpoint is being written. A full disk is simulated by a limit
+on the size of files, at a random byte. Damage is done to a file of the newest checkpoint. Afterwards, the training is
+resumed, and weights, optimizer and random states must equal those of an undisturbed training. In a training with two
+workers, one of them is killed before a random step, and the launcher restarts both. Exits with 1 if any result differs.
 """
 
 import argparse
@@ -41,7 +41,7 @@ FORKSERVER = multiprocessing.get_context("forkserver")  # has the libraries load
 
 
 class CopyBatches:
-    """What is read is to be written; a pure function of the epoch."""
+    """Batches of a copying task, a pure function of the epoch."""
 
     def __init__(self, pause):
         self.pause = pause
@@ -62,11 +62,11 @@ class CopyBatches:
 
 
 def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
-    """Trains, or goes on with it, and sends the sha256 of all variables, or what a user is told."""
+    """Trains, or resumes the training, and sends the sha256 of all variables, or the error message for the user."""
     if file_limit is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that a write fails as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
-    warnings.simplefilter("ignore")  # about checkpoints that are passed over
+    warnings.simplefilter("ignore")  # about checkpoints that are skipped
     import keras
 
     from keras_attention.models import Transformer
@@ -99,7 +99,7 @@ def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
 
 
 def start(folder, *arguments):
-    """Returns the process and the connection that its answer comes by."""
+    """Starts a training; returns its process and the connection for its answer."""
     answer, theirs = FORKSERVER.Pipe(duplex=False)
     process = FORKSERVER.Process(target=train_to_the_end, args=(folder, theirs, *arguments))
     process.start()
@@ -135,7 +135,7 @@ def kill(folder, chance, while_writing):
 
 
 def fill_disk(folder, chance):
-    """Lets a training meet a full disk; returns whether it said so, and the previous checkpoint is whole."""
+    """Resumes a training on a full disk; returns whether it reports this and keeps the previous checkpoint."""
     process, _ = start(folder, 0.02)
     while len(list(folder.glob("step-*"))) < 2:
         time.sleep(0.001)
@@ -151,7 +151,7 @@ FILES = [checkpoints.ARRAYS, checkpoints.STATE, checkpoints.MANIFEST]
 
 
 def damage(folder, harm, name):
-    """Stops a training by a kill, and harms a file of its newest checkpoint."""
+    """Kills a training, and damages a file of its newest checkpoint."""
     process, _ = start(folder, 0.02)
     while len(list(folder.glob("step-*"))) < 2:
         time.sleep(0.001)
@@ -161,7 +161,7 @@ def damage(folder, harm, name):
 
 
 def train_workers(folder, *flags):
-    """Trains with two workers, which the launcher starts; returns its exit code and what they end with."""
+    """Trains with two workers, started by the launcher; returns its exit code and the final files of the workers."""
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     launcher = [sys.executable, "-m", "keras_attention", "launch", "--workers", "2", "--max-restarts", "1", "--"]

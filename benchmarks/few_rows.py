@@ -1,10 +1,10 @@
-"""Few rows of each class: fine-tuning and contrastive fine-tuning beside logistic regression on the frozen vectors.
+"""Few rows per class: fine-tuning and contrastive fine-tuning, compared with logistic regression on frozen vectors.
 
     python benchmarks/few_rows.py TRAIN --test TEST --rows 8 16 64 --seeds 5
 
-For each seed, so many rows of each class are drawn from the table TRAIN. A tenth of them validates, as in `finetune`.
-The table shows mean and standard deviation over the seeds of the main score on the test rows, of the networks alone,
-without a bag of words.
+For each seed, `--rows` rows of each class are drawn from the table TRAIN; a tenth of them is held out for validation,
+as in `finetune`. The table shows the mean and standard deviation over the seeds of the main score on the test rows,
+for the networks alone, without a bag of words.
 """
 
 import argparse
@@ -22,7 +22,7 @@ COLUMNS = ("rows per class", "linear model on vectors", "fine-tuned", "contrasti
 
 
 def of_each_class(examples, rows, seed):
-    """So many of the examples of each class, at random."""
+    """Draws up to `rows` examples of each class at random."""
     numbers, taken = list(range(len(examples))), dict.fromkeys(examples.labels, 0)
     random.Random(seed).shuffle(numbers)
     chosen = []

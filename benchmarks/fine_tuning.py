@@ -1,10 +1,10 @@
-"""What `finetune` reaches with its default settings, beside a bag of words and a linear model on frozen vectors.
+"""Scores of `finetune` with its default settings, a bag of words, and a linear model on frozen vectors.
 
     python benchmarks/fine_tuning.py TABLES --from minilm_small_en --seeds 5 --rows 2000
 
-TABLES is a folder with NAME.train.tsv and NAME.test.tsv for each data set: a header with text, label and, of pairs,
-text_b. For each data set and seed, `--rows` rows are drawn for training; a tenth of them validates. The table shows
-mean and standard deviation over the seeds of the main score on the test rows, and CPU minutes.
+TABLES is a folder with NAME.train.tsv and NAME.test.tsv for each data set: a header with text, label and, for pairs,
+text_b. For each data set and seed, `--rows` rows are drawn for training; a tenth of them is held out for validation.
+The table shows the mean and standard deviation over the seeds of the main score on the test rows, and CPU minutes.
 """
 
 import argparse
@@ -29,7 +29,7 @@ COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine
 
 
 def measure(train, test, start, settings):
-    """The main score of each stage on the test rows, and the CPU minutes of all of it."""
+    """Returns the task, the main score of each stage on the test rows with total CPU minutes, and the best epoch."""
     began = time.process_time()
     prepared = prepare(train, None, start, settings, test=test, say=lambda _: None)
     linear = score(prepared, test)
@@ -42,21 +42,21 @@ def measure(train, test, start, settings):
 
 
 def score(prepared, test):
-    """The main score of the network as it is."""
+    """The main score of the network in its current state."""
     classifier, task = prepared.classifier, prepared.task
     logits = classifier.logits(classifier.sequences(test.texts, test.texts_b)) * prepared.spread + prepared.center
     return next(iter(measures.scores(test.targets(task), measures.predictions(logits, task), task).values()))
 
 
 def read(path):
-    """Examples; of pairs if there is a column text_b."""
+    """Reads the Examples of a table, as pairs if it has a column text_b."""
     with open(path, encoding="utf-8") as file:
         pairs = "text_b" in file.readline().rstrip("\n").split("\t")
     return read_examples(path, "text", "label", "text_b" if pairs else None)[0]
 
 
 def drawn(examples, rows, seed):
-    """So many of the examples, at random."""
+    """Draws up to `rows` examples at random."""
     numbers = list(range(len(examples)))
     random.Random(seed).shuffle(numbers)
     return examples.some(sorted(numbers[:rows]))

@@ -1,13 +1,13 @@
-"""What a person waits for: CPU seconds from the start of a process to its first answer, with and without a warm cache.
+"""The wait for a first answer: CPU seconds from the start of a process to its answer, with and without a warm cache.
 
     python benchmarks/first_answer.py                     # every scenario, 3 rounds: about half an hour
     python benchmarks/first_answer.py --only import translate classify --rounds 5
 
-Each scenario runs in a new process: first with an empty cache folder ("cold"), then with what that process has left
-there ("warm"). The scenarios take turns, round by round, and the medians are printed: CPU seconds of all threads, which
-depend less on other work on the machine than seconds on the clock, and how many of them come on top of importing
-TensorFlow, tensorflow-text and Keras; and the resident memory. A server is measured until all its models are ready, the
-smoke run of a recipe and all others until they exit.
+Each scenario runs in a new process: first with an empty cache folder ("cold"), then with the cache that this process
+has filled ("warm"). The scenarios take turns, round by round, and the medians are printed: CPU seconds of all threads,
+which depend less on other work on the machine than wall-clock time, and how many of them come on top of importing
+TensorFlow, tensorflow-text and Keras; and the resident memory. A server is measured until all its models are ready, all
+other scenarios until they exit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ ROWS = 180
 
 
 class Scenario(NamedTuple):
-    """A command of Python, and what it prints when the measurement ends (a regular expression), or None for its end."""
+    """Arguments of Python, and a regular expression of the line that ends the measurement, or None for its exit."""
 
     arguments: tuple
     until: str | None = None
@@ -53,7 +53,7 @@ SCENARIOS = {
 
 
 class Use(NamedTuple):
-    """What a process has used: CPU seconds of all its threads, and its resident memory in megabytes at the end."""
+    """The resources that a process has used: CPU seconds of all threads, and resident memory in megabytes."""
 
     seconds: float
     megabytes: float

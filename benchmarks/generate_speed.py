@@ -1,12 +1,12 @@
-"""Writing with a GPT-2 beside `generate` of Hugging Face's transformers, with equal weights.
+"""Text generation with a GPT-2, compared with `generate` of Hugging Face's transformers at equal weights.
 
     python benchmarks/generate_speed.py                       # the sizes of gpt_mini_en
     python benchmarks/generate_speed.py --width 768 --layers 12 --heads 12 --vocabulary 50257   # GPT-2's
 
-A GPT-2 with random weights is saved by transformers and converted by this package. Both write the most probable
-tokens behind the same beginnings, with a cache, in float32. Each engine is a process of its own, and they take turns on
-the same cores. Printed for one text at a time and for 32 side by side: the medians over the rounds in tokens per
-second, how many times as fast ours is, and the share of equal texts. Needs `pip install .[benchmarks]`.
+A GPT-2 with random weights is saved by transformers and converted by this package. Both continue the same prompts with
+the most probable tokens, with a cache, in float32. Each engine is a process of its own, and they take turns on the same
+cores. Printed for one text at a time and for batches of 32: the medians over the rounds in tokens per second, how many
+times as fast ours is, and the share of equal texts. Needs `pip install .[benchmarks]`.
 """
 
 import argparse
@@ -77,7 +77,7 @@ class HuggingFace:
 
 
 def until_end(ids, end):
-    """The ids up to the first END, which is among them."""
+    """The ids up to and including the first END."""
     return ids[: ids.index(end) + 1] if end in ids else ids
 
 

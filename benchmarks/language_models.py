@@ -4,10 +4,10 @@
     python benchmarks/language_models.py --text FILES --minutes 30 --parameters 4000000 --docs
     python benchmarks/language_models.py --minutes 0.1 --parameters 30000 --context 32 --kinds gpt lstm
 
-Every kind of network trains alone on all cores with the recipe's loss, optimizer and rate. The rate falls with the
-clock, so that each has seen the whole schedule when its minutes are over. Compiling does not count. Measured on
-held-out text: the loss, and the loss at each position of the context; the tokens per second of the training, and of
-writing with one text and with 32 side by side. `--docs` writes the table and the plot into docs/attention.md.
+Every kind of network trains alone on all cores with the recipe's loss, optimizer and learning rate. The rate follows
+the clock, so that each network completes the schedule in its minutes. Compiling does not count. Measured on held-out
+text: the loss, and the loss at each position of the context. Also measured: the tokens per second of training, and of
+generating one text and a batch of 32. `--docs` writes the table and the plot into docs/attention.md.
 """
 
 import argparse
@@ -46,11 +46,11 @@ RATE, WARMUP = 6e-3, 0.05
 
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
-    """What `load_stream` needs to know."""
+    """The settings that `load_stream` reads."""
 
 
 def settings_of(kind, parameters, vocabulary_size, context):
-    """The settings of a network whose number of weights comes nearest to `parameters`."""
+    """The settings of the network whose number of weights is nearest to `parameters`."""
     _, name, own, unit, *_ = KINDS[kind]
     count, found = schema.ARCHITECTURES[name].parameters, []
     for width in range(unit, 4096, unit):
@@ -62,7 +62,7 @@ def settings_of(kind, parameters, vocabulary_size, context):
 
 
 def train(model, batches, minutes):
-    """Trains for so many minutes; returns updates, tokens per second, and the loss every 50 updates."""
+    """Trains for `minutes`; returns updates, tokens per second, and the loss every 50 updates."""
     from keras_attention.training.backends import compile_update
     from keras_attention.training.objective import token_cross_entropy
     from keras_attention.training.optim import Muon
@@ -109,7 +109,7 @@ def losses_by_position(model, windows):
 
 
 def writing_speed(model, stream, count):
-    """Tokens per second of writing `count` texts side by side, the median of three times."""
+    """Tokens per second of generating `count` texts in one batch, the median of three runs."""
     from keras_attention.pipelines.text_generator import TextGenerator
 
     generator, speeds = TextGenerator(model, stream.tokenizer, **stream.pipeline_options), []

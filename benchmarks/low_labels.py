@@ -4,9 +4,9 @@
     python benchmarks/low_labels.py TRAIN --test TEST --card ENTRY   # and into the card of the pre-trained BERT
 
 Three systems learn from the same labels, drawn anew for each seed: a classifier that starts from a pre-trained BERT,
-the same one from random weights, and a bag of words (TF-IDF with logistic regression). A tenth of the labels is set
-aside, by which the networks choose their epoch; the rows of the test decide nothing. What is measured stays in --out,
-and is not measured again.
+the same one from random weights, and a bag of words (TF-IDF with logistic regression). A tenth of the labels is held
+out to choose the best epoch of the networks; nothing is chosen on the test rows. Results are stored in --out, and are
+not measured again.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WORDS = "TF-IDF"
 
 
 def measure(systems, train, test, count, seed, settings):
-    """The main score of each system: those of `systems`, dict from a name to where it starts, and of TF-IDF."""
+    """The main score of each system: TF-IDF, and those in `systems`, a dict from name to the start of the training."""
     chosen = train.some(random.Random(seed).sample(range(len(train)), count))
     found = {}
     for name, start in systems.items():
@@ -53,7 +53,7 @@ def measure(systems, train, test, count, seed, settings):
 
 
 def card_parts(entry, title, columns, rows, figure):
-    """The card's tables and pictures, with these in place of those of an earlier run."""
+    """The card's tables and pictures, with the results in place of those of an earlier run."""
     kept = [table for table in entry.metrics.get("tables", ()) if table["title"] != title]
     pictures = [picture for picture in entry.metrics.get("pictures", ()) if picture["file"] != figure.name]
     files = [entry.folder / picture["file"] for picture in pictures] + [figure]

@@ -19,7 +19,7 @@ def marian_of(model):
         model: built Transformer, post-norm, whose embeddings are shared by both sides and the output.
 
     Returns:
-        MarianMTModel that gives the logits of `model`.
+        MarianMTModel with the same logits as `model`.
     """
     if model.tie_embeddings != "all" or model.positions != "sinusoidal" or model.normalize_first:
         raise ValueError(

@@ -3,11 +3,12 @@
     python benchmarks/recurrent_classifiers.py --train fiveclass.train.txt.gz --test fiveclass.dev.txt.gz
     python benchmarks/recurrent_classifiers.py --train trees.txt --test trees.txt --epochs 1 --seeds 1 --width 8
 
-Files have one tree a line in the brackets of the Penn Treebank, whose labels are the classes, as the Stanford Sentiment
-Treebank (Socher et al. 2013). All phrases of the training sentences are trained on, sentences alone are tested. A tenth
-of the training sentences, with their phrases, is held out; the weights of the epoch that is best on them are tested.
-The classifier of Cheng, Dong & Lapata (2016), section 5.2, has word vectors trained elsewhere; here they start random,
-which costs both networks some points. A sentence is the mean of its outputs, before two dense layers.
+Files have one tree per line in the brackets of the Penn Treebank, with the classes as labels, like the Stanford
+Sentiment Treebank (Socher et al. 2013). The networks train on all phrases of the training sentences, and are tested on
+sentences only. A tenth of the training sentences, with their phrases, is held out; the weights of the epoch that is
+best on them are tested. The classifier of Cheng, Dong & Lapata (2016), section 5.2, has pre-trained word vectors; here
+they start random, which costs both networks some points. The mean of the outputs of a sentence goes into two dense
+layers.
 """
 
 import argparse
@@ -123,7 +124,7 @@ def run(cell, seed, trees, test, options):
     batches = [
         (ids[first : first + options.rows], labels[first : first + options.rows])
         for ids, labels in padded_groups(examples, words)
-        for first in range(0, max(1, len(ids) - options.rows + 1), options.rows)  # whole ones, or a single one
+        for first in range(0, max(1, len(ids) - options.rows + 1), options.rows)  # full ones, or a single one
     ]
     best = (-1.0, 0.0)
     for _ in range(options.epochs):

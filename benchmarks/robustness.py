@@ -5,12 +5,13 @@
     python benchmarks/robustness.py --only texts --texts 500
     python benchmarks/robustness.py --only long_file --sentences 5000
 
-entries: hostile entries and checkpoints, loaded by a process whose every file, socket and piece of code is watched.
-damage: flipped bits and lost ends of the files of an entry. budget: entries that ask for too much. texts: random texts
-and a written list through tiny models of each kind. tables: bad and odd tables and parallel files through the command
-line. long_file: `translate --input --output` of a tiny model, and what memory it takes beyond that after 5,000.
+entries: hostile entries and checkpoints, loaded by a process that records all files and sockets it opens and all code
+it runs. damage: flipped bits and truncated files of an entry. budget: entries with sizes beyond the limits. texts:
+random texts and a fixed list through tiny models of each kind. tables: bad and odd tables and parallel files through
+the command line. long_file: `translate --input --output` of a tiny model, and its peak memory above that of 5,000
+sentences.
 
-Result on two cores of an AMD EPYC, other work beside: 170 of 170 entries and checkpoints refused, the slowest in 1.9 s,
+Result on two cores of an AMD EPYC, under other load: 170 of 170 entries and checkpoints refused, the slowest in 1.9 s,
 the largest in 35 MB; 12 of 12 near misses; 1,050 of 1,050 damages; 20 of 20 budgets, the slowest in 4 ms, the largest
 in 0.3 MB; 52 of 52 tables and parallel files; 100,000 sentences in 80 MB above 5,000; 26 written and 10,000 random
 texts through each kind of model, the slowest in 0.36 s (translate), 0.55 s (classify) and 1.59 s (fill-mask).
@@ -189,7 +190,7 @@ def long_file(arguments, place):
 
 
 def _resident():
-    """Megabytes that this process holds."""
+    """Resident memory of this process in megabytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 

@@ -1,12 +1,12 @@
-"""Training by two workers of one thread each beside one: tokens per second on the same batches, with a projection.
+"""Training with two workers of one thread each, compared with one worker: tokens per second, and a projection.
 
     python benchmarks/scaling.py                              # 4 + 4 layers, 128 wide, batches of 8,192 tokens
 
 Every worker is a process on a core of its own; two of them are joined by `--strategy multiworker`. All train the same
 Transformer in float32 with shared embeddings, dropout 0.1 and Adam, on the same random tokens without padding. Printed
 are the median over the rounds, the share of a step that the exchange of gradients takes (measured alone, on a vector of
-their size), and a projection to more devices: the measured time of a step stays, and a ring exchange of the measured
-bytes at the given bandwidth comes on top. The projection is arithmetic, no measurement.
+their size), and a projection to more devices: the measured time of a step plus a ring exchange of the measured bytes at
+the given bandwidth. The projection is arithmetic, not a measurement.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from keras_attention.cli.main import guarded
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 
-PROJECTIONS = {"8 GPUs of one machine": (8, 100e9), "4 hosts": (4, 25e9 / 8)}  # devices, bytes a second of each
+PROJECTIONS = {"8 GPUs of one machine": (8, 100e9), "4 hosts": (4, 25e9 / 8)}  # devices, bytes per second of each
 
 
 def worker(index, ports, shape, pipe):
-    """Trains, and sends the seconds of its steps, of its exchanges, and the bytes of one."""
+    """Trains, and sends the seconds of its steps and of its exchanges, and the bytes of an exchange."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[index]})
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
@@ -75,7 +75,7 @@ def seconds_of(function):
 
 
 def measure(count, shape):
-    """The median seconds of a step and of an exchange among `count` workers, and the bytes of one."""
+    """The median seconds of a step and of an exchange among `count` workers, and the bytes of an exchange."""
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe(duplex=False)
     ports = free_ports(count)

@@ -4,15 +4,15 @@
     python benchmarks/serving.py --model NAME --only latency batching --seconds 10
     python benchmarks/serving.py --model NAME --soak [MINUTES]                   # 30 minutes of good and bad clients
 
-    equal     mixed requests of 64 clients have the answers that each has alone
+    equal     mixed requests of 64 clients get the same answers as each request alone
     latency   one client: median and 95th percentile from the first byte sent to the last one read, each model
-    batching  32 clients: answers a second with batches and with --max-batch 1, each model
-    overload  three times the measured capacity: statuses, /health, memory, and how soon all is as before
-    abuse     30 requests that no translator's server should be asked: statuses, and whether it still runs
-    sigterm   SIGTERM under load: whether the answer to each request that the server accepted was received
-    --soak    good, abusive and leaving clients at the same time: memory an hour, open files, tracebacks in the log
+    batching  32 clients: answers per second with batches and with --max-batch 1, each model
+    overload  three times the measured capacity: statuses, /health, memory, and the time until latency is normal again
+    abuse     30 malformed or hostile requests to a translator: statuses, and whether the server still runs
+    sigterm   SIGTERM under load: whether every request that the server accepted got its answer
+    --soak    good, hostile and disconnecting clients together: memory per hour, open files, tracebacks in the log
 
-A line that starts with "!" tells of something that should not be. Needs `pip install .[serve]`.
+A line that starts with "!" reports a result that is not as required. Needs `pip install .[serve]`.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def say(good, text):
 
 
 def equal(models, seconds, flags):
-    """Mixed requests of 64 clients; how many is 2,000, or fewer if the time is short."""
+    """Mixed requests of 64 clients: 2,000, or fewer if `seconds` is short."""
     draw = random.Random(1)
     every = [request for name in models for request in requests_for(name)]
     count = min(2000, int(100 * seconds))
@@ -80,7 +80,7 @@ def mixed(draw, every):
 
 
 def same(one, other):
-    """Whether two answers are equal, but for the rounding of numbers in batches of another size."""
+    """Whether two answers are equal, except for rounding, which depends on the batch size."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, list):
@@ -89,7 +89,7 @@ def same(one, other):
 
 
 def latency(models, seconds, flags):
-    """One client that asks again and again."""
+    """One client that sends one request after the other."""
     with server(models, *flags) as (_, url):
         for name in models:
             replies = asyncio.run(ask_for(url, requests_for(name), seconds))
@@ -99,7 +99,7 @@ def latency(models, seconds, flags):
 
 
 async def ask_for(url, requests, seconds):
-    """The replies to one client for some seconds, after each request was asked once."""
+    """The replies to one client for some seconds, after each request was sent once."""
     client, replies = Client(url), []
     for request in requests:
         await client.ask(*request)
@@ -126,7 +126,7 @@ def batching(models, seconds, flags):
 
 
 def capacity(url, requests, seconds):
-    """Answers a second to 32 clients."""
+    """Answers per second to 32 clients."""
     few, taken = asyncio.run(closed_loop(url, requests * 4, 32))
     count = int(len(few) / taken * seconds)
     replies, taken = asyncio.run(closed_loop(url, list(itertools.islice(itertools.cycle(requests), count)), 32))
@@ -155,7 +155,7 @@ def overload(models, seconds, flags):
 
 
 def watched(process, url, requests, rate, seconds):
-    """Overload, while another process looks at /health and the memory: replies, seconds, (seconds, MB)."""
+    """Overloads the server while another process polls it; returns replies, seconds of /health, (seconds, MB)."""
     receive, send = multiprocessing.Pipe(duplex=False)
     watcher = multiprocessing.Process(target=watch, args=(url, process.pid, seconds, send))
     watcher.start()
@@ -170,7 +170,7 @@ def median_seconds(replies):
 
 
 def abuse(models, seconds, flags):
-    """Each abusive request, and a good one behind it."""
+    """Sends each abusive request, and then a good one."""
     wrong = []
     with server(models[:1], *flags, "--seconds", 2) as (process, url):
         for name, (sent, right) in ABUSE.items():
@@ -183,7 +183,7 @@ def abuse(models, seconds, flags):
 
 
 def sigterm(models, seconds, flags):
-    """What the server counts as answered must have reached the clients."""
+    """All answers that the server counts must have reached the clients."""
     requests = requests_for(models[0])
     with server(models[:1], *flags) as (process, url):
         replies = asyncio.run(until_the_end(process, url, requests))
@@ -196,7 +196,7 @@ def sigterm(models, seconds, flags):
 
 
 async def until_the_end(process, url, requests):
-    """The replies to 32 clients that ask until the server is gone."""
+    """The replies to 32 clients that send requests until the server has stopped."""
     replies = []
 
     async def one():

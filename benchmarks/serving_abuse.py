@@ -1,4 +1,4 @@
-"""Requests that no server should be asked, with the statuses that are right."""
+"""Malformed and hostile requests, with their correct statuses."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def texts(**fields):
     return post(json.dumps({"texts": ["A dog runs."], **fields}).encode())
 
 
-# What is sent, and the statuses that are right for it.
+# Name -> the bytes that are sent, and the correct statuses.
 ABUSE = {
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", {400}),
     "no method": (b"/v1/translate HTTP/1.1\r\n\r\n", {400}),
@@ -68,10 +68,10 @@ ABUSE = {
 
 
 def status_of(url, sent, seconds):
-    """The status that the server answers, 0 if it answers none in time."""
+    """The status of the server's answer, or 0 if there is no answer in time."""
     address = urlsplit(url)
     with socket.create_connection((address.hostname, address.port), timeout=seconds) as client:
-        with contextlib.suppress(OSError):  # refused before all was sent: the answer is there
+        with contextlib.suppress(OSError):  # the server may answer before it has received everything
             client.sendall(sent)
         try:
             answer = client.recv(100)

@@ -1,4 +1,4 @@
-"""A server on a core of its own, and clients that ask it over HTTP/1.1."""
+"""A server on a core of its own, and clients that send it requests over HTTP/1.1."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ PATHS = {"translate": "/v1/translate", "classify": "/v1/classify", "fill-mask": 
 
 
 class Reply(NamedTuple):
-    """`status` is 0 where the connection ended without an answer; `seconds` from the first byte sent."""
+    """`status` is 0 if the connection ended without an answer; `seconds` count from the first byte sent."""
 
     status: int
     body: bytes
@@ -26,7 +26,7 @@ class Reply(NamedTuple):
 
 
 class Client:
-    """One connection that is kept open, and opened anew after the server closed it."""
+    """One connection that is kept open, and reopened after the server has closed it."""
 
     def __init__(self, url):
         self._address = urlsplit(url).hostname, urlsplit(url).port
@@ -35,7 +35,7 @@ class Client:
     async def ask(self, path, body=None):
         """Sends a GET, or with a body a POST; returns a Reply."""
         began = time.perf_counter()
-        if self._streams and self._streams[0].at_eof():  # the server ends connections that nobody uses
+        if self._streams and self._streams[0].at_eof():  # the server closes idle connections
             self.close()
         try:
             if self._streams is None:
@@ -67,7 +67,7 @@ class Client:
 
 @contextlib.contextmanager
 def server(models, *flags, log=None):
-    """Starts `keras-attention serve` on its core; gives (process, URL) once every shape is compiled.
+    """Starts `keras-attention serve` on its core; yields (process, URL) once every shape is compiled.
 
     `log` is an open file for its standard error.
     """
@@ -97,10 +97,10 @@ def is_ready(url):
 
 
 async def closed_loop(url, requests, clients):
-    """Asks all requests [(path, body)] from so many clients, each as soon as its last answer is there.
+    """Sends all requests [(path, body)] from `clients` clients; each waits for an answer before its next request.
 
     Returns:
-        (list of Reply in the order of the requests, seconds in all).
+        (list of Reply in the order of the requests, total seconds).
     """
     waiting = iter(enumerate(requests))
     replies = [None] * len(requests)
@@ -117,7 +117,7 @@ async def closed_loop(url, requests, clients):
 
 
 async def open_loop(url, requests, rate, seconds):
-    """Asks requests in turn, `rate` of them a second, whether the answers come or not; returns a list of Reply."""
+    """Sends requests in turn, `rate` per second, without waiting for answers; returns a list of Reply."""
     idle, tasks = [], []
 
     async def one(request):
@@ -137,9 +137,9 @@ async def open_loop(url, requests, rate, seconds):
 
 
 def watch(url, pid, seconds, results):
-    """Looks at /health and at the server's memory ten times a second, from a process that has nothing else to do.
+    """Polls /health and the server's memory ten times per second; runs in a process of its own.
 
-    Sends (list of seconds, infinite where there was no 200; list of (seconds since the start, MB)) to `results`.
+    Sends (list of seconds, infinite without status 200; list of (seconds since the start, MB)) to `results`.
     """
     health, memory, began = [], [], time.perf_counter()
     while time.perf_counter() < began + seconds:
@@ -153,6 +153,6 @@ def watch(url, pid, seconds, results):
 
 
 def resident_megabytes(pid):
-    """Memory of a process."""
+    """Resident memory of a process."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))

@@ -1,4 +1,4 @@
-"""Good and abusive clients at the same time, for long: what grows that should not?"""
+"""Good and hostile clients at the same time, for a long time: does memory or the number of open files grow?"""
 
 import asyncio
 import contextlib
@@ -16,31 +16,31 @@ from serving_abuse import ABUSE, ROUTE, post, status_of, texts
 from serving_load import Client, closed_loop, resident_megabytes, server
 
 CLIENTS, PAUSE = 8, 0.02  # good ones, and seconds between an answer and their next request
-SECONDS = 2  # of the server's flag: how long it waits for anybody
-WARM_SHARE = 0.2  # of the time, whose memory does not count
+SECONDS = 2  # the server's time limit, --seconds
+WARM_SHARE = 0.2  # first part of the time, left out of the growth
 TEXT = texts(texts=["A dog runs through the snow."] * 8)
 
 
 def leave_unread(address, requests=20, seconds=0.1):
-    """Pipelines requests, reads no answer, leaves."""
+    """Pipelines requests, reads no answer, disconnects."""
     with socket.create_connection(address) as client:
         client.sendall(TEXT * requests)
         time.sleep(seconds)
 
 
 def stay_unread(address):
-    """Pipelines requests, reads no answer, stays longer than the server may wait."""
+    """Pipelines requests, reads no answer, stays connected longer than the server may wait."""
     leave_unread(address, 20, 3 * SECONDS)
 
 
 def stay_silent(address):
-    """Says nothing, longer than the server may wait."""
+    """Connects and sends nothing, for longer than the server may wait."""
     with socket.create_connection(address):
         time.sleep(2 * SECONDS)
 
 
 def leave_early(address):
-    """Says half of a request, and resets the connection."""
+    """Sends half of a request, and resets the connection."""
     with socket.create_connection(address) as client:
         client.sendall(post(b"x" * 1000, line=ROUTE)[:500])
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -50,10 +50,10 @@ MISBEHAVIOUR = (leave_unread, stay_unread, stay_silent, leave_early)
 
 
 class Soak:
-    """The clients of one soak, and what they and the server's process show.
+    """The clients of one soak test, and what they measure of the server.
 
     Args:
-        process: the server's.
+        process: subprocess.Popen of the server.
         url: str.
         requests: list of (path, body), good ones.
         seconds: float.
@@ -75,7 +75,7 @@ class Soak:
             thread.join()
 
     def growth(self):
-        """Percent of memory an hour, by least squares, and open files in the last third beyond those in the first."""
+        """Memory growth in percent per hour, by least squares, and growth of open files from first to last third."""
         warm = [sample for sample in self.samples if sample[0] >= WARM_SHARE * self.seconds]
         times, sizes, files = np.array(warm).T
         third = len(files) // 3
@@ -108,7 +108,7 @@ class Soak:
 
         def again_and_again():
             while time.monotonic() < self.end:
-                with contextlib.suppress(ConnectionError):  # the server has given it up
+                with contextlib.suppress(ConnectionError):  # the server has closed it
                     how(address)
                 self.abused += 1
                 time.sleep(0.1)
@@ -126,7 +126,7 @@ class Soak:
 
 
 def soak(models, requests, minutes, flags):
-    """Soaks a server; yields (whether it is good, line of the report)."""
+    """Runs a soak test; yields (whether the result is good, line of the report)."""
     with tempfile.TemporaryFile("w+") as log, server(models, *flags, "--seconds", SECONDS, log=log) as (process, url):
         asyncio.run(closed_loop(url, requests, CLIENTS))
         idle = Soak(process, url, requests, 0).open_files()

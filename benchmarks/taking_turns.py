@@ -5,15 +5,15 @@ import resource
 
 
 class Turns:
-    """Starts one process for each engine; each asks the engine what it is told, one engine at a time.
+    """Starts one process for each engine; the engines compute their tasks one at a time.
 
     Args:
-        kinds: dict from a name to a class, whose objects are called with a task and return what can be pickled.
+        kinds: dict from a name to a class, whose objects are called with a task and return a picklable value.
         arguments: dict from a name to the arguments of its class.
     """
 
     def __init__(self, kinds, arguments):
-        context = multiprocessing.get_context("spawn")  # nothing of this process is in theirs
+        context = multiprocessing.get_context("spawn")  # the engines inherit nothing from this process
         self.pipes, self.processes = {}, []
         for name, kind in kinds.items():
             self.pipes[name], theirs = context.Pipe()
@@ -25,7 +25,7 @@ class Turns:
         return iter(self.pipes)
 
     def ask(self, name, task):
-        """What the engine returns for a task (not None)."""
+        """The result of an engine for a task (not None)."""
         self.pipes[name].send(task)
         return self.pipes[name].recv()
 

@@ -1,4 +1,4 @@
-"""Our training steps beside those of keras-hub, Keras and PyTorch: tokens per second at equal shapes.
+"""Our training steps compared with those of keras-hub, Keras and PyTorch: tokens per second at equal shapes.
 
     python benchmarks/train_speed.py                               # a Transformer, 4 + 4 layers, 128 wide
     python benchmarks/train_speed.py --network bert --batch 32 --length 128 --width 256
@@ -7,10 +7,10 @@
 
 Every engine trains the same network in float32, with shared embeddings, dropout 0.1, cross-entropy and Adam, on the
 same random tokens without padding. Each is a process of its own, and they take turns on the same cores. Printed for
-each: the median over the rounds in tokens per second, peak memory, and how many times as fast ours is. keras-hub is its
-layers in a functional model, through `train_on_batch` compiled by XLA and not; PyTorch is its own layers in eager mode,
-for `gpt` the network of nanoGPT; Marian is Hugging Face's. The RNN is one GRU in both directions, one of twice the
-width, then Bahdanau's attention. Needs `pip install .[benchmarks]`; an engine that is not installed is left out.
+each: the median over the rounds in tokens per second, peak memory, and how many times as fast ours is. keras-hub: its
+layers in a functional model, trained by `train_on_batch`, with and without XLA. PyTorch: its own layers in eager mode,
+for `gpt` the network of nanoGPT. Marian: Hugging Face's. The RNN is one GRU in both directions, one of twice the width,
+then Bahdanau's attention. Needs `pip install .[benchmarks]`; an engine that is not installed is left out.
 
 Results on two cores of an AMD EPYC: how many times as fast ours is, at the shapes above, and ours in tokens/s.
 

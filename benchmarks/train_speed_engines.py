@@ -54,7 +54,7 @@ class OurGPT(Ours):
 
 
 class OurRNN(Ours):
-    """GRUs with Bahdanau's attention, without input feeding, as the others here."""
+    """GRUs with Bahdanau's attention, without input feeding, like the other engines."""
 
     def model(self, shape):
         from keras_attention.models import AttentionSeq2Seq
@@ -64,7 +64,7 @@ class OurRNN(Ours):
 
 
 class KerasHub:
-    """keras-hub's layers in a functional model, through `train_on_batch`; without XLA, as `jit_compile` says."""
+    """keras-hub's layers in a functional model, trained by `train_on_batch`; `jit_compile` turns XLA on or off."""
 
     def __init__(self, shape, jit_compile=True):
         import keras
@@ -279,7 +279,7 @@ class TorchGPT(PyTorch):
 
 
 class TorchRNN(PyTorch):
-    """PyTorch's GRUs, which have programs of their own, and Bahdanau's attention."""
+    """PyTorch's GRUs, which have their own kernels, and Bahdanau's attention."""
 
     def module(self, shape):
         import torch

@@ -1,10 +1,10 @@
-"""Decoding without a key/value cache, to measure what the cache is worth."""
+"""Decoding without a key/value cache, to measure the gain of the cache."""
 
 from keras import ops
 
 
 def without_cache(model):
-    """Makes a Transformer read the whole answer again at every step; its answers stay the same."""
+    """Makes a Transformer recompute the whole answer at every step; its answers stay the same."""
 
     def initial_state(memory, max_steps, attention=False, beam_size=1):
         batch = ops.shape(memory["mask"])[0]
