@@ -297,8 +297,8 @@ TRAINING = _breaks(
     ),
     (
         "Muon folds the heads of a kernel into the wrong side",
-        "if first >= middle * last else",
-        "if first <= middle * last else",
+        "return inputs[0], inputs[1] * outputs",
+        "return inputs[0] * inputs[1], outputs",
         "tests/training/test_muon.py",
     ),
     (

@@ -218,9 +218,12 @@ def answer_examples(path):
             seconds = [example.get("source_b") for example in metrics["examples"]]
             if hasattr(pipeline, "classify"):
                 found = pipeline.classify(texts, seconds if any(seconds) else None, return_scores=True)
+            elif hasattr(pipeline, "generate"):
+                found = pipeline.generate(texts, max_tokens=20)
             else:
-                found = pipeline.fill_mask(texts)
-            answers[name] = {"texts": plain(found), "vectors": plain(pipeline.encode(texts[:2]).pooled)}
+                found = pipeline.fill_mask(texts) if hasattr(pipeline, "fill_mask") else []
+            vectors = pipeline.encode(texts[:2]).pooled if hasattr(pipeline, "encode") else []
+            answers[name] = {"texts": plain(found), "vectors": plain(vectors)}
     path.write_text(json.dumps(answers), encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("-m", "keras_attention")
 TEXT = "A dog runs through the snow."
 SERVED = ("transformer_tiny_multi30k_en_de", "rnn_attention_dates", "bert_mini_sst2")
-ROWS = 180
+ROWS, COLUMNS = 180, ("--text", "text", "--label", "label")
 
 
 class Scenario(NamedTuple):
@@ -43,7 +43,7 @@ SCENARIOS = {
     "import": Scenario(("-c", "import tensorflow, tensorflow_text, keras")),
     "translate": Scenario((*COMMAND, "translate", "--model", "transformer_tiny_multi30k_en_de", TEXT)),
     "classify": Scenario((*COMMAND, "classify", "--model", "bert_mini_sst2", TEXT)),
-    "finetune": Scenario((*COMMAND, "finetune", "TABLE", "--epochs", "1", "--out", "OUT", "--overwrite")),
+    "finetune": Scenario((*COMMAND, "finetune", "TABLE", *COLUMNS, "--epochs", "1", "--out", "OUT", "--overwrite")),
     "recipe": Scenario(("recipes/rnn_attention.py", "--smoke", "--out", "OUT", "--overwrite")),
     "serve": Scenario(
         (*COMMAND, "serve", "--port", "0", *(word for name in SERVED for word in ("--model", name))),

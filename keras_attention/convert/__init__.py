@@ -32,7 +32,7 @@ def load_checkpoint(path: str | Path) -> Converted:
 
     folder = (fetched(path).folder if is_published_name(path) else None) or Path(path)
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder. Expected the folder of a published BERT checkpoint.")
+        raise UserError(f"{folder} is not a folder. Expected the folder of a published checkpoint.")
     if (folder / "bert_config.json").is_file():
         from keras_attention.convert.tensorflow_bert import load_google
 

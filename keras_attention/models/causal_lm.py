@@ -27,11 +27,13 @@ def new_language_model(kind, settings):
         Built keras.Model. The residual projections of a GPT are scaled by its depth.
 
     Raises:
-        ValueError: if a setting is out of range, or two do not fit together.
+        ValueError: if the kind is unknown, a setting is out of range, or two do not fit together.
 
     Example:
         model = new_language_model("lstm", {"vocabulary_size": 90, "hidden_dim": 256, "num_layers": 2})
     """
+    if kind not in KINDS:
+        raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}")
     network, names, fixed = KINDS[kind]
     model = network(**{name: value for name, value in (settings | fixed).items() if name in names})
     model.build()

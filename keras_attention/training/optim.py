@@ -328,7 +328,7 @@ class Muon(keras.optimizers.Muon):
         self._matrices = {}
 
     def build(self, variables):
-        self._matrices = {i: _matrix(v.shape) for i, v in enumerate(variables) if _is_kernel(v)}
+        self._matrices = {i: _matrix(v) for i, v in enumerate(variables) if _is_kernel(v)}
         super().build(variables)
 
     def _should_use_adamw(self, variable):
@@ -346,10 +346,13 @@ def _is_kernel(variable):
     return variable.path.endswith("kernel") and len(variable.shape) in (2, 3)
 
 
-def _matrix(shape):
-    """The shape (inputs, outputs) of a kernel: (D, H, K) with D >= H K gives (D, H K), (H, K, D) gives (H K, D)."""
-    first, *others = shape
-    if len(others) == 1:
-        return tuple(shape)
-    middle, last = others
-    return (first, middle * last) if first >= middle * last else (first * middle, last)
+HEAD_PROJECTIONS = ("query", "key", "value")  # layers whose kernels are (D, H, K); all others are (..., outputs)
+
+
+def _matrix(variable):
+    """The shape (inputs, outputs) of a kernel: (D, H K) of a projection to heads, (H K, D) of one from heads."""
+    *inputs, outputs = variable.shape
+    layer = f"/{variable.path}".split("/")[-2]
+    if layer in HEAD_PROJECTIONS and len(inputs) == 2:
+        return inputs[0], inputs[1] * outputs
+    return math.prod(inputs), outputs

@@ -163,3 +163,8 @@ def test_half_precision_stays_near(kind, dtype, tolerance):
 def test_a_text_that_is_too_long_is_named(kind):
     with pytest.raises(ValueError, match=r"up to `max_length`=23 tokens. Received: token_ids.shape=\(1, 24\)"):
         make_model(kind)({"token_ids": np.ones((1, 24), "int32")})
+
+
+def test_an_unknown_kind_is_named():
+    with pytest.raises(ValueError, match="`kind` must be one of gpt, lstm, .*Received: kind='rnn'"):
+        new_language_model("rnn", {})

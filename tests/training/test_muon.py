@@ -30,12 +30,21 @@ def orthogonal(matrix):
 
 
 @pytest.mark.parametrize(
-    ("shape", "matrix"),
-    [((5, 7), (5, 7)), ((11, 2, 5), (11, 10)), ((2, 5, 10), (10, 10)), ((10, 2, 5), (10, 10)), ((3, 7, 5), (21, 5))],
-    ids=["dense", "wide query", "heads to outputs", "query", "convolution"],
+    ("layer", "shape", "matrix"),
+    [
+        ("dense", (5, 7), (5, 7)),
+        ("query", (11, 2, 5), (11, 10)),
+        ("key", (10, 2, 5), (10, 10)),
+        ("value", (7, 2, 5), (7, 10)),
+        ("query", (5, 7), (5, 7)),
+        ("attention_output", (2, 5, 11), (10, 11)),
+        ("convolution", (3, 7, 5), (21, 5)),
+    ],
 )
-def test_kernels_follow_the_equations(shape, matrix):
-    weight = variable(shape, "kernel", 3)
+def test_kernels_follow_the_equations(layer, shape, matrix):
+    with keras.name_scope(layer):
+        weight = variable(shape, "kernel", 3)
+    assert weight.path == f"{layer}/kernel"
     expected, momentum = weight.numpy().reshape(matrix).astype("float64"), np.zeros(matrix)
     optimizer = Muon(RATE, weight_decay=DECAY)
     optimizer.build([weight])
