@@ -539,7 +539,7 @@ FINETUNING = _breaks(
         "if len(v.shape) < 2]",
         "if len(v.shape) < 1]",
         "tests/finetuning/test_fitting.py",
-        '"""Trains a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""',
+        "def fit_classifier(",
     ),
     (
         "embeddings learn as fast as the top layer",
@@ -552,7 +552,7 @@ FINETUNING = _breaks(
         '"patience": settings.patience, "restore_best": True}',
         '"patience": settings.patience, "restore_best": False}',
         "tests/finetuning/test_fitting.py",
-        '"""Trains a classifier on token ids, and its losses; needs neither texts nor TensorFlow."""',
+        "def fit_classifier(",
     ),
     (
         "the pre-trained encoder is not used",
