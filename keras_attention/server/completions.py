@@ -4,9 +4,10 @@ import json
 import secrets
 import time
 from contextlib import aclosing
+from itertools import chain
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, StreamingResponse
 
 from keras_attention.errors import UserError, quoted
@@ -35,7 +36,10 @@ class StreamOptions(BaseModel):
 
 
 class CompletionsRequest(BaseModel):
-    """Prompts to continue, in the format of OpenAI's API; `top_k` and `repetition_penalty` are additional fields."""
+    """Prompts to continue, in the format of OpenAI's API; `top_k` and `repetition_penalty` are additional fields.
+
+    As in that API, null stands for the default of a field.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True)  # unsupported fields get status 400, see `check`
 
@@ -54,6 +58,14 @@ class CompletionsRequest(BaseModel):
     stream: bool = Field(False, description="Whether the answer comes as server-sent events.")
     stream_options: StreamOptions | None = Field(None, description="With `stream` only.")
     user: str | None = Field(None, description="Accepted and ignored.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, given):
+        """The fields without those that are null."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
 
     @property
     def prompts(self):

@@ -14,7 +14,7 @@ from server.tiny_zoo import server_in_this_process
 from zoo.tiny_gpt import tiny_generator
 
 from keras_attention.server.batching import share_batches
-from keras_attention.server.completions import CompletionsReply
+from keras_attention.server.completions import CompletionsReply, CompletionsRequest
 from keras_attention.server.limits import ServerSettings
 from keras_attention.server.messages import Refusal
 from keras_attention.server.server import Workers
@@ -128,6 +128,12 @@ def test_without_a_seed_answers_differ(served):
     assert len(texts) > 1
     neutral = {"best_of": 1, "frequency_penalty": 0.0, "presence_penalty": None, "logit_bias": {}, "suffix": None}
     assert whole(url, prompt="A", user="me", **neutral)[0] == 200
+
+
+def test_null_stands_for_a_default_as_in_the_api_of_openai():
+    nulls = dict.fromkeys(CompletionsRequest.model_fields)
+    assert CompletionsRequest.model_validate(nulls) == CompletionsRequest()
+    assert CompletionsRequest.model_validate({"beam": None}).model_extra == {"beam": None}  # which `check` refuses
 
 
 REFUSED = {
