@@ -130,14 +130,16 @@ def pieces(generator, request):
     """Yields (None, number of tokens of the prompts), then (Choice as a dict, number of its tokens) for each piece."""
     prompts = request.prompts
     yield None, sum(map(len, generator.tokenizer.encode(prompts)))
-    if request.echo:
-        for index in range(len(prompts) * request.n):
-            yield _choice(prompts[index // request.n], index), 0
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     sampling = {name: getattr(request, name) for name in ("max_tokens", "top_k", "top_p", "repetition_penalty", "n")}
     sampling |= {"temperature": request.temperature, "stop": [text for text in stop if text]}
     sampling |= {"seed": secrets.randbelow(2**31) if request.seed is None else request.seed}
-    for piece in generator.pieces(prompts, details=request.logprobs is not None, **sampling):
+    found = generator.pieces(prompts, details=request.logprobs is not None, **sampling)
+    first = next(found)  # raises an error about a setting, before the echo begins a stream
+    if request.echo:
+        for index in range(len(prompts) * request.n):
+            yield _choice(prompts[index // request.n], index), 0
+    for piece in chain([first], found):
         told = None if request.logprobs is None else _logprobs(piece, prompts, request)
         yield _choice(piece.text, piece.number, told, FINISH[piece.finish]), piece.tokens
 

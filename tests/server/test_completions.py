@@ -155,6 +155,11 @@ REFUSED = {
     "a negative temperature": (422, {"temperature": -1}, "temperature"),
     "many answers": (422, {"n": 33}, "less than or equal to 32"),
     "many stop texts": (422, {"stop": list("abcdefghijklmnopq")}, "`stop` must be up to 16 texts"),
+    "many stop texts and echo": (
+        422,
+        {"stop": list("abcdefghijklmnopq"), "echo": True},
+        "`stop` must be up to 16 texts",
+    ),
     "many prompts": (422, {"prompt": ["a"] * 65}, "A request has at most 64 texts. Received: 65"),
     "a long prompt": (422, {"prompt": "a" * 2001}, "A text has at most 2,000 characters. Received: 2,001"),
     "a long stop text": (422, {"stop": ["a" * 2001]}, "A text has at most 2,000 characters"),
