@@ -39,14 +39,10 @@ def add_translate(commands):
     command.add_argument(
         "--temperature", type=float, default=0.0, metavar="X", help="with --stream: sample; 0 (default): do not sample"
     )
-    command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
-    command.add_argument(
-        "--top-p",
-        type=float,
-        default=1.0,
-        metavar="P",
-        help="sample from the most probable tokens with a total probability of P",
-    )
+    help_text = "with --temperature: sample from the K most probable tokens"
+    command.add_argument("--top-k", type=int, default=0, metavar="K", help=help_text)
+    help_text = "with --temperature: sample from the most probable tokens with a total probability of P"
+    command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling")
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     add_search(command)

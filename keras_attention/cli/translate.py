@@ -44,14 +44,17 @@ def translate(arguments):
 
 def _check_options(arguments):
     """Raises UserError for options that cannot be combined, such as those that need --stream."""
-    beside = {"--json": arguments.json, "--n-best": arguments.n_best > 1, "--attention": arguments.attention}
-    beside |= {"--beam": arguments.beam, "--replace-unknowns": arguments.replace_unknowns}
-    beside |= {"--length-penalty": arguments.length_penalty, "--coverage-penalty": arguments.coverage_penalty}
+    beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
+    beside |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
+    beside |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
     given = [name for name, value in beside.items() if value]
     if arguments.stream and given:
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
-    if not arguments.stream and (arguments.temperature or arguments.top_k or arguments.top_p != 1.0 or arguments.seed):
+    chosen_from = arguments.top_k or arguments.top_p != 1.0
+    if not arguments.stream and (arguments.temperature or chosen_from or arguments.seed):
         raise UserError("--temperature, --top-k, --top-p and --seed need --stream.")
+    if chosen_from and not arguments.temperature:
+        raise UserError("--top-k and --top-p need a --temperature above 0: without it, nothing is sampled.")
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
         raise UserError("--layers and --heads need --attention FILE.")
     if arguments.attention:
@@ -102,6 +105,14 @@ def with_engine(translator, arguments):
     if arguments.engine != "keras":
         translator.use_engine(arguments.engine, compute_type=arguments.compute_type)
     return translator
+
+
+SEARCH = ("beam", "length_penalty", "coverage_penalty", "max_length")
+
+
+def search_flags(arguments, names=SEARCH):
+    """Dict from each flag of the search to whether it was given on the command line."""
+    return {f"--{name.replace('_', '-')}": getattr(arguments, name) is not None for name in names}
 
 
 def search_options(arguments):

@@ -102,7 +102,18 @@ def test_streaming(run, complains):
         "translate", "--model", "tiny", "--stream", "--json", "--beam=3", "x"
     )
     assert "need --stream" in complains("translate", "--model", "tiny", "--temperature=2", "x")
-    assert "top_p=2.0" in complains("translate", "--model", "tiny", "--stream", "--top-p=2", "x").replace("-p", "_p")
+    assert "top_p=2.0" in complains(
+        "translate", "--model", "tiny", "--stream", "--temperature=1", "--top-p=2", "x"
+    ).replace("-p", "_p")
+
+
+def test_a_flag_without_effect_on_a_stream_is_refused(complains, tmp_path):
+    stream = ("translate", "--model", "tiny", "--stream")
+    for flags in (("--top-k", "5"), ("--top-p", "0.5", "--seed", "3")):
+        assert "need a --temperature above 0" in complains(*stream, *flags, "x")
+    assert "Leave out --length-penalty." in complains(*stream, "--length-penalty", "0", "x")
+    files = ("--input", tmp_path / "source", "--output", tmp_path / "target")
+    assert "Leave out --resume." in complains(*stream, "--resume", *files)
 
 
 def test_low_score_is_said(run, monkeypatch):
