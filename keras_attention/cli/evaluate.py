@@ -24,8 +24,10 @@ def evaluate(arguments):
         raise UserError(f"{arguments.model} can {task}. Expected: one --model; only classifiers can be compared.")
     if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
-        if arguments.engine != "keras" or arguments.compute_type:
-            raise UserError(f"{arguments.model} is a classifier: leave out --engine and --compute-type.")
+        beside = {"--engine": arguments.engine != "keras", "--compute-type": arguments.compute_type}
+        beside |= translate.search_flags(arguments)
+        if given := [name for name, value in beside.items() if value]:
+            raise UserError(f"{arguments.model} is a classifier: leave out {' and '.join(given)}.")
         evaluate_model = _evaluate_classifier
     elif task == "translate":
         _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)

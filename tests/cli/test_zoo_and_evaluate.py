@@ -59,6 +59,14 @@ def test_evaluate_a_classifier(run, complains, tmp_path):
     assert "'z'" in complains(*given)
 
 
+def test_evaluate_of_a_classifier_has_no_search(complains, tmp_path):
+    judge = write_tiny(tmp_path / "judge", tiny_classifier().model, task=tiny_classifier().task).folder
+    (tmp_path / "table.tsv").write_text("label\ttext\na\tb\n")
+    given = ("evaluate", "--model", judge, "--table", tmp_path / "table.tsv")
+    for flag in ("--beam", "--length-penalty", "--coverage-penalty", "--max-length"):
+        assert f"is a classifier: leave out {flag}." in complains(*given, flag, "0")
+
+
 def test_evaluate_wants_the_files_of_a_translator(complains, tmp_path):
     assert "--target is missing" in complains("evaluate", "--model", "tiny", "--source", tmp_path / "source")
     files = ("--source", tmp_path / "source", "--target", tmp_path / "target")
