@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
+from keras_attention.errors import UserError
 from keras_attention.training.result import run_facts
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
@@ -26,6 +27,8 @@ def convert(arguments):
     with silent_libraries():
         converted = load_checkpoint(source if isinstance(source, Path) else source.folder)
         tokenizer = converted.tokenizer or WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+    if arguments.pair and converted.label_names is None:
+        raise UserError(f"--pair is for classifiers, and {arguments.path} has no labels. Leave it out.")
     claim_entry(out, arguments.overwrite)
     about = about_converted(converted, arguments.language, arguments.pair)
     metrics = {

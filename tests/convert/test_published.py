@@ -139,6 +139,15 @@ def test_a_card_has_a_true_example(run_convert, tmp_path):
     assert found["vectors"].shape == (2, 6)
 
 
+def test_only_a_classifier_reads_pairs(tmp_path, capsys):
+    from keras_attention.cli.main import main
+
+    write_checkpoint(tmp_path / "checkpoint", tiny_tensors(), architectures=["BertForMaskedLM"])
+    assert main(["convert", str(tmp_path / "checkpoint"), "--out", str(tmp_path / "out"), "--pair"]) == 2
+    assert "--pair is for classifiers" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def run_convert():
     from keras_attention.cli.main import main
