@@ -137,6 +137,12 @@ def test_json_says_the_same_with_escapes():
     assert safe("a\nb\x1b", keep="\n") == "a\nb "
 
 
+def test_joiners_of_persian_and_emoji_are_kept():
+    for text in ("می\u200cخواهم", "क्\u200dष", "👩\u200d🚀"):
+        assert safe(text) == text
+        assert safe(f"{text}\u202e") == f"{text} "
+
+
 def test_json_is_written_in_one_piece(monkeypatch):
     class Raw(io.RawIOBase):
         written = []

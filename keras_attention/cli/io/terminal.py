@@ -59,7 +59,10 @@ def print_whole(text):
         content = content[raw.write(content) or 0 :]
 
 
+JOINERS = "\u200c\u200d"  # not printable in Python, but part of the spelling of Persian, Hindi and emoji
+
+
 def safe(text, keep=""):
-    """Replaces each character that is not printable, except those in `keep`, by a space."""
-    text = str(text)
+    """Replaces each character that is not printable, except joiners and those in `keep`, by a space."""
+    text, keep = str(text), keep + JOINERS
     return text if text.isprintable() else "".join(s if s.isprintable() or s in keep else " " for s in text)
