@@ -148,7 +148,7 @@ def value_type(annotation):
 def _read_mapping(path):
     """Reads a JSON or YAML file that contains one mapping."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
         if Path(path).suffix == ".json":
             found = json.loads(text)
         else:
@@ -181,7 +181,7 @@ def _checked(value, field, path):
             number = kind(value)
             if isinstance(value, str) or number == value:
                 return number
-    except ValueError:
+    except (ValueError, OverflowError):  # OverflowError: infinity is no int
         pass
     allowed = field.metadata["choices"]
     if not several and kind in (bool, str) and isinstance(value, kind) and (not allowed or value in allowed):

@@ -66,6 +66,8 @@ def test_a_file_stands_between_presets_and_flags(tmp_path):
     assert parse_config(Config, "", [*file, "--epochs=11"]).epochs == 11
     path.write_text("extra: a.tsv")
     assert parse_config(Config, "", file).extra == ("a.tsv",)
+    (tmp_path / "windows.json").write_text('{"epochs": 5}\r\n', encoding="utf-8-sig")  # as by Notepad
+    assert read_settings(tmp_path / "windows.json", Config) == {"epochs": 5}
     path.write_text("smoke: true")
     assert parse_config(Config, "", file, presets).epochs == 1
 
@@ -83,6 +85,7 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
         ("epoch: 3", "there is no setting 'epoch'. Did you mean epochs?"),
         ("epochs: many", "`epochs` must be int. Found: 'many'"),
         ("epochs: 2.5", "`epochs` must be int. Found: 2.5"),
+        ("epochs: .inf", "`epochs` must be int. Found: inf"),
         ("epochs: true", "`epochs` must be int. Found: True"),
         ("epochs: null", "`epochs` must be int. Found: None"),
         ("smoke: 1", "`smoke` must be bool. Found: 1"),
