@@ -208,7 +208,9 @@ def _add_errors(app):
 
     @app.exception_handler(HTTPException)
     async def http_error(_, error):
-        return Refusal(error.status_code, str(error.detail)).response()
+        response = Refusal(error.status_code, str(error.detail)).response()
+        response.headers.update(error.headers or {})  # such as Allow with status 405
+        return response
 
     @app.exception_handler(Exception)
     async def unexpected(_, error):

@@ -132,7 +132,7 @@ def bind(host, port):
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: no valid host name
         raise UserError(f"{host}, port {port} cannot be used: {error}. Choose others with --host and --port.") from None
     return bound
 

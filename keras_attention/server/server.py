@@ -283,6 +283,8 @@ class Server:
             able += [model for model in self.models.values() if task in model.pipeline.entry.architecture.use.tasks]
         if name is None and able:
             return able[0]
+        if name is None:
+            raise Refusal(404, f"No model of this server can {task}. /v1/models lists the models.")
         if name not in self.models:
             raise Refusal(404, f"No model {quoted(name)} for this route. /v1/models lists the models.")
         if self.models[name] not in able:

@@ -8,14 +8,16 @@ import time
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.translator import Translator
+from keras_attention.server.app import _add_errors
 from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import bind, guarded_protocol
 from keras_attention.server.limits import ServerSettings
 from keras_attention.server.messages import Refusal, check_limits, request_model
-from keras_attention.server.server import Workers
+from keras_attention.server.server import Server, Workers
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}
@@ -159,6 +161,25 @@ def test_an_address_that_is_taken():
             bind("127.0.0.1", bound.getsockname()[1])
     with pytest.raises(UserError, match="to 65535. Received: 70000"):
         bind("127.0.0.1", 70000)
+    with pytest.raises(UserError, match=r"a\.\.b, port 8000 cannot be used"):
+        bind("a..b", 8000)
+
+
+def test_errors_of_routes_tell_what_is_there():
+    with pytest.raises(Refusal, match="^No model of this server can classify. /v1/models lists") as refused:
+        Server({}, ServerSettings(), ServerMetrics([]))._model(None, "classify", False)
+    assert refused.value.status == 404
+    app, sent = FastAPI(), []
+    app.get("/here")(lambda: {})
+    _add_errors(app)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/here", "headers": [], "query_string": b""}
+    asyncio.run(app(scope, None, send))
+    assert sent[0]["status"] == 405
+    assert (b"allow", b"GET") in sent[0]["headers"]
 
 
 def test_settings_and_limits():
