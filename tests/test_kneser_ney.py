@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.token_stream import load_stream
+from keras_attention.errors import UserError
 
 TOOL = Path(__file__).parents[1] / "recipes" / "tools" / "kneser_ney.py"
 V = 41
@@ -57,6 +58,13 @@ def test_probabilities_after_a_context_sum_to_one(tool, context):
     model = tool["KneserNey"](TEXT, V, 4)
     total = sum(math.exp(model.log_probabilities([*context, token])[-1]) for token in range(V))
     assert total == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("order", ["0", "-1"])
+def test_an_order_below_one_is_refused(tool, monkeypatch, order):
+    monkeypatch.setattr(sys, "argv", ["kneser_ney.py", "nowhere", "--order", order])
+    with pytest.raises(UserError, match=f"--order must be at least 1. Found: {order}"):
+        tool["main"]()
 
 
 def test_the_command_measures_encoded_texts(tool, tmp_path, monkeypatch, capsys):

@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--target", default="de")
     parser.add_argument("--out", required=True)
     parser.add_argument("--overwrite", action="store_true", help="replace the model in --out")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     with silent_libraries():
         from keras_attention.data.translation.pairs import load_translation_data

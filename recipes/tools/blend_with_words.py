@@ -87,6 +87,7 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", required=True)
     for name in ("validation", "unlabelled", "text-b"):
         parser.add_argument(f"--{name}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
     if bool(options.validation) == bool(options.unlabelled):
         raise UserError("Give either --validation or --unlabelled.")

@@ -45,6 +45,7 @@ def main():
     parser.add_argument("--as-source-of", metavar="FILE", help="write the answers before the lines of this file")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses of each model")
     parser.add_argument("--out", required=True)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     sources, targets = read_parallel(arguments.source, arguments.target)
     written = read_parallel(arguments.source, arguments.as_source_of)[1] if arguments.as_source_of else None

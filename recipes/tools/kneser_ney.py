@@ -19,6 +19,7 @@ import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
+from keras_attention.errors import UserError
 from keras_attention.training.run import RunSettings
 
 LEAST = 0.1  # smallest discount of a count
@@ -93,7 +94,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoded", metavar="ENCODED", help="folder by language_model.py --encode-to")
     parser.add_argument("--order", type=int, default=5, help="tokens of the longest n-grams")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
+    if arguments.order < 1:
+        raise UserError(f"--order must be at least 1. Found: {arguments.order}")
     stream = load_stream(Settings(encoded=arguments.encoded))
     model = KneserNey(stream.train, stream.tokenizer.vocabulary_size, arguments.order)
     loss = -model.log_probabilities(stream.validation)[1:]  # the first token has no context

@@ -16,6 +16,7 @@ import numpy as np
 from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
 from keras_attention.data.tables.label_task import find_task
+from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import read_examples
 from keras_attention.whole_file import whole_file
 
@@ -49,6 +50,7 @@ def main():
     parser.add_argument("--label", default="label")
     parser.add_argument("--least", type=float, default=0.6, help="probability that a label needs")
     parser.add_argument("--out", required=True)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     columns = arguments.text, arguments.label
     train, said = read_examples(arguments.table, *columns)
@@ -57,6 +59,8 @@ def main():
     if arguments.without:
         known.update(read_examples(arguments.without, *columns)[0].texts)
     texts = [text for text in dict.fromkeys(read_lines(arguments.texts)) if text.strip() and text not in known]
+    if not texts:
+        raise UserError(f"{arguments.texts} has no text that is not in {arguments.table} or in --without.")
     chances = teacher(train.texts, train.targets(task))(texts)
     rows = [
         f"{text}\t{task.label_names[int(chance > 0.5)]}\n"

@@ -26,6 +26,7 @@ def main():
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     columns = arguments.text, arguments.text_b, arguments.label
     examples, said = read_examples(arguments.table, arguments.text, arguments.label, arguments.text_b)
@@ -34,6 +35,8 @@ def main():
         raise UserError(f"--label-of-them {arguments.label_of_them!r} is no label of the table. Found: {found}")
     rows = list(zip(examples.texts, examples.texts_b, examples.labels, strict=True))
     draw, count = random.Random(arguments.seed), len(rows)
+    if count < 2:
+        raise UserError(f"{arguments.table} has one row. Expected: at least two, whose texts are then mixed.")
     for _ in range(arguments.count):
         first, second = draw.sample(range(count), 2)
         rows.append((rows[first][0], rows[second][1], arguments.label_of_them))

@@ -143,6 +143,7 @@ def main():
     parser.add_argument("--most", type=int, default=60_000, help="pairs that are kept")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     arguments = parser.parse_args()
     noise = Noise(arguments.seed)
     documents = [part for path in arguments.texts for part in "\n".join(read_lines(path)).split("\n\n")]

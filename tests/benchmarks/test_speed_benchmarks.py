@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -213,6 +214,29 @@ def test_pairs_that_do_not_belong_together(tmp_path):
     assert len(added) == 7
     assert all(label == "different" for *_, label in added)
     assert {row[0] for row in added} <= {pair[0] for pair in pairs}
+
+
+def test_tables_too_small_for_a_tool_are_errors_of_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "pair.tsv").write_text("text_a\ttext_b\tlabel\na\tb\tsame\n")
+    (tmp_path / "train.tsv").write_text("text\tlabel\na\tgood\nb\tbad\n")
+    (tmp_path / "texts").write_text("a\nb\n")
+    train = (tmp_path / "train.tsv", tmp_path / "texts", "--out", tmp_path / "out")
+    given = {
+        "label_by_words.py": (train, "has no text that is not in"),
+        "mismatched_pairs.py": (
+            (tmp_path / "pair.tsv", "--label-of-them", "same", "--out", tmp_path / "out"),
+            "has one row. Expected: at least two",
+        ),
+    }
+    for name, (arguments, told) in given.items():
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(TOOLS / name), run_name="__main__")
+        assert ended.value.code == 2
+        assert told in capsys.readouterr().err
+        monkeypatch.setattr(sys, "argv", [*sys.argv, "--debug"])
+        with pytest.raises(UserError, match=told):
+            runpy.run_path(str(TOOLS / name), run_name="__main__")
 
 
 def test_closest_of_hypotheses(monkeypatch):
