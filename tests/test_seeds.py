@@ -46,4 +46,5 @@ def test_what_cannot_be_written_is_said_before_the_training(train, tmp_path):
 def test_a_training_that_fails_is_one_line(train):
     code, error, started = train()
     assert (code, len(started)) == (2, 1)
+    assert started[0][started[0].index("--blend") + 1] == "none"  # bags of words cannot be averaged
     assert error == "seeds.py: The training with seed 2 ended with exit code 2.\n"

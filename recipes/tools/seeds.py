@@ -2,9 +2,10 @@
 
     python recipes/tools/seeds.py OUT TABLE --test TEST --text COLUMN --label COLUMN ... --seeds 1 2 3 4 5
 
-All other flags are passed to `keras-attention finetune`, once per seed. Finished seeds in OUT are not trained again.
-Prints the test scores of each seed, their mean and standard deviation, and the scores of the averaged weights, which
-become the entry OUT/average, in float16, with this table in its card. Nothing is chosen on the test set.
+All other flags are passed to `keras-attention finetune`, once per seed, together with `--blend none`, because bags of
+words cannot be averaged. Finished seeds in OUT are not trained again. Prints the test scores of each seed, their mean
+and standard deviation, and the scores of the averaged weights, which become the entry OUT/average, in float16, with
+this table in its card. Nothing is chosen on the test set.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482
@@ -34,7 +35,7 @@ def train(out, seed, flags):
     """Trains with one seed, unless its entry exists; returns the folder of the entry."""
     folder = out / f"seed_{seed}"
     if not (folder / "manifest.json").exists():
-        command = [sys.executable, "-m", "keras_attention", "finetune", *flags, "--seed", str(seed)]
+        command = [sys.executable, "-m", "keras_attention", "finetune", *flags, "--blend", "none", "--seed", str(seed)]
         print(f"--- seed {seed}", flush=True)
         code = subprocess.run([*command, "--out", str(folder), "--resume"]).returncode
         if code:
@@ -89,6 +90,9 @@ def main():
     options = {"empty_labels": asked.separator is not None, "skip_bad_rows": asked.skip_bad_rows}
     test, _ = read_examples(asked.test, asked.text, asked.label, asked.text_b, delimiter=asked.delimiter, **options)
     loaded = [load_entry(folder) for folder in folders.values()]
+    for one in loaded:
+        if one.entry.config["words"] is not None:
+            raise UserError(f"{one.entry.folder} is blended with a bag of words. Train it again with --blend none.")
     classifier = averaged(loaded)
     first, told = loaded[0].entry, [one.entry.metrics for one in loaded]
     words = next(table for table in first.metrics["tables"] if table["title"] == BESIDE_WORDS)
