@@ -162,6 +162,56 @@ def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
     assert not element(page, "classify").is_enabled()
 
 
+def downloaded(page, downloads, path):
+    """The bytes of the classified table that the page offers for the file at `path`."""
+    element(page, "file").send_keys(str(path))
+    until(page, lambda: element(page, "classify").is_enabled(), "the file is read")
+    element(page, "classify").click()
+    until(page, lambda: element(page, "download").is_displayed(), "the table is classified")
+    element(page, "download").click()
+    found = downloads / f"{path.stem}-classified{path.suffix}"
+    until(page, found.exists, "the table is downloaded")
+    return found.read_bytes()
+
+
+def test_a_table_comes_back_as_from_the_command_line(page, downloads, tmp_path):
+    choose(page, "moods")
+    (tmp_path / "marked.csv").write_text("review\na film\n", encoding="utf-8-sig")
+    assert downloaded(page, downloads, tmp_path / "marked.csv").startswith(b"\xef\xbb\xbfreview,label,probability\n")
+    (tmp_path / "quotes.tsv").write_text('review\tn\n"A film\t1\nsaid "no"\t2\n')  # with TABs, quotes are text
+    header, *rows = downloaded(page, downloads, tmp_path / "quotes.tsv").decode().splitlines()
+    assert [row.split("\t")[:2] for row in rows] == [['"A film', "1"], ['said "no"', "2"]]
+
+
+def test_a_table_in_another_encoding_is_refused(page, tmp_path):
+    choose(page, "moods")
+    (tmp_path / "latin.csv").write_bytes("review\nein schöner Film\n".encode("latin-1"))
+    element(page, "file").send_keys(str(tmp_path / "latin.csv"))
+    until(page, lambda: "is not UTF-8" in element(page, "table-status").text, "the fault")
+    assert not element(page, "classify").is_enabled()
+
+
+def test_several_labels_have_their_probabilities_and_requests_keep_the_limit(page):
+    choose(page, "moods")
+    script = """
+        const done = arguments[0], before = [call, URL.createObjectURL, limits], sizes = [];
+        let made;
+        limits = { items: 2 };
+        URL.createObjectURL = (blob) => { made = blob; return "blob:"; };
+        call = async (path, { texts }) => {
+            sizes.push(texts.length);
+            return { answers: texts.map(() => ({ label: ["a", "b"], probabilities: { a: 0.9, b: 0.8 } })) };
+        };
+        table = { name: "t.csv", mark: "", delimiter: ",", rows: [["text"], ["x"], ["y"], ["z"]] };
+        $("column").innerHTML = "<option value=0>text</option>";
+        classifyTable().then(() => made.text()).then((text) => done([text, sizes]))
+            .finally(() => { [call, URL.createObjectURL, limits] = before; });
+    """
+    text, sizes = page.execute_async_script(script)
+    assert text.splitlines() == ["text,label,probability", *(f"{name},a|b,0.9|0.8" for name in "xyz")]
+    assert sizes == [2, 1]
+
+
 def test_pairs_have_two_fields(page, models):
     choose(page, "pairs")
     write(page, TEXTS[0])

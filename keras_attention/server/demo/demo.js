@@ -248,7 +248,8 @@ function fitView() {
   if (page?.documentElement) $("view").style.height = `${page.documentElement.scrollHeight + 4}px`;
 }
 
-// Rows of a table with quotes as in RFC 4180; the delimiter is what the header has most of.
+// Rows of a table with quotes as in RFC 4180, but with TABs quotes are ordinary text, as on the command line; the
+// delimiter is what the header has most of.
 function parseTable(content) {
   const header = content.split(/\r?\n/, 1)[0], delimiter = [",", "\t", ";"].reduce((best, one) => header.split(one).length > header.split(best).length ? one : best);
   const rows = [[]];
@@ -257,7 +258,7 @@ function parseTable(content) {
     const c = content[i];
     if (quoted) {
       if (c !== '"') field += c; else if (content[i + 1] === '"') { field += c; i++; } else quoted = false;
-    } else if (c === '"' && field === "") quoted = true;
+    } else if (c === '"' && field === "" && delimiter !== "\t") quoted = true;
     else if (c === delimiter) { rows.at(-1).push(field); field = ""; }
     else if (c === "\n") { rows.at(-1).push(field.replace(/\r$/, "")); rows.push([]); field = ""; }
     else field += c;
@@ -269,11 +270,19 @@ function parseTable(content) {
   if (rows.length < 2) throw new Error("The file has no row below its header.");
   return { delimiter, rows };
 }
+// The text of a file; a file in another encoding is refused, because the download would have wrong characters.
+async function textOf(file) {
+  try { return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer()); }
+  catch { throw new Error("The file is not UTF-8 text. Save it as UTF-8."); }
+}
 async function readFile() {
-  uploads++; table = null; $("download").hidden = true; $("table-status").textContent = "";
+  uploads++; table = null; $("classify").disabled = $("download").hidden = true; $("table-status").textContent = "";
   const [file] = $("file").files;
   try {
-    if (file) table = { name: file.name, ...parseTable((await file.text()).replace(/^\uFEFF/, "")) };
+    if (file) {
+      const content = await textOf(file), mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";  // which spreadsheets need
+      table = { name: file.name, mark, ...parseTable(content.slice(mark.length)) };
+    }
   } catch (error) { $("table-status").textContent = error.message; }
   for (const id of ["column", "column-b"]) {
     $(id).replaceChildren(); $(id).disabled = !table;
@@ -290,27 +299,27 @@ function preselectColumns() {
   $("column").value = longest[0]; $("column-b").value = longest.at(-1);
 }
 async function classifyTable() {
-  const upload = ++uploads, [header, ...rows] = table.rows, { delimiter, name } = table, chosen = model;
+  const upload = ++uploads, [header, ...rows] = table.rows, { delimiter, name, mark } = table, chosen = model, size = Math.min(ROWS_AT_A_TIME, limits.items);
   const texts = rows.map((row) => row[$("column").value]), seconds = rows.map((row) => row[$("column-b").value]);
   const added = ["label", "probability"], prefix = added.some((one) => header.includes(one)) ? "predicted_" : "";
   const written = [[...header, ...added.map((one) => prefix + one)]], counts = {};
   $("download").hidden = true;
   try {
-    for (let at = 0; at < rows.length; at += ROWS_AT_A_TIME) {
-      const some = { model: chosen.name, texts: texts.slice(at, at + ROWS_AT_A_TIME) };
-      if (chosen.pair) some.texts_b = seconds.slice(at, at + ROWS_AT_A_TIME);
+    for (let at = 0; at < rows.length; at += size) {
+      const some = { model: chosen.name, texts: texts.slice(at, at + size) };
+      if (chosen.pair) some.texts_b = seconds.slice(at, at + size);
       const { answers } = await call("/v1/classify", some);
       if (upload !== uploads) return;
       answers.forEach((answer, i) => {
-        const label = [answer.label].flat().join("|");
+        const labels = [answer.label].flat(), label = labels.join("|");
         counts[label] = (counts[label] || 0) + 1;
-        written.push([...rows[at + i], label, answer.probabilities[answer.label] ?? ""]);
+        written.push([...rows[at + i], label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);
       });
       $("table-status").textContent = `${written.length - 1} of ${rows.length} rows`;
     }
   } catch (error) { $("table-status").textContent = `Stopped after row ${written.length}: ${error.message}`; return; }
-  const quote = (value) => /["\r\n]/.test(value) || String(value).includes(delimiter) ? `"${String(value).replaceAll('"', '""')}"` : value;
-  const content = written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
+  const quote = (value) => delimiter !== "\t" && (/["\r\n]/.test(value) || String(value).includes(delimiter)) ? `"${String(value).replaceAll('"', '""')}"` : value;
+  const content = mark + written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
   const numeric = chosen.kind === "regression";
   $("table-status").textContent = `${rows.length} rows` + (numeric ? "" : `: ${Object.entries(counts).map(([label, count]) => `${count} ${label}`).join(", ")}`);
   URL.revokeObjectURL($("download").href);
