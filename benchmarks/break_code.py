@@ -57,9 +57,11 @@ def main(arguments=None):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", metavar="WORD", default="", help="breaks of this room or with this word")
+    parser.add_argument(
+        "--only", metavar="WORD", default="", help="try only the breaks of this room, or with this word"
+    )
     parser.add_argument("--commit", default="HEAD", help="the code to break (default: HEAD)")
-    parser.add_argument("--minutes", type=float, default=10, help="longest time for the tests of a break")
+    parser.add_argument("--minutes", type=float, default=10, help="time limit for the tests of each break")
     parser.add_argument("--no-baseline", dest="baseline", action="store_false", help="trust that the tests pass now")
     return parser.parse_args(arguments)
 

@@ -112,8 +112,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("width", 192), ("layers", 5), ("heads", 3), ("vocabulary", 6000), ("positions", 256)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--tokens", type=int, default=100, help="written behind each beginning")
-    parser.add_argument("--rounds", type=int, default=5, help="after one that does not count")
+    parser.add_argument("--tokens", type=int, default=100, help="new tokens for each prompt")
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after one warm-up round")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -70,7 +70,7 @@ def main():
     parser.add_argument("--from", dest="start", default=DEFAULT_START, help="entry of the pre-trained BERT")
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--test-rows", type=int, default=2_000, help="drawn from the test")
+    parser.add_argument("--test-rows", type=int, default=2_000, help="number of rows drawn from the test table")
     parser.add_argument("--max-tokens", type=int)
     parser.add_argument("--long-texts", default="ends", help="see `keras-attention finetune --help`")
     parser.add_argument("--name", default="", help="of the data, for the title; default: that of the file")

@@ -94,7 +94,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--batch", type=int, default=512, help="sentences, of all workers together")
     parser.add_argument("--length", type=int, default=16, help="tokens of each sentence")
-    parser.add_argument("--rounds", type=int, default=7, help="after two that do not count")
+    parser.add_argument("--rounds", type=int, default=7, help="measured rounds, after two warm-up rounds")
     shape = parser.parse_args()
     if available_cores() < 2:
         raise UserError("Found 1 core that this may run on. Expected: 2 or more, one for each worker.")

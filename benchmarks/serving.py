@@ -221,8 +221,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", dest="models", action="append", required=True, help="may be repeated")
     parser.add_argument("--only", nargs="+", choices=names, default=names)
-    parser.add_argument("--seconds", type=float, help="of each measurement (20; 300 of the overload)")
-    parser.add_argument("--soak", type=float, nargs="?", const=30, metavar="MINUTES", help="only that (30)")
+    parser.add_argument("--seconds", type=float, help="length of each measurement (20; for the overload 300)")
+    parser.add_argument(
+        "--soak", type=float, nargs="?", const=30, metavar="MINUTES", help="run only a soak test of this length (30)"
+    )
     parser.add_argument("--beam", type=int, help="beam size of the translators")
     given = parser.parse_args()
     flags = () if given.beam is None else ("--beam", given.beam)

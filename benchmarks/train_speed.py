@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--network", choices=ENGINES, default="transformer")
     parser.add_argument("--batch", type=int, default=64, help="sentences")
     parser.add_argument("--length", type=int, default=16, help="tokens of each sentence")
-    parser.add_argument("--rounds", type=int, default=7, help="after two that do not count")
+    parser.add_argument("--rounds", type=int, default=7, help="measured rounds, after two warm-up rounds")
     known = list(dict.fromkeys(name for engines in ENGINES.values() for name in engines))
     parser.add_argument("--engines", nargs="+", choices=known, default=known)
     arguments = parser.parse_args()

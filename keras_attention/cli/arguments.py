@@ -282,11 +282,11 @@ def add_fill_mask(commands):
 def add_generate(commands):
     help_text = "Continue texts with a trained language model."
     command = add_command(commands, "generate", "generate", "generate", help_text)
-    command.add_argument("prompts", nargs="*", metavar="PROMPT", help="beginnings of texts; default: a new text")
+    command.add_argument("prompts", nargs="*", metavar="PROMPT", help="texts to continue; default: start a new text")
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
     command.add_argument("--max-tokens", type=int, default=200, metavar="N", help="maximum number of tokens (200)")
     command.add_argument(
-        "--temperature", type=float, default=0.8, metavar="X", help="0: the most probable tokens; default: 0.8"
+        "--temperature", type=float, default=0.8, metavar="X", help="0: always the most probable token; default: 0.8"
     )
     command.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens")
     help_text = "sample from the most probable tokens with a total probability of P"

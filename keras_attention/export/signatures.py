@@ -40,15 +40,15 @@ PIECES = {
 
 CONTINUED = {
     "inputs": {
-        "texts": ("string (B)", "beginnings in UTF-8, any number of any length; an empty one begins anew"),
-        "max_tokens": ("int32 ()", "tokens to write at most"),
-        "temperature": ("float32 ()", "0: the most probable tokens; lower: more predictable"),
+        "texts": ("string (B)", "prompts in UTF-8, any number of any length; an empty one starts a new text"),
+        "max_tokens": ("int32 ()", "maximum number of new tokens"),
+        "temperature": ("float32 ()", "0: always the most probable token; higher: more random"),
         "seed": ("int32 ()", "the same seed gives the same answer"),
     },
     "outputs": {
-        "text": ("string (B)", "what may follow"),
+        "text": ("string (B)", "the continuation of each prompt"),
         "log_prob": ("float32 (B)", "summed natural log probability of its tokens"),
-        "truncated": ("bool (B)", "whether the beginning was too long, and only its end was read"),
+        "truncated": ("bool (B)", "whether the prompt was too long, and only its end was read"),
     },
 }
 

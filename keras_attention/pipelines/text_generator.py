@@ -102,20 +102,20 @@ class TextGenerator(Pipeline):
     batching = "alone"
     exports = {"saved_model": "keras_attention.export.saved_model:export_writer"}
     request_fields = {
-        "prompts": Field(list[str], "Beginnings of texts; an empty one begins anew.", low=1),
-        "max_tokens": Field(int, "Tokens to write at most.", 64, 1, 4096),
-        "temperature": Field(float, "0: the most probable tokens; lower: more predictable.", 0.8, 0, 100),
-        "top_k": Field(int, "Draw from so many most probable tokens; 0: from all.", 0, 0, 1_000_000),
-        "top_p": Field(float, "Draw from the most probable tokens with this total probability.", 1.0, 0, 1),
-        "repetition_penalty": Field(float, "Above 1: less of what was there before.", 1.0, 0.01, 100),
-        "stop": Field(list[str], "Texts at which to end.", [], 0, MAX_STOPS),
+        "prompts": Field(list[str], "Texts to continue; an empty one starts a new text.", low=1),
+        "max_tokens": Field(int, "Maximum number of new tokens.", 64, 1, 4096),
+        "temperature": Field(float, "0: always the most probable token; higher: more random.", 0.8, 0, 100),
+        "top_k": Field(int, "Sample from this many most probable tokens; 0: from all.", 0, 0, 1_000_000),
+        "top_p": Field(float, "Sample from the most probable tokens with this total probability.", 1.0, 0, 1),
+        "repetition_penalty": Field(float, "Above 1: makes earlier tokens less probable.", 1.0, 0.01, 100),
+        "stop": Field(list[str], "An answer ends before any of these texts.", [], 0, MAX_STOPS),
         "seed": Field(int, "The same seed gives the same answer.", 0, 0, 2**31 - 1),
-        "n": Field(int, "Answers to each beginning.", 1, 1, BATCH_SIZES[-1]),
+        "n": Field(int, "Number of answers to each prompt.", 1, 1, BATCH_SIZES[-1]),
     }  # fmt: skip
     answer_fields = {
         "generations": Field(
             [{"text": Field(str), "finish": Field(str, "end, stop or length"), "log_prob": Field(float)}],
-            "What may follow; the log probability is the sum over its tokens.",
+            "The answers; the log probability is the sum over the tokens.",
         )
     }
 

@@ -43,20 +43,26 @@ class CompletionsRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)  # unsupported fields get status 400, see `check`
 
-    model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first that writes.")
-    prompt: str | Texts = Field("", description="One beginning or several.", examples=["Once upon a time"])
-    max_tokens: int = Field(16, ge=1, le=4096, description="Tokens to write at most.")
-    temperature: float = Field(1.0, ge=0, le=100, description="0: the most probable tokens.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Draw from the most probable tokens with this probability.")
-    top_k: int = Field(0, ge=0, le=1_000_000, description="Draw from so many most probable tokens; 0: from all.")
-    repetition_penalty: float = Field(1.0, ge=0.01, le=100, description="Above 1: less of what was there before.")
-    n: int = Field(1, ge=1, le=MAX_ANSWERS, description="Answers to each beginning.")
-    stop: str | list[str] | None = Field(None, description="One text or several at which to end.")
-    seed: int | None = Field(None, ge=0, lt=2**31, description="The same seed gives the same answer.")
-    logprobs: int | None = Field(None, ge=0, le=MAX_ALTERNATIVES, description="Most probable tokens to tell of each.")
-    echo: bool = Field(False, description="Whether the answer begins with the prompt.")
-    stream: bool = Field(False, description="Whether the answer comes as server-sent events.")
-    stream_options: StreamOptions | None = Field(None, description="With `stream` only.")
+    model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first language model.")
+    prompt: str | Texts = Field("", description="One text to continue, or several.", examples=["Once upon a time"])
+    max_tokens: int = Field(16, ge=1, le=4096, description="Maximum number of new tokens.")
+    temperature: float = Field(1.0, ge=0, le=100, description="0: always the most probable token.")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Sample from the most probable tokens with this total probability."
+    )
+    top_k: int = Field(0, ge=0, le=1_000_000, description="Sample from this many most probable tokens; 0: from all.")
+    repetition_penalty: float = Field(1.0, ge=0.01, le=100, description="Above 1: makes earlier tokens less probable.")
+    n: int = Field(1, ge=1, le=MAX_ANSWERS, description="Number of answers to each prompt.")
+    stop: str | list[str] | None = Field(None, description="One or several texts; an answer ends before them.")
+    seed: int | None = Field(
+        None, ge=0, lt=2**31, description="The same seed gives the same answer; default: a new one."
+    )
+    logprobs: int | None = Field(
+        None, ge=0, le=MAX_ALTERNATIVES, description="Log probabilities of the tokens, and of this many alternatives."
+    )
+    echo: bool = Field(False, description="Whether each answer begins with its prompt.")
+    stream: bool = Field(False, description="Whether to send the answers in pieces, as server-sent events.")
+    stream_options: StreamOptions | None = Field(None, description="Only with `stream`.")
     user: str | None = Field(None, description="Accepted and ignored.")
 
     @model_validator(mode="before")
@@ -79,16 +85,22 @@ class Logprobs(BaseModel):
     tokens: list[str]
     token_logprobs: list[float]
     top_logprobs: list[dict[str, float]] | None
-    text_offset: list[int] = Field(description="Where each begins behind the beginning of the prompt, in characters.")
+    text_offset: list[int] = Field(
+        description="Where each token begins, counted in characters from the start of the prompt."
+    )
 
 
 class Choice(BaseModel):
     """One answer, or in a stream its next piece."""
 
     text: str
-    index: int = Field(description="`n` answers to the first prompt, then those to the second ...")
+    index: int = Field(
+        description="Number of the answer, from 0: `n` for the first prompt, then `n` for the second ..."
+    )
     logprobs: Logprobs | None
-    finish_reason: str | None = Field(description="stop or length; null while there is more.")
+    finish_reason: str | None = Field(
+        description="stop: the text ended; length: `max_tokens` was reached; null: more follows."
+    )
 
 
 class Usage(BaseModel):

@@ -59,7 +59,7 @@ class HiddenWord(BaseModel):
 
     text: str
     second: bool = Field(description="True if it is in the second text.")
-    start: int = Field(description="Where it begins in its text, in characters.")
+    start: int = Field(description="Position of its first character in its text.")
     end: int
     effect: float = Field(description="How much the probability of the label falls without the word.")
 
@@ -71,7 +71,7 @@ class ExplainReply(BaseModel):
     text: str
     text_b: str | None
     label: str | None = Field(description="The label that is explained; null for a regression.")
-    value: float = Field(description="Its probability; of a regression the number itself.")
+    value: float = Field(description="The probability of the label; for a regression, the predicted number.")
     words: list[HiddenWord]
     truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
 
@@ -222,7 +222,7 @@ class SimilarRequest(Request):
 class SimilarText(BaseModel):
     """One of the texts."""
 
-    index: int = Field(description="Its place in `texts`, from 0 on.")
+    index: int = Field(description="Its index in `texts`, counted from 0.")
     text: str
     score: float = Field(description="The cosine of both vectors.")
 
