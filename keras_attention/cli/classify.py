@@ -25,6 +25,8 @@ def classify(arguments):
     _check_options(arguments)
     entry = open_entry(arguments.model, "encode" if arguments.labels else "classify")
     task = {"pair": False, "separator": None} if arguments.labels else entry.config["task"]
+    if task.get("kind") == "regression" and (arguments.top, arguments.threshold) != (None, None):
+        raise UserError(f"{arguments.model} predicts a number and has no labels: leave out --top and --threshold.")
     table = _read_table(arguments, task) if arguments.table else None
     check = _check_pair if task["pair"] else None
     opened = many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder, check)

@@ -44,6 +44,13 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def test_a_number_has_no_labels_to_choose_from(complains, judges):
+    for flags in (("--top", "2"), ("--threshold", "0.5")):
+        assert "has no labels: leave out --top" in complains(
+            "classify", "--model", judges("regression")[0], "a", *flags
+        )
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", LABELS)
 def test_it_comes_back_with_label_and_probability(run, judges, table, kind):
