@@ -265,4 +265,12 @@ def test_writes_on_and_shows_what_else_was_probable(page, models):
     assert chosen == f"{one.tokens[2].replace(' ', '␣')}{100 * math.exp(one.log_probs[2]):.1f} %"
     write(page, "A girl")
     until(page, lambda: not element(page, "hint").is_displayed(), "the old text is gone")
+    write(page, "1000", "length")
+    element(page, "write").click()
+    until(page, lambda: "tokens/s" in element(page, "status").text, "the beginning of a long text")
+    write(page, "A bird")  # ends the writing without a word about the old text
+    until(
+        page, lambda: element(page, "status").text == "Press Write, and the model continues your text.", "the new text"
+    )
+    assert not element(page, "hint").is_displayed()
     assert complaints(page) == []

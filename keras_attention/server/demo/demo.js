@@ -81,13 +81,14 @@ function insertGap() {
 
 // Asks the chosen model; an answer that is no longer wanted is dropped.
 async function ask() {
-  clearTimeout(timer); asked?.abort(); writing?.abort();
+  clearTimeout(timer); asked?.abort(); writing?.abort(); writing = null;
+  $("write").textContent = "Write";
   $("explained").hidden = $("explain").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
     $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
     if (model.attention && text.trim()) showView(text, second);
-    return tell("The model writes on from your text.");
+    return tell("Press Write, and the model continues your text.");
   }
   const empty = !text.trim() || (model.pair && !second.trim());
   if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
@@ -203,8 +204,8 @@ async function write() {
     tell([speed(), finish === "length" ? "more may follow" : "the text ended"].join(" \u00b7 "));
     $("hint").hidden = false;
   } catch (error) {
-    if (error.name !== "AbortError") tell(error.message, true); else if (tokens.length) { tell(`${speed()} \u00b7 stopped`); $("hint").hidden = false; }
-  } finally { writing = null; $("write").textContent = "Write"; }
+    if (error.name !== "AbortError") tell(error.message, true); else if (writing === controller && tokens.length) { tell(`${speed()} \u00b7 stopped`); $("hint").hidden = false; }
+  } finally { if (writing === controller) { writing = null; $("write").textContent = "Write"; } }
 }
 // Adds what is new; of the last token there may have been more characters since.
 function showTokens(text, tokens) {
