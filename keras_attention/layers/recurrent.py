@@ -286,7 +286,8 @@ def read_forwards(cell, sequence):
         The outputs (B, T, H).
     """
     function, dense = _lstm if isinstance(cell, LSTMCell) else _gru, cell.recurrent_projection
-    weights = [ops.cast(weight, cell.compute_dtype) for weight in dense.trainable_weights]
+    weights = [dense.kernel] if dense.bias is None else [dense.kernel, dense.bias]  # whether trainable or frozen
+    weights = [ops.cast(weight, cell.compute_dtype) for weight in weights]
     return time_first(function(time_first(cell.project(sequence)), *weights))  # (B, T, H)
 
 

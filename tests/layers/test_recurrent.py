@@ -306,3 +306,11 @@ def test_read_forwards_takes_one_step(cell_class):
     cell, sequence = make_cell(cell_class), random_array(B, 1, D, seed=7)
     expected = outputs_and_gradients(step_by_step, cell, sequence)
     assert_all_close(outputs_and_gradients(read_forwards, cell, sequence), expected, 1e-5)
+
+
+@CELLS
+def test_read_forwards_reads_with_a_frozen_cell(cell_class):
+    cell, sequence = make_cell(cell_class), random_array(B, S, D, seed=7)
+    expected = read_forwards(cell, sequence)
+    cell.trainable = False
+    assert_all_close([read_forwards(cell, sequence)], [expected], 0)
