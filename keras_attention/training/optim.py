@@ -244,7 +244,12 @@ def use_exponential_average(optimizer, decay):
 
 
 def exponential_average(model, optimizer):
-    """The exponential average of `optimizer`, a list of arrays; see `use_exponential_average`."""
+    """The exponential average of `optimizer`, a list of arrays, or None before the first update.
+
+    See `use_exponential_average`.
+    """
+    if not int(getattr(optimizer, "inner_optimizer", optimizer).iterations):  # the average is still 0
+        return None
     own = copy_weights(model)
     optimizer.finalize_variable_values(model.trainable_variables)
     average = copy_weights(model)

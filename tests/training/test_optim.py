@@ -194,6 +194,14 @@ def test_exponential_average_equals_the_recurrence():
         np.testing.assert_array_equal(average, again)
 
 
+def test_without_an_update_there_is_no_exponential_average(model):
+    own = copy_weights(model)
+    _, _, optimizer = run(model=model, epochs=0, ema_decay=0.7)
+    assert exponential_average(model, optimizer) is None
+    for before, after in zip(own, copy_weights(model), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
 def test_exponential_average_needs_an_unused_optimizer():
     _, model, optimizer = run(max_steps=1)
     with pytest.raises(ValueError, match="has not been used"):
