@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 
 import keras
 import numpy as np
@@ -318,7 +319,8 @@ class Muon(keras.optimizers.Muon):
             AdamW's.
         weight_decay: float >= 0 or None, for all weights.
         adam_lr_ratio: float > 0. The learning rate of AdamW, as a multiple of that of the kernels.
-        options: further arguments of `keras.optimizers.Muon`.
+        options: further arguments of `keras.optimizers.Muon`. AdamW updates the kernels whose path matches one of the
+            regular expressions `exclude_layers`; `exclude_embeddings` has no effect.
 
     Source: Jordan et al. (2024), https://kellerjordan.github.io/posts/muon; factor and weight decay: Liu et al. (2025),
     https://arxiv.org/abs/2502.16982, equation 4. Difference: all heads of a kernel share one matrix.
@@ -333,7 +335,10 @@ class Muon(keras.optimizers.Muon):
         self._matrices = {}
 
     def build(self, variables):
-        self._matrices = {i: _matrix(v) for i, v in enumerate(variables) if _is_kernel(v)}
+        def is_matrix(variable):
+            return _is_kernel(variable) and not any(re.search(name, variable.path) for name in self.exclude_layers)
+
+        self._matrices = {i: _matrix(v) for i, v in enumerate(variables) if is_matrix(v)}
         super().build(variables)
 
     def _should_use_adamw(self, variable):

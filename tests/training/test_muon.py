@@ -87,6 +87,16 @@ def test_a_gpt_has_all_its_kernels_as_matrices():
         assert optimizer._should_use_adamw(v) == (not v.path.endswith("kernel"))
 
 
+def test_excluded_layers_follow_adamw():
+    weights = []
+    for layer in ("head", "body"):
+        with keras.name_scope(layer):
+            weights.append(variable((7, 5), "kernel", 1))
+    optimizer = Muon(RATE, exclude_layers=["^head/"])
+    optimizer.build(weights)
+    assert [optimizer._should_use_adamw(weight) for weight in weights] == [True, False]
+
+
 def test_a_saved_optimizer_has_the_same_settings():
     optimizer = Muon(RATE, weight_decay=DECAY, momentum=0.9)
     loaded = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
