@@ -196,7 +196,7 @@ def settings_of(model, optimizer, sequence, settings):
     config = {
         "backend": keras.backend.backend(),
         "model": {"class": type(model).__name__, **_without_names(_config_of(model))},
-        "optimizer": {"class": type(optimizer).__name__, **_without_names(optimizer.get_config())},
+        "optimizer": {"class": type(optimizer).__name__, **_config_of_optimizer(optimizer, model)},
         "variables": {str(i): f"{v.name} {v.dtype} {tuple(v.shape)}" for i, v in enumerate(_unique(model.variables))},
         "data": {"steps_in_first_epoch": len(sequence), "sha256_of_first_batch": digest.hexdigest()},
         **settings,
@@ -278,11 +278,19 @@ def _config_of(model):
         return {}
 
 
+def _config_of_optimizer(optimizer, model):
+    """The optimizer's config without names, also without the paths of the variables in `LayerWiseAdamW.factors`."""
+    config = _without_names(optimizer.get_config())
+    if "factors" in config:
+        config["factors"] = [optimizer.factors.get(variable.path, 1.0) for variable in model.trainable_variables]
+    return config
+
+
 def _without_names(value):
     """The config without names: Keras numbers automatic names, so they differ between equal objects."""
     if isinstance(value, dict):
         return {key: _without_names(entry) for key, entry in value.items() if key != "name"}
-    return value
+    return [_without_names(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
 def _flatten(value, prefix=""):

@@ -1,6 +1,7 @@
 import os
 import shutil
 
+import keras
 import numpy as np
 import pytest
 from training.damages import DAMAGES, flip_a_bit, take_from_the_oldest
@@ -8,6 +9,7 @@ from training.tiny_run import run, untimed
 
 from keras_attention.errors import UserError
 from keras_attention.training import checkpoints
+from keras_attention.training.optim import LayerWiseAdamW
 
 STATE = {"progress": {"epoch": 3, "seconds": 0.1}, "settings": {}}
 
@@ -100,6 +102,18 @@ def test_every_flipped_bit_is_noticed(folder):
 def test_no_checkpoint_at_all_is_none(tmp_path):
     assert checkpoints.latest_valid(tmp_path) is None
     assert checkpoints.latest_valid(tmp_path / "missing") is None
+
+
+def test_automatic_names_are_no_settings():
+    def settings(factor):
+        model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(5)])  # dense and dense_1, dense_2 and ...
+        model.build((None, 2))
+        optimizer = LayerWiseAdamW(0.1, {model.layers[0].kernel.path: factor})
+        optimizer.build(model.trainable_variables)
+        return checkpoints.settings_of(model, optimizer, [{"labels": np.zeros(7)}], {})
+
+    assert settings(0.5) == settings(0.5)
+    assert settings(0.5) != settings(0.25)
 
 
 def test_other_files_in_the_folder_are_left_alone(folder):
