@@ -133,6 +133,8 @@ def make_schedule(name, peak, warmup_steps, total_steps):
     Raises:
         ValueError: if there is no schedule with this name, or a number is out of range.
     """
+    _check_positive("total_steps", total_steps)
+    _check_not_negative("warmup_steps", warmup_steps)
     warmup_steps = max(1, min(warmup_steps, total_steps // 2))
     if name == "cosine":
         return CosineDecay(peak, warmup_steps, max(total_steps, 2), floor=0.02 * peak)
@@ -290,13 +292,17 @@ def averaged_weights(model, arrays):
 
 
 def _check_steps(warmup_steps, total_steps):
-    if warmup_steps < 0:
-        raise ValueError(f"`warmup_steps` must not be negative. Received: warmup_steps={warmup_steps}")
+    _check_not_negative("warmup_steps", warmup_steps)
     if total_steps <= warmup_steps:
         raise ValueError(
             "`total_steps` must be greater than `warmup_steps`. "
             f"Received: total_steps={total_steps}, warmup_steps={warmup_steps}"
         )
+
+
+def _check_not_negative(name, value):
+    if value < 0:
+        raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
 
 
 def _check_positive(name, value):

@@ -61,6 +61,8 @@ def test_an_optimizer_saves_and_loads_it(schedule):
         (lambda: CosineDecay(0.1, 7, 7), "total_steps=7, warmup_steps=7"),
         (lambda: CosineDecay(0.1, 2, 7, floor=0.2), "floor=0.2, peak=0.1"),
         (lambda: make_schedule("linear", 0.1, 2, 7), "name='linear'"),
+        (lambda: make_schedule("cosine", 0.1, -2, 7), "warmup_steps=-2"),
+        (lambda: make_schedule("inverse_square_root", 0.1, 2, 0), "total_steps=0"),
     ],
 )
 def test_arguments_out_of_range_are_named(make, message):
