@@ -68,8 +68,7 @@ def masked_cross_entropy(labels, logits, label_smoothing=0.0, pad_id=NO_TOKEN):
 
     Source: Szegedy et al. (2016), section 7; Vaswani et al. (2017), section 5.4. No differences.
     """
-    if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}")
+    _check_smoothing(label_smoothing)
     logits = ops.cast(logits, "float32")
     loss = ops.logsumexp(logits, axis=-1) - (1.0 - label_smoothing) * _take_labels(labels, logits)  # (B, T)
     if label_smoothing:
@@ -113,9 +112,13 @@ def class_cross_entropy(labels, logits, weights=None, label_smoothing=0.0):
         logits: float tensor (B, K).
         weights: list of K floats, the weight of an example of each class; None for equal weights.
         label_smoothing: float in [0, 1), see `masked_cross_entropy`.
+
+    Raises:
+        ValueError: if `label_smoothing` is out of range.
     """
     if weights is None:
         return token_cross_entropy(labels, logits, label_smoothing, NO_CLASS)
+    _check_smoothing(label_smoothing)
     correct = count_correct(labels, logits, NO_CLASS)
     each = ops.convert_to_tensor(weights, "float32")
     real = ops.not_equal(labels, NO_CLASS)  # (B,)
@@ -151,6 +154,11 @@ def squared_error(labels, logits):
     real = ops.logical_not(ops.isnan(labels))  # (B,)
     distance = ops.where(real, ops.cast(logits, "float32")[:, 0] - ops.where(real, labels, 0.0), 0.0)
     return Loss(ops.sum(ops.square(distance)), _count(real), ops.zeros(()))
+
+
+def _check_smoothing(label_smoothing):
+    if not 0.0 <= label_smoothing < 1.0:
+        raise ValueError(f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}")
 
 
 def _take_labels(labels, logits):

@@ -115,6 +115,12 @@ def test_one_class_out_of_many(weights, smoothing):
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_a_smoothing_of_classes_out_of_range_is_named(weights):
+    with pytest.raises(ValueError, match=r"Received: label_smoothing=1\.5"):
+        class_cross_entropy(np.zeros(ROWS, "int32"), LOGITS, weights, label_smoothing=1.5)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_many_questions(weights):
     labels = (np.random.default_rng(5).random((ROWS, LABELS)) < 0.4).astype("float32")
     labels[0] = LOGITS[0] > 0
