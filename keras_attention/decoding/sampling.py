@@ -85,7 +85,7 @@ def sample(
             `greedy_search`.
         seed: int or int scalar tensor. The same seed gives the same answer.
         sentence_keys: int tensor (B,); None means 0, 1, 2, ... Equal keys give equal random numbers.
-        temperature: float > 0. Values below 1 sharpen the distribution.
+        temperature: finite float > 0. Values below 1 sharpen the distribution.
         top_k: int >= 0. Keeps the k most probable tokens; ties go to the lower id. 0 keeps all tokens.
         top_p: float in (0, 1]. Keeps the smallest set of most probable tokens that has at least this probability, and
             all tokens that are as probable as the last token of the set.
@@ -183,8 +183,8 @@ def keep_nucleus(logits, top_p):
 
 
 def _check(temperature, top_k, top_p):
-    if not temperature > 0:
-        raise ValueError(f"`temperature` must be greater than 0. Received: temperature={temperature}")
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"`temperature` must be greater than 0 and finite. Received: temperature={temperature}")
     if top_k < 0:
         raise ValueError(f"`top_k` must be at least 0. Received: top_k={top_k}")
     if not 0 < top_p <= 1:
