@@ -85,9 +85,13 @@ class SentencePieceTokenizer:
             lowercase: bool. Whether to fold the case of every text; decoded text is then lower case as well.
 
         Raises:
+            ValueError: if `character_coverage` is out of range.
             UserError: if there is no text, or `vocabulary_size` is less than the number of different characters.
         """
         import sentencepiece
+
+        if not 0.0 < character_coverage <= 1.0:
+            raise ValueError(f"`character_coverage` must be in (0, 1]. Received: character_coverage={character_coverage}")
 
         texts = map(without_control_characters, texts)
         first = next((text for text in texts if text.strip()), None)

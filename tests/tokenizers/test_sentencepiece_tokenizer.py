@@ -120,6 +120,12 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_an_error():
         SentencePieceTokenizer.train(SENTENCES, 7)
 
 
+@pytest.mark.parametrize("coverage", [0.0, 1.5])
+def test_a_coverage_out_of_range_is_an_error(coverage):
+    with pytest.raises(ValueError, match=f"Received: character_coverage={coverage}"):
+        SentencePieceTokenizer.train(SENTENCES, 61, character_coverage=coverage)
+
+
 def test_text_that_is_no_unicode_is_an_error(tokenizer):
     with pytest.raises(UserError, match="UTF-8"):
         tokenizer.encode(["fine", "broken \udcff"])
