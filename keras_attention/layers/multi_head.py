@@ -245,6 +245,8 @@ class MultiHeadAttention(keras.layers.Layer):
             raise ValueError("`rotation` is for `query` and `value` of three axes. Received: other inputs")
         known = projected_key_value if cache is None else cache
         if known is None and len(query.shape) > 3:
+            if positions is not None:
+                raise ValueError("`positions` are for inputs of three axes. Received: inputs with more axes")
             masks = query_mask, value_mask, key_mask, attention_mask
             return self._attend_along_axes(query, value, key, masks, return_attention_scores, training, use_causal_mask)
         num_queries, num_keys = ops.shape(query)[1], ops.shape(value if known is None else known[1])[1]

@@ -333,6 +333,12 @@ def test_a_wrong_call_is_named(call, error, text):
         layer(**{**inputs, **call})
 
 
+def test_positions_along_several_axes_are_refused():
+    x, positions = random_array(B, T, S, DQ, seed=1), np.zeros((B, T), "int32")
+    with pytest.raises(ValueError, match="`positions` are for inputs of three axes"):
+        MultiHeadAttention(H, K, sliding_window=2)(x, x, positions=(positions, positions))
+
+
 def test_the_example_runs():
     inputs = make_inputs()
     check_example(MultiHeadAttention, query=inputs["query"], value=inputs["value"], mask=inputs["attention_mask"])
