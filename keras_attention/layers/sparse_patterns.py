@@ -171,7 +171,7 @@ class BigBird(Pattern):
             raise ValueError(f"`window` of the attention pattern bigbird must be odd. Received: window={self.window}")
 
     def at_layer(self, index, max_length):
-        return dataclasses.replace(self, seed=self.seed + index, length=self.length or max_length)
+        return dataclasses.replace(self, seed=(self.seed + index) % 2**31, length=self.length or max_length)
 
     def random_blocks(self, causal):
         """The random blocks of each block: int32 (N, `random`), filled up with -1."""

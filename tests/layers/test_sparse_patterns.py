@@ -209,6 +209,7 @@ def test_layers_of_a_model_alternate_and_draw_other_blocks():
     assert [parse_pattern(pattern_of_layer("fixed:part=2", i, 31)).part for i in range(3)] == [2, 2, 2]
     found = [parse_pattern(pattern_of_layer("bigbird:block=3,seed=7", i, 31)) for i in range(2)]
     assert [(pattern.seed, pattern.length, pattern.block) for pattern in found] == [(7, 31, 3), (8, 31, 3)]
+    assert parse_pattern(pattern_of_layer(f"bigbird:seed={2**31 - 1}", 1, 31)).seed == 0
     assert pattern_of_layer(None, 0, 31) is None
     assert pattern_of_layer("window", 3, 31) == "window:width=256"
 
