@@ -204,11 +204,11 @@ def low_score_threshold(translator, sources, share=0.001):
 
     Args:
         translator: Translator.
-        sources: list of str, inputs of the intended kind that were not used in training.
+        sources: list of str, inputs of the intended kind that were not used in training. Empty ones are ignored.
         share: float in (0, 1), share of the good inputs that may be marked.
 
     Returns:
         float <= 0; answers below it are marked as `low_score`.
     """
     answers = [best for best, *_ in translator.hypotheses(sources)]
-    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers], share))
+    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers if answer.tokens], share))

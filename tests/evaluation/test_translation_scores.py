@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from keras_attention.evaluation.translation_scores import (
     bleu_tradition_b,
     by_source,
     chrf,
+    low_score_threshold,
 )
 
 # By hand, for both pairs together: words 4/5 + 5/6, pairs 3/4 + 3/5, triples 2/3 + 2/4, quadruples 1/2 + 1/3;
@@ -84,3 +86,11 @@ def test_wrong_lists_are_named():
         chrf("text", ["text"])
     with pytest.raises(ValueError, match=r"Received: edges=\[7, 5\]"):
         bleu_by_source_length(HYPOTHESES, REFERENCES, ["x", "y"], (7, 5))
+
+
+def test_an_empty_source_has_no_part_in_the_threshold():
+    def hypotheses(sources):
+        return [[SimpleNamespace(tokens=source.split(), log_prob=-6.0 * bool(source))] for source in sources]
+
+    translator = SimpleNamespace(hypotheses=hypotheses)
+    assert low_score_threshold(translator, ["a dog runs", "", "a cat"], share=0.5) == pytest.approx(-2.5)
