@@ -29,7 +29,8 @@ def source_bucket(length, longest):
     Returns:
         int.
     """
-    return min(longest, next(size for size in SOURCE_LENGTHS if size >= length))
+    longer = 1 << (length - 1).bit_length()  # with sparse attention, a model may read more than the largest of them
+    return min(longest, next((size for size in SOURCE_LENGTHS if size >= length), longer))
 
 
 def answer_limit(source_length, decoding):

@@ -2,7 +2,9 @@
 
 import random
 
-from keras_attention.pipelines.compiled import batches
+import pytest
+
+from keras_attention.pipelines.compiled import batches, source_bucket
 
 
 def test_a_batch_holds_neighbours_in_length():
@@ -18,3 +20,8 @@ def test_shorter_sources_fill_a_batch_before_a_new_one_begins():
     lengths = 19 * [20] + 45 * [9] + [40]
     found = [(len(positions), size, padded) for positions, size, padded in batches(lengths, longest=53)]
     assert found == [(1, 1, 53), (32, 32, 32), (32, 32, 16)]
+
+
+@pytest.mark.parametrize(("length", "padded"), [(1, 16), (17, 32), (4096, 4096), (4097, 8192), (9001, 9973)])
+def test_a_length_is_padded_to_a_power_of_two_or_the_limit(length, padded):
+    assert source_bucket(length, 9973) == padded
