@@ -169,9 +169,11 @@ def prepare(
 def _held_out(examples, task, share, seed):
     """Holds out a share of the Examples; returns the remaining and the held-out Examples."""
     texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
-    kept, held = split_validation(examples.labels, share, seed, texts=texts)
+    classes = task.kind in ("binary", "multiclass")
+    labels = examples.labels if classes else examples.targets(task)  # numbers and sets of labels are no strata
+    kept, held = split_validation(labels, share, seed, texts=texts)
     kept, held = examples.some(kept), examples.some(held)
-    if task.kind in ("binary", "multiclass") and len(set(kept.labels)) < 2:
+    if classes and len(set(kept.labels)) < 2:
         raise UserError(
             f"{kept.where}: with {len(held)} rows held out for validation, all others are {kept.labels[0]!r}. "
             "Expected: rows of each label to train on. Add rows, or give a --validation."

@@ -24,7 +24,8 @@ from keras_attention.zoo.entry import read_entry
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
 QUICK |= {"layers": 1, "epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
-QUIET = {"say": lambda _: None, "verbose": 0}
+SAY = {"say": lambda _: None}
+QUIET = {**SAY, "verbose": 0}
 WORDS = {"good": "fine", "bad": "poor", "so": "plain"}
 
 
@@ -254,6 +255,17 @@ def test_a_test_row_that_cannot_be_asked_stops_before_the_training():
     pair = Examples(["a text"], ["good"], ["another"])
     with pytest.raises(UserError, match="must both hold pairs"):
         finetune_classifier(data, None, "none", settings, test=pair, **QUIET)
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "regression"])
+def test_labels_that_occur_twice_do_not_decide_how_many_rows_are_held_out(kind):
+    numbers = [*range(2, 24), 2, 2, 3]  # 22 different labels, of which two occur more than once
+    labels = ["|".join(sign for place, sign in enumerate("abcde") if number >> place & 1) for number in numbers]
+    labels = labels if kind == "multilabel" else [f"{number}.5" for number in numbers]
+    data = Examples([f"text {row}" for row in range(len(labels))], labels)
+    separator = "|" if kind == "multilabel" else None
+    prepared = prepare(data, None, "none", FinetuneSettings(**QUICK), separator=separator, validation_share=0.2, **SAY)
+    assert (len(prepared.train), len(prepared.validation)) == (20, 5)
 
 
 def test_one_label_left_to_train_on_is_told():
