@@ -1,21 +1,23 @@
 """Several trainings on one table: cross-validation, and a search for the settings that score best, with optuna."""
 
+from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
 
-from keras_attention.data.tables.label_task import find_task
 from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
+from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare, task_of
 from keras_attention.training.devices import workers
 
 
 def fold_rows(examples, task, folds, seed):
     """Divides rows into folds, stratified by label. Rows with the same text are in the same fold.
+
+    Folds are not stratified if every label has fewer rows than there are folds.
 
     Args:
         examples: Examples.
@@ -36,7 +38,8 @@ def fold_rows(examples, task, folds, seed):
     groups = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
     if folds < 2 or len(numbers) < folds:
         raise UserError(f"--folds must be from 2 to {len(numbers)}, the number of different texts. Found: {folds}")
-    kind = StratifiedGroupKFold if task.kind in ("binary", "multiclass") else GroupKFold
+    classes = task.kind in ("binary", "multiclass")
+    kind = StratifiedGroupKFold if classes and max(Counter(examples.labels).values()) >= folds else GroupKFold
     splitter = kind(n_splits=folds, shuffle=True, random_state=seed)
     return [held for _, held in splitter.split(groups, examples.labels, groups)]
 
@@ -55,7 +58,8 @@ def cross_validate(examples, start, settings, folds, *, say=print, **options):
     Raises:
         UserError: see `workflow.prepare` and `fold_rows`.
     """
-    task = find_task(examples.labels, task=options.get("task"), separator=options.get("separator"))
+    task = task_of(examples, options.get("task"), options.get("separator"))  # a fold may lack a label
+    options |= {"task": task}
     found, beside = [], []
     for number, held in enumerate(fold_rows(examples, task, folds, settings.seed), start=1):
         kept = np.setdiff1d(np.arange(len(examples)), held)

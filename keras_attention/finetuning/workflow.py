@@ -108,7 +108,7 @@ def prepare(
         start: str or Path, the entry to start from, or "none".
         settings: FinetuneSettings. The defaults are float32 and XLA; `start.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
-        task: str or None, see `label_task.find_task`; None: determined from the labels.
+        task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a table.
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used if `validation` is None.
         make_model: callable with the arguments and results of `start.starting_classifier`.
@@ -121,11 +121,7 @@ def prepare(
         UserError: if no task fits the labels, a label of `validation` or `test` is unknown, only some of the tables
             have text pairs, or `start` cannot be used.
     """
-    try:
-        task = find_task(examples.labels, task=task, separator=separator)
-    except UserError as error:
-        raise UserError(f"{examples.where}: {error}") from error
-    check_label_names(task, examples)
+    task = task if isinstance(task, Task) else task_of(examples, task, separator)
     say(f"Task: {task.kind} ({task.because})")
     teacher = load_teacher(settings.teacher, task, examples.texts_b is not None) if settings.teacher else None
     keras.utils.set_random_seed(settings.seed)
@@ -164,6 +160,16 @@ def prepare(
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     return prepared if model.pooler_dense is not None else _with_linear_start(prepared, settings, say)
+
+
+def task_of(examples, task=None, separator=None):
+    """The Task of Examples; raises UserError if no task fits the labels, or a model cannot have one of them."""
+    try:
+        found = find_task(examples.labels, task=task, separator=separator)
+    except UserError as error:
+        raise UserError(f"{examples.where}: {error}") from error
+    check_label_names(found, examples)
+    return found
 
 
 def _held_out(examples, task, share, seed):

@@ -1,5 +1,7 @@
 """Folds: every row is held out once, and equal texts are never on both sides."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from finetuning.test_linear_start import SETTINGS, start  # noqa: F401 (a fixture)
@@ -7,6 +9,7 @@ from finetuning.test_workflow import examples
 
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.errors import UserError
+from keras_attention.finetuning import trials
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.trials import cross_validate, fold_rows
 
@@ -21,6 +24,28 @@ def test_every_row_is_held_out_once(kind):
     assert sum(map(len, texts)) == len(set(data.texts))
     with pytest.raises(UserError, match="--folds must be from 2 to"):
         fold_rows(data, find_task(data.labels), 1, seed=3)
+
+
+def test_more_folds_than_rows_of_a_label():
+    data = Examples([f"text {row}" for row in range(10)], ["good", "bad"] * 5)
+    assert list(map(len, fold_rows(data, find_task(data.labels), 10, seed=3))) == [1] * 10
+
+
+@pytest.mark.parametrize("labels", [["good", "bad"] * 5 + ["plain"], [str(number) for number in range(21)]])
+def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
+    """One fold lacks a label: without it, the classes would be two, and the 21 numbers would be classes."""
+    tasks = []
+
+    def prepared(examples, validation, start, settings, *, task, **options):
+        tasks.append(task)
+        return SimpleNamespace(scores={"accuracy": 1.0}, baseline={"accuracy": 1.0})
+
+    monkeypatch.setattr(trials, "finetune_classifier", prepared)
+    monkeypatch.setattr(trials, "make_report", lambda finetuned, test: finetuned)
+    data = Examples([f"text {row}" for row in range(len(labels))], labels)
+    options = {"task": None, "separator": None, "say": lambda _: None}
+    cross_validate(data, "none", SETTINGS, 3, **options)
+    assert tasks == [find_task(labels)] * 3
 
 
 @pytest.mark.slow
