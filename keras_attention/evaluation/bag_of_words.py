@@ -51,7 +51,13 @@ class BagOfWords(NamedTuple):
 
     def stored(self):
         """A BagOfWords whose kernel is rounded to float16, as in a file."""
-        return self._replace(kernel=self.kernel.astype("float16").astype("float32"))
+        with np.errstate(over="ignore"):
+            return self._replace(kernel=self.kernel.astype("float16").astype("float32"))
+
+    @property
+    def storable(self):
+        """bool. Whether `stored` only rounds: float16 has neither the numbers of a price list nor tiny ones."""
+        return np.allclose(self.stored().kernel, self.kernel, rtol=0, atol=1e-3 * np.abs(self.kernel).max())
 
 
 def terms_of(text):

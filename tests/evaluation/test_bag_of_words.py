@@ -35,6 +35,12 @@ def test_numbers():
     np.testing.assert_allclose(found.logits(NEW)[:, 0], model.predict(words.transform(NEW)), atol=1e-3)
 
 
+@pytest.mark.parametrize(("scale", "storable"), [(1e6, False), (1.0, True), (1e-7, False)])
+def test_numbers_that_float16_lacks_are_not_stored(scale, storable):
+    words = fit_bag_of_words(TEXTS, None, scale * np.arange(18.0), "regression", 1)
+    assert words.storable is storable
+
+
 def test_pairs_are_judged_by_what_they_share():
     assert bag_of_words.terms_of_pair("Dogs run, dogs!", "The dogs run") == [
         *("both:dogs", "both:run", "one:!", "one:,", "one:the"),

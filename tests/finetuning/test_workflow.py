@@ -128,6 +128,15 @@ def test_numbers_are_learned_around_0_and_given_as_they_were():
     np.testing.assert_allclose(after, before * np.std(numbers) + np.mean(numbers), rtol=1e-4)
 
 
+def test_words_for_prices_are_not_blended_in():
+    """Their kernel has numbers that float16 lacks, so the answers would be infinite."""
+    data, settings = examples("regression", 40), FinetuneSettings(**QUICK)
+    prices = Examples(data.texts, [f"{1e6 * float(label)}" for label in data.labels])
+    finished = finish(prepare(prices, None, "none", settings, task="regression", **SAY), None, settings)
+    assert finished.classifier.blend is None
+    assert np.isfinite(list(make_report(finished).scores.values())).all()
+
+
 def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
     settings = FinetuneSettings(**QUICK | {"blend": "none"})
     prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", say=lambda _: None)
