@@ -12,6 +12,7 @@ TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # maximum sizes of a vocabulary and of a kernel
 LONGEST_TERM = 64  # characters
+NO_TERM = "-"  # the vocabulary of texts without any term, such as DNA without spaces: all of them are judged alike
 SHARE_COUNT = 5  # count of each term for a share of common words
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
@@ -113,8 +114,12 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
     from sklearn.linear_model import LogisticRegression, Ridge
 
     most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
-    words = TfidfVectorizer(analyzer=_short_terms, sublinear_tf=True, max_features=most, dtype=np.float32)
-    counts = words.fit_transform(texts if texts_b is None else list(zip(texts, texts_b, strict=True)))
+    texts = texts if texts_b is None else list(zip(texts, texts_b, strict=True))
+    known = None if any(map(_short_terms, texts)) else [NO_TERM]
+    words = TfidfVectorizer(
+        analyzer=_short_terms, sublinear_tf=True, max_features=most, vocabulary=known, dtype=np.float32
+    )
+    counts = words.fit_transform(texts)
 
     def fitted(targets):
         return LogisticRegression(C=10.0, max_iter=1000).fit(counts, targets)

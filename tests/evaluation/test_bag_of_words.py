@@ -41,6 +41,14 @@ def test_numbers_that_float16_lacks_are_not_stored(scale, storable):
     assert words.storable is storable
 
 
+def test_texts_without_any_term_are_judged_alike():
+    texts = [sign * 65 for sign in "ACGT"]
+    found = fit_bag_of_words(texts, None, np.array([0, 1, 1, 1]), "binary", 2)
+    logits = found.logits(texts)
+    np.testing.assert_array_equal(logits, logits[:1].repeat(4, axis=0))
+    assert logits[0, 1] - logits[0, 0] == pytest.approx(np.log(3), abs=1e-3)
+
+
 def test_pairs_are_judged_by_what_they_share():
     assert bag_of_words.terms_of_pair("Dogs run, dogs!", "The dogs run") == [
         *("both:dogs", "both:run", "one:!", "one:,", "one:the"),
