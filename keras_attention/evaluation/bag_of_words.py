@@ -126,8 +126,9 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
 
     kernel, bias = np.zeros((counts.shape[1], num_labels)), np.full(num_labels, -np.log(2.0 * len(texts)))
     if kind == "regression":
-        ridge = Ridge().fit(counts, targets)
-        kernel, bias = ridge.coef_.reshape(-1, 1), np.reshape(ridge.intercept_, 1)
+        largest = float(np.abs(targets).max()) or 1.0  # in float32, the squares of large numbers would be infinite
+        ridge = Ridge().fit(counts, targets / largest)
+        kernel, bias = largest * ridge.coef_.reshape(-1, 1), largest * np.reshape(ridge.intercept_, 1)
     elif kind == "multilabel":
         for label in range(num_labels):
             yes = targets[:, label] > 0.5

@@ -272,7 +272,7 @@ def _standard(targets, task):
     """Mean and standard deviation of the numbers of a regression, for standardization."""
     if task.kind != "regression":
         return 0.0, 1.0
-    return float(np.mean(targets)), float(np.std(targets)) or 1.0
+    return float(np.mean(targets, dtype="float64")), float(np.std(targets, dtype="float64")) or 1.0
 
 
 def _check_same_columns(examples, *others):

@@ -27,12 +27,13 @@ def test_equals_scikit_learn(kind):
     np.testing.assert_allclose(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True), expected, atol=1e-3)
 
 
-def test_numbers():
+@pytest.mark.parametrize("scale", [1.0, 1e20])
+def test_numbers(scale):
     targets = np.arange(18.0)
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     model = Ridge().fit(words.fit_transform(TEXTS), targets)
-    found = fit_bag_of_words(TEXTS, None, targets, "regression", 1)
-    np.testing.assert_allclose(found.logits(NEW)[:, 0], model.predict(words.transform(NEW)), atol=1e-3)
+    found = fit_bag_of_words(TEXTS, None, (scale * targets).astype("float32"), "regression", 1)
+    np.testing.assert_allclose(found.logits(NEW)[:, 0] / scale, model.predict(words.transform(NEW)), atol=1e-3)
 
 
 @pytest.mark.parametrize(("scale", "storable"), [(1e6, False), (1.0, True), (1e-7, False)])

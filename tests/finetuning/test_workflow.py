@@ -117,9 +117,11 @@ def test_the_seed_decides_the_first_weights():
     assert prepared[0].validation == prepared[1].validation != prepared[2].validation
 
 
-def test_numbers_are_learned_around_0_and_given_as_they_were():
+@pytest.mark.parametrize("scale", [1, 10**20])  # the square of the latter is no float32
+def test_numbers_are_learned_around_0_and_given_as_they_were(scale):
     data, settings = examples("regression", 40), FinetuneSettings(**QUICK)
-    prepared = prepare(data, None, "none", settings, say=lambda _: None)
+    data = Examples(data.texts, [f"{scale * float(label)}" for label in data.labels])
+    prepared = prepare(data, None, "none", settings, task="regression", say=lambda _: None)
     assert np.mean(prepared.targets) == pytest.approx(0.0, abs=1e-5)
     assert np.std(prepared.targets) == pytest.approx(1.0, abs=1e-5)
     numbers = [float(label) for label in prepared.train.labels]
