@@ -51,14 +51,14 @@ class BagOfWords(NamedTuple):
         return self._replace(kernel=self.kernel * factor, bias=self.bias * factor)
 
     def stored(self):
-        """A BagOfWords whose kernel is rounded to float16, as in a file."""
-        with np.errstate(over="ignore"):
-            return self._replace(kernel=self.kernel.astype("float16").astype("float32"))
+        """A BagOfWords whose kernel is rounded to float16, as in a file, unless that loses very large or tiny numbers.
 
-    @property
-    def storable(self):
-        """bool. Whether `stored` only rounds: float16 has neither the numbers of a price list nor tiny ones."""
-        return np.allclose(self.stored().kernel, self.kernel, rtol=0, atol=1e-3 * np.abs(self.kernel).max())
+        In a regression on prices, for example, the kernel has numbers that float16 lacks.
+        """
+        with np.errstate(over="ignore"):
+            rounded = self.kernel.astype("float16").astype("float32")
+        close = np.allclose(rounded, self.kernel, rtol=0, atol=1e-3 * np.abs(self.kernel).max())
+        return self._replace(kernel=rounded) if close else self
 
 
 def terms_of(text):

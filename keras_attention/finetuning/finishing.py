@@ -72,7 +72,7 @@ def calibrate(classifier, logits, words, held, rule=None):
         words: BagOfWords.
         held: Prepared, or another object with `task`, `validation` and `validation_targets`.
         rule: callable(logits, logits of the words, held) -> (weight of the words, reason for blending them in, or
-            None); without a rule, or if float16 cannot hold the words' kernel, they are not blended in.
+            None); without a rule, they are not blended in.
 
     Returns:
         str, the reason for blending the words in, or None.
@@ -80,7 +80,7 @@ def calibrate(classifier, logits, words, held, rule=None):
     rows, reason = held.validation, None
     logits, cooled = _calibrated(logits, held)
     _rescale_output(classifier.model.output_dense, 1 / cooled)
-    if rule and words.storable:
+    if rule:
         word_logits, cooled = _calibrated(words.logits(rows.texts, rows.texts_b), held)
         weight, reason = rule(logits, word_logits, held)
         if reason:

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from itertools import product
 
 import h5py
 import numpy as np
@@ -105,7 +106,7 @@ def read_arrays(path, expected):
 
     Args:
         path: Path.
-        expected: dict from name to (list of the shapes that it may have, dtype as str).
+        expected: dict from name to (list of the shapes that it may have, dtype as str or a tuple of several).
 
     Returns:
         Dict from name to array.
@@ -179,7 +180,8 @@ def _read(file, name, shapes, dtype):
     plain = isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
     if not plain or dataset.chunks is not None or dataset.id.get_storage_size() != dataset.nbytes:
         raise EntryError(f"{file.filename}: {name!r} is not a plain array.")
-    found, allowed = (tuple(dataset.shape), str(dataset.dtype)), [(tuple(shape), dtype) for shape in shapes]
+    dtypes = (dtype,) if isinstance(dtype, str) else dtype
+    found, allowed = (tuple(dataset.shape), str(dataset.dtype)), list(product(map(tuple, shapes), dtypes))
     if found not in allowed:
         raise EntryError(
             f"{file.filename}: {name!r} has shape and dtype {found}. Expected: {' or '.join(map(str, allowed))}"
@@ -190,7 +192,8 @@ def _read(file, name, shapes, dtype):
     return values
 
 
-DTYPES = {"idf": "float32", "kernel": "float16", "bias": "float32"}
+# A kernel is stored in float16 if that loses nothing, see `BagOfWords.stored`.
+DTYPES = {"idf": ("float32",), "kernel": ("float16", "float32"), "bias": ("float32",)}
 
 
 def shapes(num_terms, num_labels):
@@ -209,7 +212,9 @@ def save_words(folder, terms, arrays):
     (folder / TERMS).write_text("\n".join(terms), encoding="utf-8")
     with _written_whole(folder / ARRAYS) as file:
         for name, values in arrays.items():
-            file.create_dataset(name, data=np.asarray(values).astype(DTYPES[name]))
+            with np.errstate(over="ignore"):
+                kinds = [np.asarray(values).astype(dtype) for dtype in DTYPES[name]]
+            file.create_dataset(name, data=next((kind for kind in kinds if np.array_equal(kind, values)), kinds[-1]))
 
 
 def load_words(entry):
