@@ -25,8 +25,12 @@ PAIRS_PER_BATCH = 16
 KINDS = ("binary", "multiclass")
 
 
-def check_contrastive(task, model):
-    """Raises UserError if a task has no pairs of equal and different labels, or the model is not trained."""
+def check_contrastive(task, model, teacher=None):
+    """Raises UserError if a task or a model does not suit contrastive training, or if there is a teacher."""
+    if teacher is not None:
+        raise UserError(
+            "--contrastive trains on pairs of rows, a --teacher answers single ones. Leave out one of them."
+        )
     if task.kind not in KINDS:
         raise UserError(f"--contrastive needs one label for each row. Found: a {task.kind} task")
     if model.pooler_dense is not None:

@@ -69,6 +69,7 @@ def read_examples(path, text, label, text_b=None, **options):
 
 
 SEPARATOR = "|"  # between the labels of a text with several labels
+LISTS = (list, tuple, set, frozenset, np.ndarray)  # the types of several labels of a text, in Python
 
 
 def given_examples(texts, labels, texts_b, lists, where="the examples"):
@@ -83,11 +84,16 @@ def given_examples(texts, labels, texts_b, lists, where="the examples"):
         Examples; the labels of lists are joined by `SEPARATOR`.
 
     Raises:
-        UserError: if the numbers of texts and labels differ, or a label of a list holds the separator.
+        UserError: if the numbers of texts and labels differ, only some labels are lists, or a label of a list holds
+            the separator.
     """
     if len(texts) != len(labels) or (texts_b is not None and len(texts) != len(texts_b)):
         found = [len(part) for part in (texts, labels, texts_b) if part is not None]
         raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, found))}")
+    for label in labels:
+        if isinstance(label, LISTS) != lists:
+            expected = "a list of labels" if lists else "a single label"
+            raise UserError(f"A label of {where} is {label!r:.80}. Expected: {expected}, like other labels.")
     for name in (name for label in labels if lists for name in label):
         if SEPARATOR in str(name):
             raise UserError(f"A label must not contain {SEPARATOR!r}. Received: {name!r}")

@@ -10,7 +10,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
 from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, pair_batches
-from keras_attention.finetuning.examples import SEPARATOR, given_examples
+from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
 from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, fit_linear
@@ -108,7 +108,8 @@ def prepare(
         start: str or Path, the entry to start from, or "none".
         settings: FinetuneSettings. The defaults are float32 and XLA; `start.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
-        task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a table.
+        task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a
+            table.
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used if `validation` is None.
         make_model: callable with the arguments and results of `start.starting_classifier`.
@@ -143,7 +144,7 @@ def prepare(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
     if settings.contrastive:
-        check_contrastive(task, model)
+        check_contrastive(task, model, teacher)
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -313,7 +314,7 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
     if unknown:
         known = ", ".join(FinetuneSettings.__dataclass_fields__)
         raise UserError(f"There is no setting {unknown[0]!r}. Known: {known}")
-    lists = any(isinstance(label, (list, tuple, set)) for label in labels)
+    lists = any(isinstance(label, LISTS) for label in labels)
     examples = given_examples(texts, labels, texts_b, lists)
     if validation is not None:
         validation = given_examples(*validation, *[None] * (3 - len(validation)), lists, "the validation examples")

@@ -91,7 +91,9 @@ class SentencePieceTokenizer:
         import sentencepiece
 
         if not 0.0 < character_coverage <= 1.0:
-            raise ValueError(f"`character_coverage` must be in (0, 1]. Received: character_coverage={character_coverage}")
+            raise ValueError(
+                f"`character_coverage` must be in (0, 1]. Received: character_coverage={character_coverage}"
+            )
 
         texts = map(without_control_characters, texts)
         first = next((text for text in texts if text.strip()), None)

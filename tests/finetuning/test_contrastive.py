@@ -7,8 +7,15 @@ import pytest
 from finetuning.test_workflow import QUIET, examples
 from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, write_tiny
 
+from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
-from keras_attention.finetuning.contrastive import PAIRS_PER_BATCH, PairBatches, contrastive_loss, draw_pairs
+from keras_attention.finetuning.contrastive import (
+    PAIRS_PER_BATCH,
+    PairBatches,
+    check_contrastive,
+    contrastive_loss,
+    draw_pairs,
+)
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
 
@@ -110,3 +117,5 @@ def test_bad_usage(tmp_path):
     ):
         with pytest.raises(UserError, match=text):
             finetune_classifier(examples(kind, 30), None, start, SETTINGS, **QUIET)
+    with pytest.raises(UserError, match="a --teacher answers single ones"):
+        check_contrastive(Task("binary", ("bad", "good"), None, ""), None, teacher="a teacher")

@@ -36,7 +36,7 @@ def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
     """One fold lacks a label: without it, the classes would be two, and the 21 numbers would be classes."""
     tasks = []
 
-    def prepared(examples, validation, start, settings, *, task, **options):
+    def prepared(examples, validation, _start, settings, *, task, **options):
         tasks.append(task)
         return SimpleNamespace(scores={"accuracy": 1.0}, baseline={"accuracy": 1.0})
 
