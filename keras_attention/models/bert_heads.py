@@ -112,7 +112,7 @@ class BertClassifier(FromPreset, keras.Model):
     ) -> Any:
         if return_attention_scores:
             x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
-            pooled = self._pooled(x, inputs["token_ids"])
+            pooled = self._pooled(x, inputs)
         else:
             pooled, weights = self.pooled(inputs, training=training), None  # (B, D) or (B, 2 D)
         x = pooled if self.pooler_dense is None else self.pooler_dense(pooled)
@@ -124,12 +124,14 @@ class BertClassifier(FromPreset, keras.Model):
         if self.pooling == "cls":
             first = ops.zeros_like(inputs["token_ids"][:, :1])
             return self.encoder(inputs, training=training, output_positions=first)[:, 0]
-        return self._pooled(self.encoder(inputs, training=training), inputs["token_ids"])
+        return self._pooled(self.encoder(inputs, training=training), inputs)
 
-    def _pooled(self, x, token_ids):
+    def _pooled(self, x, inputs):
         if self.pooling == "cls":
             return x[:, 0]
-        is_token = padding_mask(token_ids)[:, :, None]  # (B, T, 1)
+        is_token = padding_mask(inputs["token_ids"])[:, :, None]  # (B, T, 1)
+        if inputs.get("block_ids") is not None:
+            is_token = ops.logical_and(is_token, padding_mask(inputs["block_ids"])[:, :, None])
         total = ops.sum(ops.where(is_token, ops.cast(x, "float32"), 0.0), axis=1)  # (B, D)
         count = ops.maximum(ops.sum(ops.cast(is_token, "float32"), axis=1), 1.0)  # (B, 1)
         mean = ops.cast(total / count, x.dtype)

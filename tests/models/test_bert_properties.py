@@ -197,6 +197,13 @@ def test_pooling_over_all_tokens(pooler):
         np.testing.assert_allclose(model(padded), logits, atol=1e-5)
 
 
+def test_pooling_leaves_out_the_padding_of_blocks():
+    model = make_classifier(pooling="mean")
+    text = {"token_ids": np.array([[2, 5, 3]]), "block_ids": np.array([[1, 1, 1]])}
+    padded = {"token_ids": np.array([[2, 5, 3, 4, 7]]), "block_ids": np.array([[1, 1, 1, 0, 0]])}
+    np.testing.assert_allclose(model.pooled(padded), model.pooled(text), atol=1e-5)
+
+
 def test_poolers():
     texts = make_texts()
     plain, relu = make_classifier(pooler=False), make_classifier(pooler_activation="relu")
