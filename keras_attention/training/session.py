@@ -53,7 +53,7 @@ class Session:
         unit: str, the unit of the speed in the progress bar, such as "tokens".
 
     Raises:
-        ValueError: if `config.resume` is set without `checkpoint_dir`.
+        ValueError: if `config.resume` is set without `checkpoint_dir`, or `checkpoint_every` is not positive.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class Session:
         self.config = config or RunSettings()
         if self.config.resume and checkpoint_dir is None:
             raise ValueError("`resume` needs `checkpoint_dir`. Received: checkpoint_dir=None")
+        if checkpoint_every is not None and checkpoint_every < 1:
+            raise ValueError(f"`checkpoint_every` must be positive. Received: checkpoint_every={checkpoint_every}")
         self.out = out
         self.checkpoint_dir = checkpoint_dir
         self.checkpoint_every = checkpoint_every

@@ -239,6 +239,11 @@ def test_resume_needs_a_folder():
         run(epochs=1, resume=True)
 
 
+def test_checkpoints_need_a_positive_distance(tmp_path):
+    with pytest.raises(ValueError, match="Received: checkpoint_every=0"):
+        run(epochs=1, checkpoint_dir=tmp_path, checkpoint_every=0)
+
+
 def test_signals_are_as_before_after_an_error():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(OSError, match="the data went away"):
