@@ -131,7 +131,8 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
         FinetuneSettings.
 
     Raises:
-        UserError: see `workflow.prepare`; or if there are several workers, or `journal` is damaged.
+        UserError: see `workflow.prepare`; or if there are several workers, nothing is left to choose, `journal` is
+            damaged, or all trainings diverge.
     """
     import optuna
 
@@ -141,6 +142,8 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     prepared = prepare(examples, validation, start, settings, say=say, **options)
     model, rows = prepared.classifier.model, len(prepared.sequences)
     space = search_space(settings, filled_in(settings, model, rows))
+    if not space:
+        raise UserError("--search chooses --learning-rate, --epochs and --layer-decay: leave out at least one of them.")
     study = _study(optuna, journal, settings.seed, {name: default for name, (default, *_) in space.items()})
     began = model.get_weights()
     left = trials - _finished(study)
@@ -158,6 +161,8 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
             continue
         study.tell(trial, score)
         say(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
+    if all(trial.state.name != "COMPLETE" for trial in study.get_trials(deepcopy=False)):
+        raise UserError("All trainings of the search diverged. Give a lower --learning-rate, and --restart.")
     found = study.best_params
     say(f"Best settings on the validation rows: {_listed(found)}. The model is trained with them.")
     return replace(settings, **found)

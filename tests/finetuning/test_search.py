@@ -149,6 +149,17 @@ def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tm
     assert best.learning_rate == seen[2].learning_rate
 
 
+def test_a_search_without_a_choice_or_a_result_is_an_error(start, tmp_path, monkeypatch):
+    def fit(prepared, settings, verbose):
+        raise TrainingDivergedError("the loss is nan")
+
+    monkeypatch.setattr(trials, "fit", fit)
+    with pytest.raises(UserError, match="All trainings of the search diverged"):
+        searched(start, tmp_path, 2, [])
+    with pytest.raises(UserError, match="leave out at least one of them"):
+        searched(start, tmp_path, 2, [], epochs=7, layer_decay=0.8, learning_rate=1e-4)
+
+
 def test_bad_usage(tmp_path, capsys, monkeypatch):
     table = write_csv(tmp_path / "table.csv", examples("binary", 30))
     usual = ["finetune", table, "--text", "review", "--label", "mood", "--out", str(tmp_path / "out")]
