@@ -1,11 +1,9 @@
 """`keras-attention finetune`."""
 
-import dataclasses
 from pathlib import Path
 
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
-from keras_attention.errors import UserError
-from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
@@ -88,21 +86,9 @@ def settings_of(arguments):
     Raises:
         UserError: if a value is out of range.
     """
-    names = [field.name for field in dataclasses.fields(FinetuneSettings)]
-    settings = FinetuneSettings(**{name: getattr(arguments, name) for name in names})
-    shares = {name: getattr(settings, name) for name in ("warmup_share", "dropout", "label_smoothing")}
-    shares["validation_split"] = arguments.validation_split
-    shares |= {name: getattr(settings, name) or 0.0 for name in ("min_probability", "ema_decay")}
-    for name, value in shares.items():
-        if not 0 <= value < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 0 and less than 1. Found: {value}")
-    if not 0 <= settings.alpha <= 1:
-        raise UserError(f"--alpha must be from 0 to 1. Found: {settings.alpha}")
-    positive = ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate")
-    for name in (*positive, "layers", "lora", "temperature"):
-        value = getattr(settings, name)
-        if value is not None and value <= 0:
-            raise UserError(f"--{name.replace('_', '-')} must be greater than 0. Found: {value}")
+    settings = FinetuneSettings(**{name: getattr(arguments, name) for name in FinetuneSettings.__dataclass_fields__})
+    check_share("validation_split", arguments.validation_split)
+    check_settings(settings)
     return settings
 
 

@@ -1,7 +1,8 @@
 """The settings of fine-tuning, with defaults that work well on most tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from keras_attention.errors import UserError
 from keras_attention.flags import setting
 from keras_attention.training.run import AccelerationSettings
 
@@ -63,6 +64,42 @@ class FinetuneSettings(AccelerationSettings):
     accumulate: int = setting(1, "number of parts in which each batch is computed, to save memory")
     size: str = setting("mini", "size of a model with random weights", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
+
+
+SHARES = ("warmup_share", "dropout", "label_smoothing", "min_probability", "ema_decay")
+POSITIVE = ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate")
+POSITIVE += ("layers", "lora", "temperature", "vocabulary_size")
+
+
+def check_settings(settings):
+    """Raises UserError if a value of FinetuneSettings is out of range."""
+    for name in SHARES:
+        check_share(name, getattr(settings, name) or 0.0)
+    if not 0 <= settings.alpha <= 1:
+        raise UserError(f"--alpha must be from 0 to 1. Found: {settings.alpha}")
+    for name in POSITIVE:
+        value = getattr(settings, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UserError(f"{_flag(name)} must be greater than 0. Found: {value}")
+    for name, end in (("freeze", float("inf")), ("weight_decay", float("inf")), ("seed", 2**32)):
+        value = getattr(settings, name)
+        if not 0 <= value < end:
+            limit = "" if end == float("inf") else f" and less than {end:,}"
+            raise UserError(f"{_flag(name)} must be at least 0{limit}. Found: {value}")
+    for field in fields(settings):
+        value, choices = getattr(settings, field.name), field.metadata["choices"]
+        if choices and value not in choices:
+            raise UserError(f"{_flag(field.name)} must be one of {', '.join(choices)}. Found: {value}")
+
+
+def check_share(name, value):
+    """Raises UserError unless the value of a setting is at least 0 and less than 1."""
+    if not 0 <= value < 1:
+        raise UserError(f"{_flag(name)} must be at least 0 and less than 1. Found: {value}")
+
+
+def _flag(name):
+    return f"--{name.replace('_', '-')}"
 
 
 # With a moving average of the weights, larger steps and fewer epochs give better models: docs/fine_tune.md.

@@ -15,7 +15,7 @@ from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
 from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
-from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.start import (
     add_adapters,
     check_label_names,
@@ -314,13 +314,15 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
     if unknown:
         known = ", ".join(FinetuneSettings.__dataclass_fields__)
         raise UserError(f"There is no setting {unknown[0]!r}. Known: {known}")
+    settings = FinetuneSettings(**settings)
+    check_settings(settings)
     lists = any(isinstance(label, LISTS) for label in labels)
     examples = given_examples(texts, labels, texts_b, lists)
     if validation is not None:
         validation = given_examples(*validation, *[None] * (3 - len(validation)), lists, "the validation examples")
     with nullcontext() if out is None else entry_reserved(out, overwrite):
         options = {"task": task, "separator": SEPARATOR if lists else None}
-        finetuned = finetune_classifier(examples, validation, start, FinetuneSettings(**settings), **options)
+        finetuned = finetune_classifier(examples, validation, start, settings, **options)
         if out is not None:
             told = {"start": str(start), "facts": facts, "overwrite": overwrite}
             told["data"] = [{"name": "lists given in Python", "terms": "as stated by its owner", "link": ""}]

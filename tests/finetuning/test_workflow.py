@@ -240,6 +240,19 @@ def test_from_lists_in_python(tmp_path):
         keras_attention.finetune(data.texts, labels, epoch=3)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"freeze": -1}, "--freeze must be at least 0. Found: -1"),
+        ({"dropout": 1.5}, "--dropout must be at least 0 and less than 1. Found: 1.5"),
+        ({"long_texts": "middle"}, "--long-texts must be one of start, ends, whole. Found: middle"),
+    ],
+)
+def test_settings_from_python_are_checked(settings, message):
+    with pytest.raises(UserError, match=message):
+        keras_attention.finetune(["x", "y"] * 5, ["a", "b"] * 5, start="none", **settings)
+
+
 def test_as_much_is_read_as_the_start_reads_and_256_tokens_at_most(tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder())
     settings = FinetuneSettings(**{name: value for name, value in QUICK.items() if name != "max_tokens"})
@@ -349,6 +362,9 @@ def test_from_a_csv_to_answers(tmp_path, capsys):
         (["--label", "moods"], "moods"),
         (["--epochs", "0"], "--epochs must be greater than 0. Found: 0"),
         (["--validation-split", "1.5"], "--validation-split must be at least 0"),
+        (["--freeze", "-1"], "--freeze must be at least 0. Found: -1"),
+        (["--seed", "-1"], "--seed must be at least 0 and less than 4,294,967,296. Found: -1"),
+        (["--learning-rate", "nan"], "--learning-rate must be greater than 0. Found: nan"),
         (["--from", "bert_maxi"], "bert_maxi"),
         (["--task", "regression"], "Expected: a number"),
         (["--test", "nothing.csv"], "nothing.csv"),
