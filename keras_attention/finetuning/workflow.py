@@ -120,10 +120,12 @@ def prepare(
 
     Raises:
         UserError: if no task fits the labels, a label of `validation` or `test` is unknown, only some of the tables
-            have text pairs, or `start` cannot be used.
+            have text pairs, `start` cannot be used, or a setting does not fit the task.
     """
     task = task if isinstance(task, Task) else task_of(examples, task, separator)
     say(f"Task: {task.kind} ({task.because})")
+    if settings.min_probability is not None and task.kind not in ("binary", "multiclass"):
+        raise UserError(f"--min-probability needs one label for each row. Found: a {task.kind} task")
     teacher = load_teacher(settings.teacher, task, examples.texts_b is not None) if settings.teacher else None
     keras.utils.set_random_seed(settings.seed)
     if validation is None:

@@ -296,6 +296,11 @@ def test_labels_that_occur_twice_do_not_decide_how_many_rows_are_held_out(kind):
     assert (len(prepared.train), len(prepared.validation)) == (20, 5)
 
 
+def test_a_lowest_probability_needs_one_label_for_each_row():
+    with pytest.raises(UserError, match="--min-probability needs one label for each row. Found: a regression task"):
+        prepare(examples("regression", 30), None, "none", FinetuneSettings(**QUICK, min_probability=0.9), **SAY)
+
+
 def test_one_label_left_to_train_on_is_told():
     data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
     with pytest.raises(UserError, match="few.csv: with . rows held out for validation, all others are"):
