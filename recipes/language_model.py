@@ -33,15 +33,15 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
-    model: str = setting("gpt", "gpt, lstm, gru, lstmn or convolutional", tuple(KINDS))
-    size: str = setting("", "mini or gpt2, sets the sizes below; default: small ones", ("", *GPT_PRESETS))
+    model: str = setting("gpt", "kind of network", tuple(KINDS))
+    size: str = setting("", "sets the sizes below; default: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")
     num_heads: int = setting(2, "number of attention heads")
     num_layers: int = setting(4, "layers")
     kernel_size: int = setting(3, "tokens that a convolution reads")
     dilation_cycle: int = setting(7, "convolutions until the distance between these tokens is 1 again")
-    positions: str = setting("rotary", "rotary, learned or sinusoidal", POSITIONS)
+    positions: str = setting("rotary", "kind of positions", POSITIONS)
     attention_pattern: str | None = setting(None, "sparse attention: strided, fixed ..., see docs/attention.md")
     activation: str = setting("gelu_approximate", "activation function", ("gelu_approximate", "gelu", "relu"))
     dropout: float = setting(0.0, "share of units dropped")

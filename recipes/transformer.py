@@ -34,7 +34,7 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(TranslationSettings, RunSettings):
-    size: str = setting("tiny", "tiny, small, base or big; sets the sizes and the dropout below", tuple(PRESETS))
+    size: str = setting("tiny", "sets the sizes and the dropout below", tuple(PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(256, "inner width of the feed-forward networks")
     num_heads: int = setting(4, "number of attention heads")
@@ -42,7 +42,7 @@ class Config(TranslationSettings, RunSettings):
     num_decoder_layers: int = setting(4, "layers of the decoder")
     activation: str = setting("relu", "activation of the feed-forward networks", CHOICES["activation"])
     normalize_first: bool = setting(False, "norm before each sub-layer instead of after it")
-    positions: str = setting("sinusoidal", "sinusoidal or learned", CHOICES["positions"])
+    positions: str = setting("sinusoidal", "kind of positions", CHOICES["positions"])
     max_length: int = setting(512, "number of learned positions")
     tie_embeddings: str = setting("all", "none, target (output = embedding) or all", CHOICES["tie_embeddings"])
     dropout: float = setting(0.3, "share of units dropped")
@@ -51,7 +51,7 @@ class Config(TranslationSettings, RunSettings):
     tokens_per_batch: int = setting(8192, "tokens of a batch, padding included, on the longer side")
     num_buckets: int = setting(4, "shapes of batches; each is compiled once")
     learning_rate: float = setting(5e-3, "peak learning rate of Adam")
-    schedule: str = setting("inverse_square_root", "inverse_square_root or cosine", ("inverse_square_root", "cosine"))
+    schedule: str = setting("inverse_square_root", "decay of the learning rate", ("inverse_square_root", "cosine"))
     warmup_steps: int = setting(2000, "updates until the peak")
     label_smoothing: float = setting(0.1, "share of the target probability spread over the vocabulary")
     average_last: int | None = setting(10, "average the weights of this many last epochs")
