@@ -66,7 +66,8 @@ def finetune(arguments):
         print_json({"folder": str(entry.folder), **report.as_json()})
     else:
         print(safe(report_text(report), keep="\n"))
-    say(f'Saved to {out}. Try: keras-attention classify --model {out} "some text"')
+    example = "$'first text\\tsecond text'" if arguments.text_b else '"some text"'
+    say(f"Saved to {out}. Try: keras-attention classify --model {out} {example}")
 
 
 def _read(arguments, path, say):

@@ -168,6 +168,7 @@ def _draw_one(arguments, best, path):
     from keras_attention.visualize.heatmaps import attention_heatmap, heads_heatmap
 
     if not best.tokens:
+        print(f"keras-attention: {path.name}: not drawn, because the translation has no tokens", file=sys.stderr)
         return
     if arguments.layers is None and arguments.heads is None:
         attention_heatmap(best.attention, best.source_tokens, best.tokens, path)

@@ -1,7 +1,7 @@
 """Several trainings on one table: cross-validation, and a search for the settings that score best, with optuna."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -77,7 +77,7 @@ def _silent(_):
     pass
 
 
-STUDY = "finetune"
+STUDY, GIVEN = "finetune", "given"  # names in the journal: of the study, and of the settings of the user
 ENDED = ("COMPLETE", "PRUNED")  # the states of trials with a result
 FIRST_RECORD = b'{"op_code":'  # the beginning of a journal of optuna
 
@@ -132,7 +132,7 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
 
     Raises:
         UserError: see `workflow.prepare`; or if there are several workers, nothing is left to choose, `journal` is
-            damaged, or all trainings diverge.
+            damaged or of a search with other settings, or all trainings diverge.
     """
     import optuna
 
@@ -145,6 +145,8 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     if not space:
         raise UserError("--search chooses --learning-rate, --epochs and --layer-decay: leave out at least one of them.")
     study = _study(optuna, journal, settings.seed, {name: default for name, (default, *_) in space.items()})
+    anywhere = replace(settings, mixed_precision=None, jit_compile=None)  # chosen for the device
+    _check_same_search(study, {**asdict(anywhere), "rows": rows}, journal)
     began = model.get_weights()
     left = trials - _finished(study)
     if prepared.minutes is not None:
@@ -217,6 +219,20 @@ def _study(optuna, journal, seed, defaults):
     if not any(trial.state.name in (*ENDED, "WAITING") for trial in study.get_trials(deepcopy=False)):
         study.enqueue_trial(defaults)
     return study
+
+
+def _check_same_search(study, given, journal):
+    """Keeps the settings of a new search in its journal; raises UserError if those of a resumed search differ."""
+    kept = study.user_attrs.get(GIVEN)
+    if kept is None:
+        study.set_user_attr(GIVEN, given)
+        return
+    for name, value in given.items():
+        if kept.get(name) != value:
+            raise UserError(
+                f"{journal} has the trials of a search with other settings: {name} was {kept.get(name)}, now it is "
+                f"{value}. Give the same ones, or begin a new search with --restart."
+            )
 
 
 def _drop_half_a_record(journal):

@@ -166,10 +166,13 @@ class Classifier(TextEncoder):
             a list, if `texts` is a str.
 
         Raises:
-            UserError: if a text is not a str, second texts are missing or not expected, or `threshold` is out of range.
+            UserError: if a text is not a str, second texts are missing or not expected, or `threshold` is out of range
+                or given to a regression.
         """
         if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
             raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
+        if threshold is not None and self.task["kind"] == "regression":
+            raise UserError(f"This model predicts a number: leave out `threshold`. Received: threshold={threshold!r}")
         if self.task["pair"] != (texts_b is not None):
             needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
             raise UserError(f"This model classifies {needed}.")

@@ -76,7 +76,8 @@ def test_heat_maps(run, tmp_path):
     code, _, err = run("translate", "--model", "tiny", "--attention", tmp_path / "map.png", ENGLISH[0])
     assert (code, err) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
-    run("translate", "--model", "tiny", "--attention", tmp_path / "more.svg", ENGLISH[0], "", ENGLISH[3])
+    _, _, err = run("translate", "--model", "tiny", "--attention", tmp_path / "more.svg", ENGLISH[0], "", ENGLISH[3])
+    assert err == "keras-attention: more-2.svg: not drawn, because the translation has no tokens\n"
     assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["more-1.svg", "more-3.svg"]
 
 

@@ -94,6 +94,14 @@ def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
     assert len(fits) == 4
 
 
+def test_a_search_with_other_settings_is_not_resumed(start, tmp_path, fits):
+    searched(start, tmp_path, 1, [], dropout=0.2)
+    searched(start, tmp_path, 2, [], dropout=0.2)
+    with pytest.raises(UserError, match="dropout was 0.2, now it is 0.3. Give the same ones, or"):
+        searched(start, tmp_path, 3, [], dropout=0.3)
+    assert len(fits) == 2
+
+
 class KilledError(BaseException):
     """Stands for a kill in the midst of a training: nothing more is written."""
 

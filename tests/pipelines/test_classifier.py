@@ -155,6 +155,11 @@ def test_bad_input(arguments, message):
         tiny_classifier().classify(**arguments)
 
 
+def test_a_number_has_no_threshold():
+    with pytest.raises(UserError, match="predicts a number: leave out `threshold`"):
+        tiny_classifier("regression").classify("a", threshold=0.5)
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", list(LABELS))
 def test_an_entry_answers_the_same(tmp_path, kind):

@@ -274,3 +274,18 @@ def test_writes_on_and_shows_what_else_was_probable(page, models):
     )
     assert not element(page, "hint").is_displayed()
     assert complaints(page) == []
+
+
+def test_writes_at_once_what_was_just_typed(page, models):
+    """The page waits a moment for more letters before it reads a text: that must not end a writing begun meanwhile."""
+    choose(page, "writer")
+    until(page, lambda: element(page, "write").is_displayed(), "the button")
+    write(page, "4", "length")
+    write(page, "0", "temperature")
+    page.execute_script(
+        "const box = document.getElementById('text'); box.value = 'A cat'; box.dispatchEvent(new Event('input'));"
+        "document.getElementById('write').click();"
+    )
+    until(page, lambda: element(page, "hint").is_displayed(), "a text")
+    (one,) = models["writer"].generations("A cat", max_tokens=4, temperature=0.0)
+    assert page.execute_script("return document.getElementById('written').textContent") == "A cat" + one.text

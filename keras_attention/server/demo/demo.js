@@ -81,7 +81,7 @@ function insertGap() {
 
 // Asks the chosen model; an answer that is no longer wanted is dropped.
 async function ask() {
-  clearTimeout(timer); asked?.abort(); writing?.abort(); writing = null;
+  clearTimeout(timer); timer = null; asked?.abort(); writing?.abort(); writing = null;
   $("write").textContent = "Write";
   $("explained").hidden = $("explain").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
@@ -185,6 +185,7 @@ function colour(place, text, words, full) {
 // Lets the model write on; the same button stops it.
 async function write() {
   if (writing) return writing.abort();
+  if (timer) ask();  // what was just typed; later it would end this writing
   const prompt = $("text").value, controller = writing = new AbortController(), began = performance.now();
   const body = { model: model.name, prompt, max_tokens: Number($("length").value) || 60, temperature: Number($("temperature").value), logprobs: 5 };
   const text = [], tokens = [];  // characters, as places are counted in them; tokens with their places and alternatives
