@@ -224,7 +224,7 @@ TERMS, ARRAYS = "words.txt", "words.h5"  # files of a bag of words
 _FOLDER = text("[a-z][a-z0-9_]{0,40}", "the name of a folder of the entry")
 ALWAYS = ("format_version", "architecture", "model", "tokenizer")
 OPTIONAL = {"weights_dtype": "float32"}
-WEIGHTS_DTYPE = choice("float32", "float16", "int8")
+WEIGHTS_DTYPE = choice("float32", "float16", "int8", "int8_deflate")
 
 
 def architecture_of(config, where="config.json"):

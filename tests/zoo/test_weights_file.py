@@ -1,5 +1,8 @@
 """Stored weights: the same numbers come back, and nothing but exactly the model's weights is taken."""
 
+import tracemalloc
+import zlib
+
 import h5py
 import keras
 import numpy as np
@@ -111,6 +114,76 @@ def test_refuses_in_8_bits(tmp_path, name, value, message):
     before = model.get_weights()
     with pytest.raises(EntryError, match=message):
         load_weights(model, path, "int8")
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_compressed_integers(stored, tmp_path):
+    """Half a step from the weights, a step being an eighth of the root mean square of a row or column."""
+    model, path = stored
+    kernel = np.random.default_rng(1).normal(size=(20, 7)).astype("float32")
+    kernel[3], kernel[5, 2] = 0, 40  # a row without scale; 40 needs larger steps than an eighth
+    weight_names(model)[NAME].assign(kernel)
+    save_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+    other = tiny_model()
+    load_weights(other, tmp_path / "small.h5", dtype="int8_deflate")
+    for name, weight in weight_names(model).items():
+        values, found = np.asarray(weight), np.asarray(weight_names(other)[name])
+        if values.ndim == 1:
+            np.testing.assert_array_equal(found, values)
+            continue
+        with h5py.File(tmp_path / "small.h5") as file:
+            scales = file[f"{name}:scale"][()]
+        steps = scales[:, None] if scales.ndim == 1 else scales
+        axis = 1 if scales.ndim == 1 else 0
+        squares = np.square(values).mean(axis=axis, keepdims=True)
+        largest = np.abs(values).max(axis=axis, keepdims=True)
+        np.testing.assert_allclose(steps, np.maximum(np.sqrt(squares) / 8, largest / 127), rtol=1e-5)
+        assert (np.abs(found - values) <= 0.501 * steps).all()
+    save_weights(other, tmp_path / "again.h5", dtype="int8_deflate")
+    load_weights(model, tmp_path / "again.h5", dtype="int8_deflate")
+    with pytest.raises(EntryError, match="uint8.*Expected: .*int8"):
+        load_weights(other, tmp_path / "small.h5", dtype="int8")
+
+
+def test_most_weights_take_5_bits(tmp_path):
+    model = keras.Sequential([keras.Input((500,)), keras.layers.Dense(400, name="dense")])
+    model.set_weights([np.random.default_rng(2).normal(size=(500, 400)), np.zeros(400)])
+    save_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+    bits = 8 * (tmp_path / "small.h5").stat().st_size / 200_000
+    assert 5.0 < bits < 5.4  # the entropy of a normal distribution in steps of an eighth is 5.05
+
+
+def packed(count, value=1):
+    return np.frombuffer(zlib.compress(np.full(count, value, "int8").tobytes()), "uint8")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros((20, 7), "int8"), r"\(20, 7\), 'int8'.*Expected: \(\(20,\), 'uint8'\)"),
+        (packed(139), "does not hold exactly 140 integers"),
+        (packed(141), "does not hold exactly 140 integers"),
+        (packed(1 << 25), "does not hold exactly 140 integers"),  # 32 MB, of which 141 bytes are inflated
+        (packed(140)[:-1], "does not hold exactly 140 integers"),
+        (np.append(packed(140), np.uint8(0)), "does not hold exactly 140 integers"),
+        (np.arange(50, dtype="uint8"), "cannot be inflated"),
+        (np.zeros(0, "uint8"), "does not hold exactly 140 integers"),
+    ],
+)
+def test_refuses_other_than_compressed_integers(tmp_path, value, message):
+    path = tmp_path / "model.weights.h5"
+    save_weights(tiny_model(), path, "int8_deflate")
+    with h5py.File(path, "r+") as file:
+        del file[NAME]
+        file[NAME] = value
+    model = tiny_model()
+    before = model.get_weights()
+    tracemalloc.start()
+    with pytest.raises(EntryError, match=message):
+        load_weights(model, path, "int8_deflate")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
     for a, b in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
 

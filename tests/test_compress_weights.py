@@ -1,4 +1,4 @@
-"""The tool that stores trained models in 8 bits."""
+"""The tool that stores trained models with rounded, compressed weights."""
 
 import runpy
 from pathlib import Path
@@ -10,7 +10,7 @@ from zoo.tiny_entry import write_tiny_entry
 from keras_attention.errors import UserError
 from keras_attention.zoo.entry import read_entry
 
-TOOL = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "tools" / "store_in_8_bits.py"))
+TOOL = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "tools" / "compress_weights.py"))
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -22,13 +22,13 @@ def test_stores_what_answers_the_same(tmp_path, changed):
     before = write_tiny(tmp_path / "tiny", filler.model, examples)
     store = TOOL["store"]
     if changed:
-        with pytest.raises(UserError, match="is unchanged, since in 8 bits it would be another model: example"):
+        with pytest.raises(UserError, match="is unchanged, since with rounded weights it would be another model"):
             store(tmp_path / "tiny")
         assert read_entry(tmp_path / "tiny") == before
     else:
         assert store(tmp_path / "tiny")[0] == before.bytes
         after = read_entry(tmp_path / "tiny")
-        assert after.config == {**before.config, "weights_dtype": "int8"}
+        assert after.config == {**before.config, "weights_dtype": "int8_deflate"}
         assert (after.metrics, after.card) == (before.metrics, before.card)
 
 
@@ -43,7 +43,7 @@ def test_a_score_may_fall_by_a_tenth_of_a_point():
 
 
 @pytest.mark.slow
-def test_the_card_has_the_scores_of_8_bits(tmp_path, monkeypatch):
+def test_the_card_has_the_scores_of_the_rounded_weights(tmp_path, monkeypatch):
     monkeypatch.setitem(TOOL["store"].__globals__, "MOST_LOST", 100)  # the scores of the tiny entry are invented
     write_tiny_entry(tmp_path / "tiny")
     before = read_entry(tmp_path / "tiny")
@@ -51,8 +51,8 @@ def test_the_card_has_the_scores_of_8_bits(tmp_path, monkeypatch):
     files = ["--source", str(tmp_path / "texts"), "--target", str(tmp_path / "texts")]
     TOOL["store"](tmp_path / "tiny", files)
     after = read_entry(tmp_path / "tiny")
-    assert after.config["weights_dtype"] == "int8"
-    assert after.metrics["limits"][-1].endswith("before the weights were rounded to 8 bits.")
+    assert after.config["weights_dtype"] == "int8_deflate"
+    assert after.metrics["limits"][-1].endswith("before the weights were rounded to integers.")
     found = TOOL["measured"](tmp_path / "tiny", files)
     assert [score["value"] for score in after.metrics["scores"]] == [
         found[score["metric"]] for score in before.metrics["scores"]

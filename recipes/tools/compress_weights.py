@@ -1,12 +1,11 @@
-"""Store the weights of a trained model in 8 bits, half the size of float16.
+"""Store the weights of a trained model as compressed integers, a third of the size of float16.
 
-    python recipes/tools/store_in_8_bits.py FOLDER --source test.en --target test.de       # a translator
-    python recipes/tools/store_in_8_bits.py FOLDER --table test.csv --text a --label b     # a classifier
+    python recipes/tools/compress_weights.py FOLDER --source test.en --target test.de       # a translator
+    python recipes/tools/compress_weights.py FOLDER --table test.csv --text a --label b     # a classifier
 
-The weights get scales for the rows or columns of each matrix (see `zoo.weights_file.save_weights`). The entry is
-replaced only if no score of its card falls by more than 0.1 points on the test set, which the options of
-`keras-attention evaluate` name. The card then has the new scores, and the new outputs of its examples. Without a test
-set, the outputs of the examples must stay the same.
+The weights are rounded (see "int8_deflate" in `zoo.weights_file.save_weights`). The entry is replaced only if no score
+of its card falls by more than 0.1 points on the test set, which the options of `keras-attention evaluate` name. The new
+card has the new scores and the new outputs of its examples. Without a test set, these outputs must stay the same.
 """
 
 import argparse
@@ -23,6 +22,7 @@ from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as keras_attention
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
+from keras_attention.zoo.weights_file import DEFLATE
 
 MOST_LOST = 0.1  # points of a score
 TRANSLATION_SCORES = {
@@ -31,7 +31,7 @@ TRANSLATION_SCORES = {
     "BLEU B, all references": "bleu_all_references",
     "chrF2": "chrf",
 }
-TABLES = "Other tables and pictures of this card were made before the weights were rounded to 8 bits."
+TABLES = "Other tables and pictures of this card were made before the weights were rounded to integers."
 
 
 def store(folder, test_set=()):
@@ -49,19 +49,19 @@ def store(folder, test_set=()):
     described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
     about = {name: value for name, value in entry.config.items() if name not in described}
     pictures = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
-    options = {"about": about, "metrics": entry.metrics, "weights_dtype": "int8", "extra_files": pictures}
+    options = {"about": about, "metrics": entry.metrics, "weights_dtype": DEFLATE, "extra_files": pictures}
     with tempfile.TemporaryDirectory() as temporary:  # written and tested there first
         tested = write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
         if test_set:
             scores, problems = compare(entry.metrics["scores"], measured(tested.folder, test_set))
             outputs = zip(entry.metrics["examples"], example_outputs(tested), strict=True)
             examples = [{**example, "output": output} for example, output in outputs]
-            limits = [*entry.metrics["limits"], TABLES]
+            limits = [*(limit for limit in entry.metrics["limits"] if limit != TABLES), TABLES]
             options["metrics"] = {**entry.metrics, "scores": scores, "limits": limits, "examples": examples}
         else:
             _, problems = failing_examples(tested)
     if problems:
-        raise UserError(f"{folder} is unchanged, since in 8 bits it would be another model: {problems[0]}")
+        raise UserError(f"{folder} is unchanged, since with rounded weights it would be another model: {problems[0]}")
     return entry.bytes, write_entry(folder, model, tokenizers, **options, overwrite=True).bytes
 
 
@@ -95,4 +95,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "store_in_8_bits.py", "--debug" in sys.argv, (ValueError, OSError)))
+    sys.exit(guarded(main, "compress_weights.py", "--debug" in sys.argv, (ValueError, OSError)))
