@@ -32,6 +32,13 @@ FOLDERS = ("keras_attention", "saved_models", "docs", "recipes", "tests", "bench
 SHIPPED = (".py", ".html", ".css", ".js", ".typed")
 
 
+MOST_BYTES = 60 << 20  # of the zoo, and with it of the wheel
+
+
+def test_the_zoo_is_small():
+    assert sum(path.stat().st_size for path in (ROOT / "saved_models").rglob("*")) <= MOST_BYTES
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of what the wheel is made of, with one entry more."""

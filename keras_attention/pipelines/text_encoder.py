@@ -118,7 +118,8 @@ class TextEncoder(Pipeline):
         if sources_b is None:
             return []
         vectors = self.directions([*sources, *sources_b])
-        return [f"{cosine:.2f}" for cosine in (vectors[: len(sources)] * vectors[len(sources) :]).sum(axis=-1)]
+        cosines = (vectors[: len(sources)] * vectors[len(sources) :]).sum(axis=-1)
+        return [f"{round(float(cosine), 2) + 0.0:.2f}" for cosine in cosines]  # + 0.0 makes 0.00 of -0.00
 
     @property
     def samples(self):

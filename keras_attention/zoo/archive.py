@@ -15,7 +15,7 @@ from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry, write_json, write_manifest
 from keras_attention.zoo.registry import check_free, find_entry, open_entry
 from keras_attention.zoo.schema import ARCHITECTURES, FORMAT_VERSION, architecture_of, check_config
-from keras_attention.zoo.weights_file import load_weights, load_words, save_weights
+from keras_attention.zoo.weights_file import STEPS, load_weights, load_words, save_weights
 
 
 class LoadedEntry(NamedTuple):
@@ -29,7 +29,18 @@ class LoadedEntry(NamedTuple):
     tokenizers: dict
 
 
-def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="float32", extra_files=(), overwrite=False):
+def write_entry(
+    folder,
+    model,
+    tokenizers,
+    *,
+    about,
+    metrics,
+    weights_dtype="float32",
+    steps=STEPS,
+    extra_files=(),
+    overwrite=False,
+):
     """Writes an entry into a temporary folder beside `folder`, reads it back, then renames it.
 
     Args:
@@ -39,7 +50,7 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
         about: dict, the keys of config.json other than the network's settings, see `schema.Use`: for a translator its
             languages and "decoding", for a BERT its "language", "max_tokens" and "task".
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
-        weights_dtype: "float32", "float16" or "int8", see `save_weights`.
+        weights_dtype, steps: the `dtype` and `steps` of `save_weights`.
         extra_files: paths of further files to store, such as pictures of the card, or callables(folder) that write
             files into the entry.
         overwrite: bool. Whether to replace an existing entry at `folder`; see `registry.check_free`.
@@ -58,7 +69,7 @@ def write_entry(folder, model, tokenizers, *, about, metrics, weights_dtype="flo
         write_json(temporary / "config.json", config)
         write_json(temporary / "metrics.json", metrics)
         (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8", errors="replace")
-        save_weights(model, temporary / WEIGHTS, weights_dtype)
+        save_weights(model, temporary / WEIGHTS, weights_dtype, steps)
         for role, tokenizer in tokenizers.items():
             tokenizer.save(temporary / names[role])
         _add(extra_files, temporary)

@@ -15,7 +15,7 @@ WEIGHTS = "model.weights.h5"
 SCALE = ":scale"  # suffix for the scales of an 8-bit weight
 WITH_SCALES = INT8, DEFLATE = "int8", "int8_deflate"
 MOST = 127
-STEPS = 8  # of a weight of "int8_deflate", in the root mean square of its slice
+STEPS = 8  # of a weight of "int8_deflate", in the root mean square of its slice: about 5 bits
 LARGEST_SCALE = 1e30  # keeps all products finite
 
 
@@ -39,7 +39,7 @@ def weight_names(model):
     return names
 
 
-def save_weights(model, path, dtype="float32"):
+def save_weights(model, path, dtype="float32", steps=STEPS):
     """Writes each weight as one dataset; with "int8" and "int8_deflate", a matrix as two.
 
     With "int8", a matrix is stored as integers from -127 to 127 (dataset `name`) and float32 scales by which they are
@@ -47,15 +47,16 @@ def save_weights(model, path, dtype="float32"):
     index of the first axis (shape (D1,)), or one for each index of the last axes (shape (1, D2, ..., Dn) or (1, ..., 1,
     Dn)), whichever has the smaller rounding error. Vectors are stored in float32.
 
-    With "int8_deflate", a scale is the root mean square of its slice / 8 (larger only if an integer would exceed 127),
-    and the bytes of the integers are compressed by deflate into one uint8 array; the scales are those with which they
-    become smallest. Most integers are small, so that a weight takes about 5 bits. The rounding error is uniform in a
-    step, 3.6 % of the root mean square.
+    With "int8_deflate", a scale is the root mean square of its slice / `steps` (larger only if an integer would exceed
+    127), and the bytes of the integers are compressed by deflate into one uint8 array; the scales are those with which
+    they become smallest. Most integers are small: with 8 steps, a weight takes about 5 bits, with 16 about 6. The
+    rounding error is uniform in a step; with 8 steps, it is 3.6 % of the root mean square.
 
     Args:
         model: built keras.Model.
         path: Path.
         dtype: "float32", "float16", "int8" or "int8_deflate", the stored number format.
+        steps: int > 0, see above.
 
     Raises:
         EntryError: if a weight is not finite, before or after rounding to `dtype`.
@@ -63,7 +64,7 @@ def save_weights(model, path, dtype="float32"):
     with _written_whole(path) as file:
         for name, weight in sorted(weight_names(model).items()):
             values = np.asarray(weight)
-            stored = _in_8_bits(name, values, dtype) if _has_scales(values.shape, dtype) else {name: values}
+            stored = _in_8_bits(name, values, dtype, steps) if _has_scales(values.shape, dtype) else {name: values}
             for dataset, numbers in stored.items():
                 with np.errstate(over="ignore", invalid="ignore"):
                     numbers = numbers.astype(_stored_dtypes(name, values.shape, dtype)[dataset])
@@ -163,7 +164,7 @@ def _along(scales, shape):
     return scales.reshape(-1, *[1] * (len(shape) - 1)) if scales.ndim == 1 else scales
 
 
-def _in_8_bits(name, values, dtype):
+def _in_8_bits(name, values, dtype, steps):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
     values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # other values are rejected later
     best, smallest = None, np.inf
@@ -172,7 +173,7 @@ def _in_8_bits(name, values, dtype):
         shared = tuple(axis for axis, size in enumerate(aligned) if size == 1)
         scales = np.abs(values).max(axis=shared, keepdims=True) / MOST
         if dtype == DEFLATE:
-            scales = np.maximum(scales, np.sqrt(np.square(values).mean(axis=shared, keepdims=True)) / STEPS)
+            scales = np.maximum(scales, np.sqrt(np.square(values).mean(axis=shared, keepdims=True)) / steps)
         scales = scales.astype("float32")
         integers = np.clip(np.rint(values / np.where(scales > 0, scales, 1)), -MOST, MOST)
         if dtype == DEFLATE:

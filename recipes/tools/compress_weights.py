@@ -1,7 +1,7 @@
 """Store the weights of a trained model as compressed integers, a third of the size of float16.
 
     python recipes/tools/compress_weights.py FOLDER --source test.en --target test.de       # a translator
-    python recipes/tools/compress_weights.py FOLDER --table test.csv --text a --label b     # a classifier
+    python recipes/tools/compress_weights.py --steps 16 FOLDER --table test.csv --text a --label b   # a classifier
 
 The weights are rounded (see "int8_deflate" in `zoo.weights_file.save_weights`). The entry is replaced only if no score
 of its card falls by more than 0.1 points on the test set, which the options of `keras-attention evaluate` name. The new
@@ -22,7 +22,8 @@ from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as keras_attention
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
-from keras_attention.zoo.weights_file import DEFLATE
+from keras_attention.zoo.schema import ARRAYS, TERMS
+from keras_attention.zoo.weights_file import DEFLATE, STEPS
 
 MOST_LOST = 0.1  # points of a score
 TRANSLATION_SCORES = {
@@ -34,12 +35,13 @@ TRANSLATION_SCORES = {
 TABLES = "Other tables and pictures of this card were made before the weights were rounded to integers."
 
 
-def store(folder, test_set=()):
+def store(folder, test_set=(), steps=STEPS):
     """Rewrites one entry; returns its size in bytes before and after.
 
     Args:
         folder: str or Path.
         test_set: list of str, the options of `keras-attention evaluate` that name the files.
+        steps: int > 0, see `save_weights`.
     """
     from keras_attention.pipelines.base import example_outputs, failing_examples
     from keras_attention.zoo.archive import load_entry, write_entry
@@ -48,8 +50,10 @@ def store(folder, test_set=()):
     entry, model, tokenizers = load_entry(folder)
     described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
     about = {name: value for name, value in entry.config.items() if name not in described}
-    pictures = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
-    options = {"about": about, "metrics": entry.metrics, "weights_dtype": DEFLATE, "extra_files": pictures}
+    others = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
+    others += [folder / name for name in (TERMS, ARRAYS) if about.get("words")]
+    options = {"about": about, "metrics": entry.metrics, "weights_dtype": DEFLATE}
+    options |= {"steps": steps, "extra_files": others}
     with tempfile.TemporaryDirectory() as temporary:  # written and tested there first
         tested = write_entry(Path(temporary) / entry.name, model, tokenizers, **options)
         if test_set:
@@ -86,11 +90,13 @@ def compare(scores, found):
 
 def main(arguments=None):
     parser = OneLineParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    help_text = f"steps in the root mean square of a row or column: 8 take 5 bits, 16 take 6; default: {STEPS}"
+    parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=help_text)
     parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
     parser.add_argument("test_set", nargs=argparse.REMAINDER, help="options of keras-attention evaluate")
     arguments = parser.parse_args(arguments)
     with silent_libraries():
-        before, after = store(arguments.folder, arguments.test_set)
+        before, after = store(arguments.folder, arguments.test_set, arguments.steps)
     print(f"{arguments.folder}: {before:,} bytes, now {after:,}")
 
 
