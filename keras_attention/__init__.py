@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,26 @@ from keras_attention.presets import set_loader
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "list_models", "load"]
+
+YNN = "--xla_cpu_experimental_ynn_fusion_type="
+
+
+def _avoid_a_race_of_xla():
+    """Keeps TensorFlow 2.21 from a segmentation fault in a process that runs one compiled program in several threads.
+
+    XLA prepares fusions for the library YNNPACK in the first calls of a program. Threads that prepare one fusion at the
+    same time append to one unlocked list (`literals` of `EmitYnnSubgraph`). Matrix products alone have no such list;
+    without the other fusions programs are as fast. Other versions may lack the flag, and would end at it.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if YNN in flags or os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+        return
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if metadata.version("tensorflow").startswith("2.21."):
+            os.environ["XLA_FLAGS"] = f"{flags} {YNN}LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT".strip()
+
+
+_avoid_a_race_of_xla()
 
 
 def list_models() -> list[str]:
