@@ -359,7 +359,6 @@ def test_options_of_the_command_alone(complains):
     assert "`teacher` is an option of `keras-attention finetune`" in complains(
         BERT["bert_finetune"], "--smoke", "--teacher=bert_mini_sst2"
     )
-    assert "`freeze_embeddings` is an option of" in complains(BERT["bert_finetune"], "--smoke", "--freeze-embeddings")
 
 
 @pytest.mark.slow

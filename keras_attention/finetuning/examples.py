@@ -120,7 +120,7 @@ class TableSettings:
     separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
 
     def __post_init__(self):
-        for name in ("teacher", "freeze", "freeze_embeddings", "lora", "contrastive"):
+        for name in ("teacher", "freeze", "lora", "contrastive"):
             if getattr(self, name, None):
                 raise ValueError(f"`{name}` is an option of `keras-attention finetune`, not of the recipe.")
 
