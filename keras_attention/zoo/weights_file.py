@@ -67,7 +67,7 @@ def save_weights(model, path, dtype="float32", steps=STEPS):
             stored = _in_8_bits(name, values, dtype, steps) if _has_scales(values.shape, dtype) else {name: values}
             for dataset, numbers in stored.items():
                 with np.errstate(over="ignore", invalid="ignore"):
-                    numbers = numbers.astype(_stored_dtypes(name, values.shape, dtype)[dataset])
+                    numbers = numbers.astype(_datasets(name, values.shape, dtype)[dataset][1])
                 if not np.isfinite(values).all() or not np.isfinite(numbers).all():
                     raise EntryError(f"Weight {name!r} holds a value that is not a finite {numbers.dtype}.")
                 file.create_dataset(dataset, data=numbers)
@@ -98,18 +98,10 @@ def load_weights(model, path, dtype="float32"):
         EntryError: names the first weight that is missing, extra, different or not finite. The model is then unchanged.
     """
     expected = weight_names(model)
-    stored = {name: _stored_dtypes(name, tuple(weight.shape), dtype) for name, weight in expected.items()}
-    shapes = {
-        dataset: (
-            (None if kind == "uint8" else [tuple(expected[name].shape)])
-            if dataset == name
-            else _scale_shapes(expected[name].shape),
-            kind,
-        )
-        for name, kinds in stored.items()
-        for dataset, kind in kinds.items()
-    }
-    arrays = read_arrays(path, shapes)
+    datasets = {}
+    for name, weight in expected.items():
+        datasets |= _datasets(name, tuple(weight.shape), dtype)
+    arrays = read_arrays(path, datasets)
     values = {name: _weight_of(path, arrays, name, weight.shape, dtype) for name, weight in expected.items()}
     for name, weight in expected.items():
         weight.assign(values[name].astype("float32"))
@@ -146,11 +138,12 @@ def _has_scales(shape, dtype):
     return dtype in WITH_SCALES and len(shape) > 1
 
 
-def _stored_dtypes(name, shape, dtype):
-    """The datasets of a weight, with their dtypes."""
-    if _has_scales(shape, dtype):
-        return {name: "int8" if dtype == INT8 else "uint8", f"{name}{SCALE}": "float32"}
-    return {name: "float32" if dtype in WITH_SCALES else dtype}
+def _datasets(name, shape, dtype):
+    """The datasets of a weight with their shapes and dtypes, as `read_arrays` expects them."""
+    if not _has_scales(shape, dtype):
+        return {name: ([shape], "float32" if dtype in WITH_SCALES else dtype)}
+    integers = ([shape], "int8") if dtype == INT8 else (None, "uint8")
+    return {name: integers, f"{name}{SCALE}": (_scale_shapes(shape), "float32")}
 
 
 def _scale_shapes(shape):
