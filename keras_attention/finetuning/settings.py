@@ -26,6 +26,12 @@ class FinetuneSettings(AccelerationSettings):
     alpha: float = setting(0.5, "with --teacher: share of its answers in the loss; the rest is for the labels")
     linear_start: bool = setting(True, "initialize the head by logistic regression on the encoder's vectors")
     layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
+    pairs: str = setting(
+        "auto",
+        "text pairs: joint reads both texts as one sequence; apart compares their vectors; auto: apart if the start is "
+        "a sentence encoder",
+        ("auto", "joint", "apart"),
+    )
     contrastive: bool = setting(
         False, "for few rows: train on pairs of rows with the same or another label (SetFit) instead of the labels"
     )

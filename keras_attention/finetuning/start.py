@@ -90,7 +90,7 @@ def starting_classifier(start, num_labels, settings, texts):
     described, tokenizer, encoder = starting_encoder(start, settings, texts)
     head = {}
     if encoder is not None and settings.linear_start:
-        head = {"pooling": _pooling(read_entry(find_entry(start)).config), "pooler": False}
+        head = {"pooling": _pooling(read_entry(find_entry(start)), settings.pairs), "pooler": False}
     model = BertClassifier(**described, **head, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
     if encoder is not None:
@@ -147,9 +147,20 @@ def starting_encoder(start, settings, texts):
     return described, tokenizer, encoder
 
 
-def _pooling(config):
-    """The pooling of the classifier: that of the entry, else the mean."""
-    return config["model"].get("pooling") or config.get("pooling") or "mean"
+def _pooling(entry, pairs):
+    """The pooling of the classifier: that of the entry, else the mean; "pair" if pairs of texts are encoded apart.
+
+    Raises:
+        UserError: if `pairs` is "apart" and the model has no segments to tell the texts of a pair.
+    """
+    config = entry.config
+    found, segments = config["model"].get("pooling") or config.get("pooling") or "mean", config["model"]["num_segments"]
+    if pairs == "apart" and segments < 2:
+        raise UserError(f"{entry.folder} has no second segment, so it cannot tell two texts apart. Use --pairs joint.")
+    of_sentences = segments > 1 and (entry.architecture.name == "BertEncoder" or found == "pair")
+    if pairs == "apart" or (pairs == "auto" and of_sentences):
+        return "pair"
+    return "mean" if found == "pair" else found
 
 
 def add_adapters(model, settings, start):

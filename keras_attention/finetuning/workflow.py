@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 import keras
@@ -133,6 +134,8 @@ def prepare(
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
+    if examples.texts_b is None or settings.contrastive:  # contrastive training compares whole rows
+        settings = replace(settings, pairs="joint")
     model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))

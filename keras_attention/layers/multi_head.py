@@ -260,13 +260,16 @@ class MultiHeadAttention(keras.layers.Layer):
         queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
 
         # Project
-        query = zero_masked(query, queries_used)
-        if projected_key_value is not None:
-            (query,) = project((self.query_projection,), (query,), joined=True)  # (B, T, H, K)
-            key, value = zero_masked_by_head(*projected_key_value, keys_used, self.num_key_value_heads)
+        if cache is not None:  # one product: what is not used is set to 0 afterwards
+            query, key, value = self._project(query, value, key, None, joined=True)
+            key, value = (zero_masked(x, pairs.used_new(num_queries)) for x in (key, value))
         else:
-            new_used = keys_used if cache is None else pairs.used_new(num_queries)
-            query, key, value = self._project(query, value, key, new_used, joined=cache is not None)
+            query = zero_masked(query, queries_used)
+            if projected_key_value is not None:
+                (query,) = project((self.query_projection,), (query,), joined=True)  # (B, T, H, K)
+                key, value = zero_masked_by_head(*projected_key_value, keys_used, self.num_key_value_heads)
+            else:
+                query, key, value = self._project(query, value, key, keys_used, joined=False)
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
 

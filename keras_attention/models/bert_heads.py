@@ -14,7 +14,7 @@ from keras_attention.models.checks import ACTIVATIONS
 from keras_attention.presets import FromPreset
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
-POOLINGS = ("cls", "mean", "both")
+POOLINGS = {"cls": 1, "mean": 1, "both": 2, "pair": 4}  # how many vectors the output layer reads
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -22,6 +22,10 @@ class BertClassifier(FromPreset, keras.Model):
     """Classifies a text by one vector: the output of its first token, [CLS], or the mean over all tokens.
 
         x = encoder(text)        pooled = tanh(W_p x[0] + b_p)        logits = W pooled + b
+
+    With pooling "pair", two texts are encoded apart, and compared by the means u and v over their tokens:
+
+        pooled = [u, v, |u - v|, u v]
 
     To start from a trained language model: `classifier.encoder.set_weights(masked_lm.encoder.get_weights())`.
 
@@ -31,7 +35,9 @@ class BertClassifier(FromPreset, keras.Model):
             to `pooled`.
         num_labels: int > 0, keyword only. Width of the logits; 1 for regression.
         pooling: "cls", the vector of [CLS]; "mean", the mean over all tokens including [CLS] and [SEP], for which
-            sentence encoders are trained; or "both", their concatenation.
+            sentence encoders are trained; "both", their concatenation; or "pair", for two texts that are encoded apart.
+            The second text has segment 1 in the inputs; for the encoder, both have segment 0 and positions of their
+            own, so that no token depends on the other text.
         pooler: bool. Whether to apply the dense layer W_p. Without it, the logits are computed from x directly.
         pooler_activation: "tanh", or "relu" as in DistilBERT.
 
@@ -47,8 +53,8 @@ class BertClassifier(FromPreset, keras.Model):
         ValueError: if an argument is out of range; see `BertEncoder`.
 
     Source: Devlin et al. (2019), sections 3.2 and 4.1, https://arxiv.org/abs/1810.04805; the pooler is from the
-    authors' code. Mean pooling: Reimers & Gurevych (2019), section 3, https://arxiv.org/abs/1908.10084. No other
-    differences.
+    authors' code. Mean pooling and pairs: Reimers & Gurevych (2019), section 3, https://arxiv.org/abs/1908.10084; u v
+    is from InferSent, Conneau et al. (2017), https://arxiv.org/abs/1705.02364. No other differences.
 
     Example:
         model = BertClassifier(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, num_labels=2)
@@ -87,6 +93,8 @@ class BertClassifier(FromPreset, keras.Model):
         if pooler_activation not in POOLER_ACTIVATIONS:
             allowed = " or ".join(POOLER_ACTIVATIONS)
             raise ValueError(f"`pooler_activation` must be {allowed}. Received: pooler_activation={pooler_activation}")
+        if pooling == "pair" and num_segments < 2:
+            raise ValueError(f'`pooling="pair"` needs `num_segments` of at least 2. Received: {num_segments}')
 
         def dense(width, activation, name):
             options = {"kernel_initializer": published_initializer(), "dtype": self.dtype_policy, "name": name}
@@ -100,7 +108,7 @@ class BertClassifier(FromPreset, keras.Model):
 
     def build(self, input_shape=None):
         self.encoder.build()
-        width = self.encoder.hidden_dim * (2 if self.pooling == "both" else 1)
+        width = self.encoder.hidden_dim * POOLINGS[self.pooling]
         if self.pooler_dense is not None:
             self.pooler_dense.build((None, width))
             width = self.encoder.hidden_dim
@@ -111,34 +119,59 @@ class BertClassifier(FromPreset, keras.Model):
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
         if return_attention_scores:
-            x, weights = self.encoder(inputs, training=training, return_attention_scores=True)  # (B, T, D)
-            pooled = self._pooled(x, inputs)
+            read = self._read(inputs)
+            x, weights = self.encoder(read, training=training, return_attention_scores=True)  # (B, T, D)
+            pooled = self._pooled(x, read)
         else:
-            pooled, weights = self.pooled(inputs, training=training), None  # (B, D) or (B, 2 D)
+            pooled, weights = self.pooled(inputs, training=training), None  # (B, D), (B, 2 D) or (B, 4 D)
         x = pooled if self.pooler_dense is None else self.pooler_dense(pooled)
         logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")
         return (logits, weights) if return_attention_scores else logits
 
     def pooled(self, inputs, training=None):
-        """The input of the output layer, one vector for each text: (B, D), or (B, 2 D) with pooling "both"."""
+        """The input of the output layer (B, D); (B, 2 D) with pooling "both", (B, 4 D) with pooling "pair"."""
         if self.pooling == "cls":
             first = ops.zeros_like(inputs["token_ids"][:, :1])
             return self.encoder(inputs, training=training, output_positions=first)[:, 0]
-        return self._pooled(self.encoder(inputs, training=training), inputs)
+        read = self._read(inputs)
+        return self._pooled(self.encoder(read, training=training), read)
+
+    def _read(self, inputs):
+        """The inputs of the encoder: with pooling "pair", each text of a pair is a block with positions of its own."""
+        if self.pooling != "pair":
+            return inputs
+        if unknown := sorted(set(inputs) - {"token_ids", "segment_ids"}):
+            raise ValueError(f'With pooling "pair", the inputs are token_ids, segment_ids. Received: {unknown[0]}')
+        token_ids = inputs["token_ids"]
+        is_token = padding_mask(token_ids)  # (B, T)
+        second = ops.logical_and(is_token, ops.equal(inputs.get("segment_ids", ops.zeros_like(token_ids)), 1))
+        block_ids = ops.cast(is_token, "int32") + ops.cast(second, "int32")
+        begin = ops.sum(ops.cast(block_ids == 1, "int32"), axis=1, keepdims=True)  # (B, 1)
+        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None]
+        positions = ops.where(second, positions - begin + 1, positions)  # from 1: the second text has no [CLS]
+        return {"token_ids": token_ids, "block_ids": block_ids, "position_ids": positions}
 
     def _pooled(self, x, inputs):
         if self.pooling == "cls":
             return x[:, 0]
-        is_token = padding_mask(inputs["token_ids"])[:, :, None]  # (B, T, 1)
-        if inputs.get("block_ids") is not None:
-            is_token = ops.logical_and(is_token, padding_mask(inputs["block_ids"])[:, :, None])
-        total = ops.sum(ops.where(is_token, ops.cast(x, "float32"), 0.0), axis=1)  # (B, D)
-        count = ops.maximum(ops.sum(ops.cast(is_token, "float32"), axis=1), 1.0)  # (B, 1)
-        mean = ops.cast(total / count, x.dtype)
+        blocks = inputs.get("block_ids")
+        if self.pooling == "pair":
+            u, v = (mean_of_tokens(x, blocks == block) for block in (1, 2))
+            return ops.concatenate([u, v, ops.abs(u - v), u * v], axis=-1)
+        is_token = padding_mask(inputs["token_ids"])  # (B, T)
+        mean = mean_of_tokens(x, is_token if blocks is None else ops.logical_and(is_token, padding_mask(blocks)))
         return mean if self.pooling == "mean" else ops.concatenate([x[:, 0], mean], axis=-1)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def mean_of_tokens(x, mask):
+    """The mean of the vectors (B, T, D) where the mask (B, T) is True, summed in float32; 0 where it never is."""
+    mask = mask[:, :, None]  # (B, T, 1)
+    total = ops.sum(ops.where(mask, ops.cast(x, "float32"), 0.0), axis=1)  # (B, D)
+    count = ops.maximum(ops.sum(ops.cast(mask, "float32"), axis=1), 1.0)  # (B, 1)
+    return ops.cast(total / count, x.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -217,7 +217,7 @@ def _bert_parameters(model):
     width = model["hidden_dim"]
     attention, feed_forward, norm = layer_parts(model)
     tables = (model["vocabulary_size"] + model["max_length"] + model["num_segments"]) * width
-    pooled = width * (2 if model.get("pooling") == "both" else 1)
+    pooled = width * {"both": 2, "pair": 4}.get(model.get("pooling"), 1)
     head = (pooled + 1) * width + norm + max(model["vocabulary_size"], (pooled + 1) * model.get("num_labels", 0))
     return tables + model["num_layers"] * (attention + feed_forward + 2 * norm) + 2 * norm + head
 
@@ -320,7 +320,7 @@ register(
         settings={
             **ENCODER,
             "num_labels": whole(1, 1000),
-            "pooling": choice("cls", "mean", "both"),
+            "pooling": choice("cls", "mean", "both", "pair"),
             "pooler": TRUTH,
             "pooler_activation": choice("tanh", "relu"),
         },
