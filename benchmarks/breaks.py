@@ -517,6 +517,12 @@ DATA = _breaks(
 FINETUNING = _breaks(
     "finetuning",
     (
+        "sentence encoders read pairs as one sequence",
+        '(pairs == "auto" and of_sentences)',
+        '(pairs == "auto" and not of_sentences)',
+        "tests/finetuning/test_pairs.py -k compared",
+    ),
+    (
         "the linear start takes other weights for the labels of a row",
         "np.where(yes, weights, 1.0)[:, columns]",
         "np.where(yes, 1.0, weights)[:, columns]",
@@ -702,6 +708,18 @@ PIPELINES = _breaks(
 
 MODELS = _breaks(
     "models",
+    (
+        "the second text of a pair begins at position 0",
+        "positions - begin + 1, positions",
+        "positions - begin, positions",
+        "tests/models/test_bert_pairs.py -k equations",
+    ),
+    (
+        "the texts of a pair are compared with a sign",
+        "ops.abs(u - v)",
+        "(u - v)",
+        "tests/models/test_bert_pairs.py -k equations",
+    ),
     (
         "embeddings are not scaled",
         "position(embedding(token_ids) * self.hidden_dim**0.5)",

@@ -37,14 +37,16 @@ def test_equals_the_equations(execution):
         features = np.concatenate([u, v, np.abs(u - v), u * v])
         assert_all_close(logits[row], features @ kernel + bias, 1e-5)
         end = len(first) + 2
-        assert not weights[row, :, :, :end, end:].any() and not weights[row, :, :, end : end + 2, :end].any()
+        assert not weights[row, :, :, :end, end:].any()
+        assert not weights[row, :, :, end : end + 2, :end].any()
 
 
 def test_the_pooler_reads_all_four_vectors():
     model = make_classifier(pooling="pair")
     assert model.pooler_dense.kernel.shape == (48, 12)
     (logits,) = outputs_of(model, inputs_of(PAIRS), scores=False)
-    assert logits.shape == (3, LABELS) and np.isfinite(logits).all()
+    assert logits.shape == (3, LABELS)
+    assert np.isfinite(logits).all()
 
 
 def test_other_rows_and_padding_change_nothing():
@@ -58,7 +60,8 @@ def test_other_rows_and_padding_change_nothing():
 def test_half_precision_and_a_missing_second_text_give_numbers():
     model = make_classifier(pooling="pair", pooler=False, dtype="mixed_bfloat16")
     (logits,) = outputs_of(model, {"token_ids": inputs_of(PAIRS)["token_ids"]}, scores=False)
-    assert logits.dtype == np.float32 and np.isfinite(logits).all()
+    assert logits.dtype == np.float32
+    assert np.isfinite(logits).all()
 
 
 def test_what_does_not_fit_is_refused():
