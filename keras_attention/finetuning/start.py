@@ -89,6 +89,8 @@ def starting_classifier(start, num_labels, settings, texts):
     """
     described, tokenizer, encoder = starting_encoder(start, settings, texts)
     head = {}
+    if settings.pairs == "apart" and (encoder is None or not settings.linear_start):
+        raise UserError("--pairs apart needs a trained start and its linear start. Found: one without")
     if encoder is not None and settings.linear_start:
         head = {"pooling": _pooling(read_entry(find_entry(start)), settings.pairs), "pooler": False}
     model = BertClassifier(**described, **head, num_labels=num_labels, dtype=dtype_policy(settings))

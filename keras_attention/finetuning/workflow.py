@@ -135,6 +135,8 @@ def prepare(
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
     if examples.texts_b is None or settings.contrastive:  # contrastive training compares whole rows
+        if settings.pairs == "apart":
+            raise UserError("--pairs apart needs rows with two texts (--text-b), and no --contrastive.")
         settings = replace(settings, pairs="joint")
     model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens

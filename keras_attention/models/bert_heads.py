@@ -146,7 +146,7 @@ class BertClassifier(FromPreset, keras.Model):
         is_token = padding_mask(token_ids)  # (B, T)
         second = ops.logical_and(is_token, ops.equal(inputs.get("segment_ids", ops.zeros_like(token_ids)), 1))
         block_ids = ops.cast(is_token, "int32") + ops.cast(second, "int32")
-        begin = ops.sum(ops.cast(block_ids == 1, "int32"), axis=1, keepdims=True)  # (B, 1)
+        begin = ops.sum(ops.cast(ops.equal(block_ids, 1), "int32"), axis=1, keepdims=True)  # (B, 1)
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None]
         positions = ops.where(second, positions - begin + 1, positions)  # from 1: the second text has no [CLS]
         return {"token_ids": token_ids, "block_ids": block_ids, "position_ids": positions}
@@ -156,7 +156,7 @@ class BertClassifier(FromPreset, keras.Model):
             return x[:, 0]
         blocks = inputs.get("block_ids")
         if self.pooling == "pair":
-            u, v = (mean_of_tokens(x, blocks == block) for block in (1, 2))
+            u, v = (mean_of_tokens(x, ops.equal(blocks, block)) for block in (1, 2))
             return ops.concatenate([u, v, ops.abs(u - v), u * v], axis=-1)
         is_token = padding_mask(inputs["token_ids"])  # (B, T)
         mean = mean_of_tokens(x, is_token if blocks is None else ops.logical_and(is_token, padding_mask(blocks)))

@@ -64,6 +64,21 @@ def test_a_start_without_a_second_segment_reads_pairs_as_one_sequence(tmp_path):
         pooling_of(start, pairs="apart")
 
 
+@pytest.mark.parametrize(
+    ("settings", "single", "complaint"),
+    [
+        ({}, True, "--pairs apart needs rows with two texts"),
+        ({"contrastive": True}, False, "and no --contrastive"),
+        ({"linear_start": False}, False, "--pairs apart needs a trained start and its linear start"),
+    ],
+)
+def test_what_cannot_be_compared_apart_is_refused(settings, single, complaint, tmp_path):
+    data = pairs()
+    rows = Examples(data.texts, data.labels) if single else data
+    with pytest.raises(UserError, match=complaint):
+        pooling_of(start_of(tmp_path), rows, pairs="apart", **settings)
+
+
 def test_compared_pairs_are_learned_saved_and_fine_tuned_further(tmp_path):
     start, held = start_of(tmp_path), pairs(120)
     prepared = prepare(pairs(240), None, start, FinetuneSettings(**QUICK), **SAY)
