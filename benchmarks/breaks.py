@@ -746,7 +746,7 @@ MODELS = _breaks(
     ),
     (
         "the mean of a text includes its padding",
-        'ops.where(is_token, ops.cast(x, "float32"), 0.0)',
+        'ops.where(mask, ops.cast(x, "float32"), 0.0)',
         'ops.cast(x, "float32")',
         "tests/models/test_bert_properties.py tests/models/test_bert_equations.py",
     ),
