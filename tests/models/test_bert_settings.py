@@ -62,7 +62,7 @@ def test_presets_are_counted_right(preset):
         ({"dropout": 1}, r"`dropout` must be in \[0, 1\). Received: dropout=1"),
         ({"layer_norm_epsilon": 0}, "must be between 0 and 1. Received: layer_norm_epsilon=0"),
         ({"num_labels": 0}, "`num_labels` must be a positive integer. Received: num_labels=0"),
-        ({"pooling": "max"}, "`pooling` must be one of cls, mean, both. Received: pooling=max"),
+        ({"pooling": "max"}, "`pooling` must be one of cls, mean, both, pair. Received: pooling=max"),
         ({"pooler_activation": "gelu"}, "must be tanh or relu. Received: pooler_activation=gelu"),
     ],
 )
