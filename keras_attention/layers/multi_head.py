@@ -262,7 +262,8 @@ class MultiHeadAttention(keras.layers.Layer):
         # Project
         if cache is not None:  # one product: what is not used is set to 0 afterwards
             query, key, value = self._project(query, value, key, None, joined=True)
-            key, value = (zero_masked(x, pairs.used_new(num_queries)) for x in (key, value))
+            new_used = pairs.used_new(num_queries)
+            key, value = zero_masked(key, new_used), zero_masked(value, new_used)
         else:
             query = zero_masked(query, queries_used)
             if projected_key_value is not None:

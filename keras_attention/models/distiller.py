@@ -4,7 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.layers import padding_mask
 from keras_attention.models.bert_encoder import BertEncoder
+from keras_attention.models.bert_heads import mean_of_tokens
 
 
 def student_of(teacher, layers, kept=None, **changes):
@@ -92,11 +94,5 @@ class Distiller(keras.Model):
         hidden = encoder(inputs, training=training, return_attention_scores=asked)
         hidden, weights = hidden if asked else (hidden, None)
         hidden = ops.cast(hidden, "float32")
-        seen = {"hidden": hidden, "vector": mean_of_tokens(hidden, token_ids)}
+        seen = {"hidden": hidden, "vector": mean_of_tokens(hidden, padding_mask(token_ids))}
         return seen if weights is None else seen | {"weights": weights[:, -1]}
-
-
-def mean_of_tokens(hidden, token_ids):
-    """The mean (B, D) of the vectors (B, T, D), without padding."""
-    real = ops.cast(ops.not_equal(token_ids, 0), hidden.dtype)[:, :, None]  # (B, T, 1)
-    return ops.sum(hidden * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
