@@ -56,9 +56,10 @@ def weighted_sum(output):
     return tf.reduce_sum(tf.cast(output, "float64") * cotangent)
 
 
-def check_gradients(layer, inputs):
-    """Gradients agree with central differences along random directions. The layer must have dtype float64."""
-    keras.utils.set_random_seed(0)  # the weights decide on how far rounding reaches
+def check_gradients(make_layer, inputs):
+    """Gradients of `make_layer()` agree with central differences along random directions; its dtype must be float64."""
+    keras.utils.set_random_seed(0)  # before the layer is made: its weights decide on how far rounding reaches
+    layer = make_layer()
     inputs = {k: np.asarray(v, "float64") if getattr(v, "dtype", None) == "float32" else v for k, v in inputs.items()}
     _, gradients = outputs_and_gradients(layer, inputs)
     names = [k for k, v in inputs.items() if getattr(v, "dtype", np.dtype(bool)).kind == "f"]

@@ -66,7 +66,9 @@ def test_masked_inputs_count_as_nothing():
 
 
 def test_gradients():
-    check_gradients(GatedCausalConvolution(UNITS, 3, 2, dtype="float64"), {"inputs": random_array(B, T, D, seed=7)})
+    check_gradients(
+        lambda: GatedCausalConvolution(UNITS, 3, 2, dtype="float64"), {"inputs": random_array(B, T, D, seed=7)}
+    )
 
 
 def test_saving_keeps_settings_and_outputs(tmp_path):

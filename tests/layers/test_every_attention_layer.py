@@ -61,7 +61,7 @@ def test_executions_agree(layer_class, settings):
 
 
 def test_gradients_agree_with_finite_differences(layer_class, settings):
-    check_gradients(layer_class(**settings, dtype="float64"), make_inputs())
+    check_gradients(lambda: layer_class(**settings, dtype="float64"), make_inputs())
 
 
 @pytest.mark.parametrize("mask_shape", [(B, T, S), (B, 1, S), (1, T, S), (B, T, 1), (1, 1, 1)])

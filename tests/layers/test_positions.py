@@ -79,7 +79,7 @@ def test_rotated_scores_depend_on_the_distance_alone(shift):
 def test_executions_gradients_and_saving(layer_class, settings, tmp_path):
     inputs = {"inputs": random_array(B, T, D, seed=1)}
     check_executions_agree(layer_class(**settings), inputs)
-    check_gradients(layer_class(**settings, dtype="float64"), inputs)
+    check_gradients(lambda: layer_class(**settings, dtype="float64"), inputs)
     check_saving(layer_class, settings, inputs, tmp_path)
 
 

@@ -196,9 +196,8 @@ LAYERS = {
 @ORDERS
 def test_gradients_agree_with_finite_differences(name, normalize_first):
     layer_class, inputs = LAYERS[name]
-    check_gradients(
-        layer_class(**SETTINGS, activation="gelu", normalize_first=normalize_first, dtype="float64"), inputs
-    )
+    settings = {**SETTINGS, "activation": "gelu", "normalize_first": normalize_first, "dtype": "float64"}
+    check_gradients(lambda: layer_class(**settings), inputs)
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -122,7 +122,7 @@ def test_masked_rows_are_exactly_zero(make_layer, call, in_chunks):
 @two_forms
 def test_gradients_agree_with_finite_differences(make_layer, call, in_chunks):
     in_chunks()
-    check_gradients(make_layer(dtype="float64"), make_inputs(**call))
+    check_gradients(lambda: make_layer(dtype="float64"), make_inputs(**call))
 
 
 @pytest.mark.slow
