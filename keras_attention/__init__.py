@@ -133,7 +133,7 @@ def _silent_start():
     from keras_attention.cli.io.terminal import silent_libraries
 
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    return silent_libraries()
+    return silent_libraries(own_process=False)
 
 
 def _trained_network(model_class, name_or_path):

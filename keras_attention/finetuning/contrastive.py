@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_attention.errors import UserError
 from keras_attention.finetuning.fitting import filled_in, freeze, make_optimizer
+from keras_attention.finetuning.settings import parts_for
 from keras_attention.tokenizers.special_tokens import PAD_ID
 from keras_attention.training.objective import Loss
 from keras_attention.training.run import RunSettings
@@ -159,8 +160,9 @@ def fit_contrastive(
     Returns:
         TrainResult; its best epoch is 0 if the initial model was better.
     """
+    longest = max(len(row.token_ids) for row in rows)
     run = RunSettings(
-        accumulate=settings.accumulate,
+        accumulate=settings.accumulate or parts_for(PAIRS_PER_BATCH, 2 * longest),
         jit_compile=settings.jit_compile,
         resume=resume,
         restart=restart,

@@ -15,6 +15,7 @@ from keras_attention.finetuning.settings import (
     epochs_for,
     learning_rate_for,
     max_tokens_for,
+    parts_for,
     patience_for,
     rows_per_batch_for,
 )
@@ -154,8 +155,9 @@ def fit_classifier(
         UserError: if more layers should be frozen than the model has.
     """
     settings = filled_in(settings, model, len(rows))
+    longest = max((len(row.token_ids) for row in rows), default=0)
     run = RunSettings(
-        accumulate=settings.accumulate,
+        accumulate=settings.accumulate or parts_for(settings.rows_per_batch, longest),
         jit_compile=settings.jit_compile,
         resume=resume,
         restart=restart,

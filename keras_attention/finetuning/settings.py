@@ -67,7 +67,9 @@ class FinetuneSettings(AccelerationSettings):
         None, "validations without a better score before training stops; default: a third of the epochs, at least 2"
     )
     seed: int = setting(1, "random seed of split, weights, dropout and order of the rows")
-    accumulate: int = setting(1, "number of parts in which each batch is computed, to save memory")
+    accumulate: int | None = setting(
+        None, "number of parts in which each batch is computed, to save memory; default: 1, more for very long texts"
+    )
     size: str = setting("mini", "size of a model with random weights", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
 
@@ -115,6 +117,7 @@ ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each need mor
 AVERAGED_UPDATES = (10, 1_000)  # minimum and maximum number of updates over which the weights are averaged
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
+TOKENS_AT_ONCE = 16_384
 SHALLOW = 4  # maximum number of layers of a shallow model
 MANY_ROWS = 20_000  # with more rows, tokens occur often enough to train their embeddings
 
@@ -134,6 +137,14 @@ def ema_decay_for(rows, rows_per_batch):
 def rows_per_batch_for(rows):
     """Default batch size: smaller for small tables, so that they get some hundred updates."""
     return next(size for most, size in ROWS_PER_BATCH if rows <= most)
+
+
+def parts_for(rows_per_batch, longest):
+    """Default number of parts of a batch, such that a part has at most 16,384 tokens if the longest text has `longest`.
+
+    With 2,048 tokens a text, a whole batch of 32 would need more than 20 GB.
+    """
+    return max(1, min(rows_per_batch, -(-rows_per_batch * longest // TOKENS_AT_ONCE)))
 
 
 def patience_for(epochs):

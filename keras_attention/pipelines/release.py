@@ -172,8 +172,10 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     options = {"overwrite": overwrite, "extra_files": [lambda entry: learning_curve_plot(history, entry / curve)]}
     if images:
         half = len(images[0]) // 2
-        drawn = generator.generate([image[:half] for image in images], max_tokens=half, temperature=1.0, seed=0)
-        drawn = [image[:half] + more for image, more in zip(images, drawn, strict=True)]
+        upper = [image[:half] for image in images]
+        only_pixels = {"temperature": 1.0, "top_k": 2}  # two kinds, which a trained model prefers to all other tokens
+        drawn = generator.generate(upper, max_tokens=half, seed=0, **only_pixels)
+        drawn = [above + below for above, below in zip(upper, drawn, strict=True)]
         picture = {"file": "images.png", "caption": "Images, and their lower halves as the model draws them"}
         metrics["pictures"].append(picture)
         options["extra_files"].append(lambda entry: completion_plot(images, drawn, entry / picture["file"]))

@@ -13,10 +13,11 @@ import keras_attention
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
 from keras_attention.evaluation.classification_scores import best_thresholds
+from keras_attention.finetuning import fitting
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.fitting import class_weights, filled_in
 from keras_attention.finetuning.report import make_report
-from keras_attention.finetuning.settings import FinetuneSettings, epochs_for
+from keras_attention.finetuning.settings import FinetuneSettings, epochs_for, parts_for
 from keras_attention.finetuning.start import accelerated, starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.training import devices
@@ -166,13 +167,38 @@ def test_texts_read_whole_are_learned_by_their_ends():
     assert finish(prepared, fit(prepared, settings, verbose=0), settings).classifier.task["long_texts"] == "whole"
 
 
+def plain_bert(hidden_dim, num_layers, pooler=None):
+    """The sizes of a model, from which the defaults follow."""
+    encoder = SimpleNamespace(hidden_dim=hidden_dim, num_layers=num_layers)
+    return SimpleNamespace(encoder=encoder, settings={"max_length": 512, "num_labels": 2}, pooler_dense=pooler)
+
+
+def test_long_texts_are_trained_in_parts():
+    """Batches of the default sizes are not split with up to 256 tokens, and 32 texts of 2,048 tokens need 20 GB."""
+    assert {parts_for(rows, tokens) for rows in (8, 16, 32, 64) for tokens in (1, 128, 256)} == {1}
+    assert [parts_for(32, tokens) for tokens in (512, 513, 1024, 2048)] == [1, 2, 2, 4]
+    assert parts_for(8, 10**6) == 8  # a part has at least one text
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("asked", "parts"), [(None, 4), (1, 1), (8, 8)])
+def test_the_longest_text_decides_the_number_of_parts(monkeypatch, asked, parts):
+    def no_session(run, **_):
+        raise Stop(run.accumulate)
+
+    monkeypatch.setattr(fitting, "Session", no_session)
+    rows = [SimpleNamespace(token_ids=np.ones(tokens)) for tokens in (5, 2_048, 7)]
+    settings = FinetuneSettings(rows_per_batch=32, max_tokens=4_096, accumulate=asked)
+    with pytest.raises(Stop, match=f"^{parts}$"):
+        fitting.fit_classifier(plain_bert(256, 4), rows, np.zeros(3), "binary", settings)
+
+
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])
 def test_a_small_table_gets_hundreds_of_updates_too(rows):
-    model = SimpleNamespace(
-        encoder=SimpleNamespace(hidden_dim=256, num_layers=4),
-        settings={"max_length": 512, "num_labels": 2},
-        pooler_dense=None,
-    )
+    model = plain_bert(256, 4)
     filled = filled_in(FinetuneSettings(), model, rows)
     updates = filled.epochs * math.ceil(rows / filled.rows_per_batch)
     assert updates >= (120 if rows >= 90 else 60)
@@ -190,11 +216,7 @@ def test_a_small_table_gets_hundreds_of_updates_too(rows):
 
 def test_a_new_model_is_not_averaged():
     """It learns from random weights, so the average over an epoch would still be near them."""
-    encoder = SimpleNamespace(hidden_dim=384, num_layers=3)
-    new, trained = (
-        SimpleNamespace(encoder=encoder, settings={"max_length": 512, "num_labels": 2}, pooler_dense=pooler)
-        for pooler in ("dense", None)
-    )
+    new, trained = (plain_bert(384, 3, pooler) for pooler in ("dense", None))
     without, averaged = (filled_in(FinetuneSettings(), model, 3_000) for model in (new, trained))
     assert (without.ema_decay, averaged.ema_decay) == (0.0, 1 - 1 / 93)
     assert (without.learning_rate, averaged.learning_rate) == (2e-4, 8e-4)

@@ -1,5 +1,6 @@
 """Terminal output: silences libraries at import, and removes control characters from untrusted texts."""
 
+import gc
 import json
 import os
 import signal
@@ -10,11 +11,14 @@ from keras_attention.training.run import deferred_interrupts
 
 
 @contextmanager
-def silent_libraries():
+def silent_libraries(own_process=True):
     """Context manager for imports: discards everything written to stderr, also by C++ code.
 
     TensorFlow logs some lines before its log level takes effect. Ctrl-C is delayed until the end of the imports,
     because some of them would swallow it.
+
+    Args:
+        own_process: bool, see `garbage_collector_paused`.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
@@ -22,7 +26,7 @@ def silent_libraries():
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        with deferred_interrupts() as interrupts:
+        with deferred_interrupts() as interrupts, garbage_collector_paused(own_process):
             yield
     finally:
         sys.stderr.flush()
@@ -31,6 +35,28 @@ def silent_libraries():
         os.close(nowhere)
     if interrupts.received:
         signal.raise_signal(signal.Signals[interrupts.received])
+
+
+@contextmanager
+def garbage_collector_paused(own_process):
+    """Context manager for the first import of TensorFlow, which the garbage collector makes a quarter longer.
+
+    It makes hundreds of thousands of objects, nearly all for the rest of the process.
+
+    Args:
+        own_process: bool. Whether the process is a command of this package: from then on, the collector passes over
+            these objects. A user's process may have others at this time, so there it does not.
+    """
+    if "tensorflow" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if own_process:
+            gc.freeze()
+        gc.enable()
 
 
 def json_text(value, indent=None):
