@@ -96,3 +96,19 @@ def test_the_whole_process_with_nothing_but_the_answer_on_its_streams(zoo, tmp_p
 def test_the_default_model_does_what_the_command_asks(command):
     name = cli.make_parser().parse_args([command]).model
     assert open_entry(name).architecture.use.task == command
+
+
+@pytest.mark.parametrize("own_process", [True, False])
+def test_garbage_is_not_collected_during_the_first_import_of_tensorflow(own_process):
+    program = (
+        "import gc, sys\n"
+        "from keras_attention.cli.io.terminal import silent_libraries\n"
+        f"with silent_libraries(own_process={own_process}):\n"
+        "    first = gc.isenabled()\n"
+        "print(first, gc.isenabled(), gc.get_freeze_count() > 0)\n"
+        "sys.modules['tensorflow'] = sys\n"
+        "with silent_libraries():\n"
+        "    print(gc.isenabled())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", str(own_process), "True"]

@@ -106,7 +106,9 @@ class Epoch:
 
     def __iter__(self):
         session, progress, steps = self.session, self.session.progress, len(self.sequence)
-        told = session.num_epochs, steps, progress, session.rate, session.verbose, session.unit
+        left = math.inf if session.max_steps is None else max(1, session.max_steps - progress.total_steps)
+        drawn = min(steps, progress.epoch_step + left)  # steps on the bar, from which the time left follows
+        told = session.num_epochs, drawn, progress, session.rate, session.verbose, session.unit
         reason = session.stopped_because  # not None if a resumed training has no updates left
         bar = EpochBar(*told, compiling=reason is None and not session.compiled)
         while progress.epoch_step < steps and reason is None:

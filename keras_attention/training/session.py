@@ -197,7 +197,7 @@ class Session:
         if self.config.weights:
             return
         self._started = self._saved_at = time.perf_counter()
-        self.num_epochs, self._max_steps, self._time_limit_s = epochs, max_steps, time_limit_s
+        self.num_epochs, self.max_steps, self._time_limit_s = epochs, max_steps, time_limit_s
         self.stopping, self._restore_best = EarlyStopping(monitor, mode, patience), restore_best
         watched = {"monitor": monitor, "mode": mode, "patience": patience, "restore_best": restore_best}
         self._shared["train"] |= watched
@@ -345,8 +345,8 @@ class Session:
         progress, limit = self.progress, self._time_limit_s
         if self.num_epochs is not None and progress.epoch >= self.num_epochs:
             return f"all {self.num_epochs} epochs are done"
-        if self._max_steps is not None and progress.total_steps >= self._max_steps:
-            return f"the limit of {self._max_steps} steps is reached"
+        if self.max_steps is not None and progress.total_steps >= self.max_steps:
+            return f"the limit of {self.max_steps} steps is reached"
         if limit is not None and devices.any_worker(time.perf_counter() - self._started >= limit):
             return f"the time limit of {limit:g} s is reached"
         return self.stopping.reason() if self.stopping.should_stop else None

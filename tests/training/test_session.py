@@ -1,3 +1,4 @@
+import re
 import signal
 
 import keras
@@ -23,8 +24,10 @@ def test_the_loss_falls():
     assert result.stopped_because == "all 11 epochs are done"
 
 
-def test_max_steps_ends_within_an_epoch():
-    result, _, optimizer = run(max_steps=9)
+def test_max_steps_ends_within_an_epoch(capsys):
+    result, _, optimizer = run(max_steps=9, verbose=2)
+    steps = re.findall(r"^(\d+)/(\d+) ", capsys.readouterr().out, re.MULTILINE)
+    assert steps == [("7", "7"), ("2", "2")]  # the bar of the last epoch ends where the training does
     assert result.steps == int(optimizer.iterations) == 9
     assert result.stopped_because == "the limit of 9 steps is reached"
     assert len(result.history) == 2  # the second epoch is in it as far as it went
