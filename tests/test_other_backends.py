@@ -4,6 +4,7 @@ Run as a program, this file is the part without TensorFlow: with KERAS_BACKEND s
 the outputs of the layers into the file and trains each model.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
 import os
@@ -51,6 +52,7 @@ def make_layers():
 
 def compute_outputs():
     """Every layer's outputs on the same weights and inputs, whichever the backend: a dict of NumPy arrays."""
+    import keras
     from keras import ops
 
     random = np.random.default_rng(0)
@@ -75,6 +77,16 @@ def compute_outputs():
         outputs[name] = ops.convert_to_numpy(layer(**inputs))
     outputs["steps of a cache"] = decode_in_steps(decoder, query, source)
     np.testing.assert_allclose(outputs["steps of a cache"], outputs["decoder"], atol=1e-4)
+    for name, make_model in LANGUAGE_MODELS.items():
+        model, token_ids = make_model(dropout=0.0), random.integers(1, VOCABULARY, (B, S)).astype("int32")
+        outputs[name] = ops.convert_to_numpy(model({"token_ids": token_ids}))
+        memory = model.encode(token_ids)
+        next_logits, _ = model.step(ops.full((B,), -1, "int32"), model.initial_state(memory, max_steps=2), memory)
+        np.testing.assert_allclose(ops.convert_to_numpy(next_logits), outputs[name][:, -1], atol=1e-4)
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit({"token_ids": token_ids}, token_ids[:, ::-1], epochs=2, verbose=0)
+        trained = [ops.convert_to_numpy(weight) for weight in model.trainable_weights]
+        outputs[f"{name}, trained"] = np.concatenate([weight.ravel() for weight in trained])
     return outputs
 
 
@@ -131,10 +143,26 @@ def make_masked_lm():
     return model
 
 
+def make_language_model(kind, dropout=0.1):
+    from keras_attention.models.causal_lm import new_language_model
+
+    sizes = {"vocabulary_size": VOCABULARY, "hidden_dim": D, "num_layers": 2, "max_length": S, "dropout": dropout}
+    sizes |= {"intermediate_dim": 5, "num_heads": 2, "positions": "rotary", "kernel_size": 2, "dilation_cycle": 2}
+    sizes |= {"activation": "gelu", "attention_pattern": None}
+    model, random = new_language_model(kind, sizes), np.random.default_rng(1)
+    for weight in model.trainable_weights:
+        weight.assign(random.normal(size=weight.shape))
+    return model
+
+
+LANGUAGE_MODELS = {
+    kind: functools.partial(make_language_model, kind) for kind in ("gpt", "lstm", "gru", "lstmn", "convolutional")
+}
 MODELS = {
     "layers": make_layer_model,
     "seq2seq": make_seq2seq,
     "masked_lm": make_masked_lm,
+    **LANGUAGE_MODELS,
     "chunks": make_chunked_model,  # the last: it changes a module
 }
 
@@ -146,6 +174,10 @@ def make_pairs(random):
     }
     inputs["source_ids"][1, 3:] = 0
     return inputs
+
+
+def make_texts(random):
+    return {"token_ids": random.integers(1, VOCABULARY, (2 * B, T))}
 
 
 def make_packed_texts(random):
@@ -179,7 +211,8 @@ def main(path):
     assert keras.backend.backend() == os.environ["KERAS_BACKEND"] != "tensorflow"
     np.savez(path, **compute_outputs())
     for name, make_model in MODELS.items():
-        train_two_steps(make_model(), make_packed_texts if name == "masked_lm" else make_pairs)
+        make_inputs = make_texts if name in LANGUAGE_MODELS else make_pairs
+        train_two_steps(make_model(), make_packed_texts if name == "masked_lm" else make_inputs)
         print(name)
     assert "tensorflow" not in sys.modules
 

@@ -155,10 +155,12 @@ def read_with_tape(cell, sequence):
     """
     dense = (cell.recurrent_projection, cell.key_projection, cell.summary_projection, cell.score_projection)
     weights = [ops.cast(part.kernel, cell.compute_dtype) for part in dense]
-    return _over_tape(cell.project(sequence), *weights)
+    inputs = cell.project(sequence), *weights
+    if keras.backend.backend() == "torch":  # has custom gradients of functions with one output only
+        return _over_tape(*inputs)[0]
+    return ops.custom_gradient(_over_tape)(*inputs)
 
 
-@ops.custom_gradient
 def _over_tape(projected, recurrent, key_kernel, summary_kernel, score_kernel):
     batch, length, H = *ops.shape(projected)[:2], recurrent.shape[0]
     from_inputs, queries = ops.split(projected, [4 * H], axis=-1)  # (B, T, 4H), (B, T, A)

@@ -330,8 +330,9 @@ def _lstm(projected, kernel):
         d_gates, d_memory = lstm_gates_back(gates, memory_before, memory, d_memory, d_output + from_later)
         return ops.matmul(d_gates, ops.transpose(kernel)), d_memory, d_gates
 
-    def gradient(*upstream):
-        (d_outputs,) = tree.flatten(upstream)
+    def gradient(*upstream_or_inputs, upstream=None):
+        # PyTorch passes the inputs, and the gradient of the output by name.
+        (d_outputs,) = tree.flatten(upstream_or_inputs if upstream is None else upstream)
         inputs = (d_outputs, gates, memories, _before(memories))
         _, (_, _, d_gates) = run_over_time(step_back, inputs, (zeros, zeros, gates[0]), reverse=True)
         return d_gates, _of_kernel(_before(hiddens), d_gates)
@@ -366,8 +367,8 @@ def _gru(projected, kernel, bias):
         d_inputs = ops.concatenate([d_update, d_reset, d_new], axis=-1)
         return ops.matmul(d_recurrent, ops.transpose(kernel)) + d_hidden * update, d_inputs, d_recurrent
 
-    def gradient(*upstream):
-        (d_outputs,) = tree.flatten(upstream)
+    def gradient(*upstream_or_inputs, upstream=None):
+        (d_outputs,) = tree.flatten(upstream_or_inputs if upstream is None else upstream)
         start = (zeros, ops.zeros_like(projected[0]), ops.zeros_like(projected[0]))
         inputs = (d_outputs, gates, _before(hiddens))
         _, (_, d_projected, d_recurrent) = run_over_time(step_back, inputs, start, reverse=True)
