@@ -48,7 +48,7 @@ def presets(config):
 
 def make_model(start, num_labels, settings, texts):
     """The trained encoder under a new head: tanh(W_p [CLS] + b_p), dropout, and one logit for each label."""
-    sizes, tokenizer, encoder = starting_encoder(start, settings, texts)
+    sizes, tokenizer, encoder, _ = starting_encoder(start, settings, texts)
     model = BertClassifier(**sizes, num_labels=num_labels)
     model.build()
     if encoder is not None:

@@ -24,7 +24,11 @@ class FinetuneSettings(AccelerationSettings):
     teacher: str | None = setting(None, "classifier whose answers are learned beside the labels, by name or folder")
     temperature: float = setting(2.0, "with --teacher: number by which the logits of both are divided")
     alpha: float = setting(0.5, "with --teacher: share of its answers in the loss; the rest is for the labels")
-    linear_start: bool = setting(True, "initialize the head by logistic regression on the encoder's vectors")
+    linear_start: bool | None = setting(
+        None,
+        "initialize the head by logistic regression on the encoder's vectors; default: unless the start is a "
+        "classifier with the same labels, whose head is kept",
+    )
     layer_decay: float = setting(0.9, "factor of the learning rate from each layer to the layer below")
     pairs: str = setting(
         "auto",

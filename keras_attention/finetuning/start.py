@@ -87,17 +87,72 @@ def starting_classifier(start, num_labels, settings, texts):
         BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, the
         head of a trained encoder is the output layer only, without pooler.
     """
-    described, tokenizer, encoder = starting_encoder(start, settings, texts)
+    described, tokenizer, encoder, _ = starting_encoder(start, settings, texts)
     head = {}
-    if settings.pairs == "apart" and (encoder is None or not settings.linear_start):
+    if settings.pairs == "apart" and (encoder is None or settings.linear_start is False):
         raise UserError("--pairs apart needs a trained start and its linear start. Found: one without")
-    if encoder is not None and settings.linear_start:
+    if encoder is not None and settings.linear_start is not False:
         head = {"pooling": _pooling(read_entry(find_entry(start)), settings.pairs), "pooler": False}
-    model = BertClassifier(**described, **head, num_labels=num_labels, dtype=dtype_policy(settings))
+    return _classifier(described | head, num_labels, settings, encoder), tokenizer
+
+
+def _classifier(sizes, num_labels, settings, encoder):
+    model = BertClassifier(**sizes, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
     if encoder is not None:
         model.encoder.set_weights(encoder.get_weights())
+    return model
+
+
+def keeps_head(start, task, pairs, settings):
+    """Whether training continues with the head of the start: it is a classifier with the labels of the task.
+
+    Args:
+        start: str or Path, see `starting_encoder`.
+        task: Task.
+        pairs: bool, whether the rows have two texts.
+        settings: FinetuneSettings; its `linear_start`, if True or False, requires a new head.
+    """
+    if start == FROM_NOTHING or settings.linear_start is not None or settings.contrastive:
+        return False
+    if pairs and settings.pairs != "auto":
+        return False
+    known = read_entry(find_entry(start)).config.get("task")
+    if known is None or task.kind not in ("binary", "multiclass", "multilabel"):
+        return False
+    return (known["kind"], known["pair"], sorted(known["label_names"])) == (task.kind, pairs, sorted(task.label_names))
+
+
+def continued_classifier(start, task, settings):
+    """Builds a classifier with the encoder and the head of the start, see `keeps_head`.
+
+    Returns:
+        BertClassifier, whose logits are in the order of the labels of `task`, and its WordPieceTokenizer.
+    """
+    described, tokenizer, encoder, source = starting_encoder(start, settings, [])
+    head = {name: source.model.settings[name] for name in ("pooling", "pooler", "pooler_activation")}
+    model = _classifier(described | head, len(task.label_names), settings, encoder)
+    if model.pooler_dense is not None:
+        model.pooler_dense.set_weights(source.model.pooler_dense.get_weights())
+    order = [source.task["label_names"].index(label) for label in task.label_names]
+    model.output_dense.set_weights([weight[..., order] for weight in source.model.output_dense.get_weights()])
     return model, tokenizer
+
+
+class Start(NamedTuple):
+    """The model from which a training starts.
+
+    Attributes:
+        sizes: dict, the settings of its BertEncoder.
+        tokenizer: WordPieceTokenizer.
+        encoder: BertEncoder with trained weights, or None for random ones.
+        pipeline: Pipeline of the entry, or None.
+    """
+
+    sizes: dict
+    tokenizer: WordPieceTokenizer
+    encoder: object = None
+    pipeline: object = None
 
 
 def starting_encoder(start, settings, texts):
@@ -109,7 +164,7 @@ def starting_encoder(start, settings, texts):
         texts: list of str, the training texts.
 
     Returns:
-        The settings of a BertEncoder (dict), its WordPieceTokenizer, and the trained BertEncoder or None.
+        Start.
 
     Raises:
         UserError: if the entry does not exist, is not a BERT, or has a lower limit of tokens than requested, or if
@@ -125,7 +180,7 @@ def starting_encoder(start, settings, texts):
         described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
         described["num_layers"] = settings.layers or described["num_layers"]
         described["attention_pattern"] = settings.attention_pattern
-        encoder = None
+        encoder = source = None
     else:
         entry = open_entry(start)
         if "encode" not in entry.architecture.use.tasks:
@@ -146,7 +201,7 @@ def starting_encoder(start, settings, texts):
             encoder = student_of(encoder, range(settings.layers or encoder.num_layers), **changes)
             described = described | changes | {"num_layers": encoder.num_layers}
     described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
-    return described, tokenizer, encoder
+    return Start(described, tokenizer, encoder, source)
 
 
 def _pooling(entry, pairs):

@@ -21,6 +21,8 @@ from keras_attention.finetuning.start import (
     add_adapters,
     check_label_names,
     check_saveable,
+    continued_classifier,
+    keeps_head,
     load_teacher,
     starting_classifier,
 )
@@ -138,7 +140,12 @@ def prepare(
         if settings.pairs == "apart":
             raise UserError("--pairs apart needs rows with two texts (--text-b), and no --contrastive.")
         settings = replace(settings, pairs="joint")
-    model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
+    continued = make_model is starting_classifier and keeps_head(start, task, examples.texts_b is not None, settings)
+    if continued:
+        say("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")
+        model, tokenizer = continued_classifier(start, task, settings)
+    else:
+        model, tokenizer = make_model(start, num_labels, settings, [*examples.texts, *(examples.texts_b or ())])
     max_tokens = filled_in(settings, model, len(examples.texts)).max_tokens
     classifier = Classifier(model, tokenizer, max_tokens, task=_task_settings(task, examples, settings))
     classifier.compiled.trace = TracedOnce()
@@ -169,7 +176,9 @@ def prepare(
         spread,
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
-    return prepared if model.pooler_dense is not None else _with_linear_start(prepared, settings, say)
+    if continued or model.pooler_dense is not None:
+        return prepared
+    return _with_linear_start(prepared, settings, say)
 
 
 def task_of(examples, task=None, separator=None):

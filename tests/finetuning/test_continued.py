@@ -1,0 +1,48 @@
+"""Fine-tuning that starts from a classifier with the labels of the table."""
+
+import numpy as np
+import pytest
+from finetuning.test_workflow import examples
+from zoo.tiny_bert import task, tiny_classifier, write_tiny
+
+import keras_attention
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.workflow import prepare
+
+SETTINGS = {"max_tokens": 17, "jit_compile": False, "mixed_precision": False}
+TEXTS = ["A dog runs.", "Men sit near green bushes.", "A girl in a red dress sings."]
+
+
+def write_start(folder, labels=("good", "bad"), **settings):
+    """An entry of random weights whose labels stand in this order."""
+    about = task() | {"label_names": list(labels)}
+    write_tiny(folder, tiny_classifier(num_layers=1, **settings).model, task=about)
+    return folder
+
+
+@pytest.mark.parametrize("head", [{}, {"pooling": "mean", "pooler": False}], ids=["pooler", "no pooler"])
+def test_keeps_the_head_of_a_start_with_the_same_labels(tmp_path, head):
+    messages = []
+    start = write_start(tmp_path / "start", **head)
+    data = examples("binary", 30)
+    prepared = prepare(data, None, start, FinetuneSettings(**SETTINGS), say=messages.append)
+    assert "The start has the same labels. Training continues with its output layer" in " ".join(messages)
+    assert prepared.task.label_names == ("bad", "good")
+    source = keras_attention.load(start)
+    logits = prepared.classifier.logits(prepared.classifier.sequences(TEXTS))
+    expected = source.logits(source.sequences(TEXTS))
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(logits, expected[:, ::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings"),
+    [(("good", "poor"), {}), (("good", "bad"), {"linear_start": True}), (("good", "bad"), {"linear_start": False})],
+    ids=["other labels", "linear start", "random head"],
+)
+def test_other_labels_or_settings_make_a_new_head(tmp_path, labels, settings):
+    messages = []
+    start = write_start(tmp_path / "start", labels)
+    prepare(examples("binary", 30), None, start, FinetuneSettings(**SETTINGS, **settings), say=messages.append)
+    assert "The start has the same labels" not in " ".join(messages)
+    assert ("Logistic regression" in " ".join(messages)) == (settings.get("linear_start") is not False)
