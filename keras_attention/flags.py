@@ -13,9 +13,29 @@ from pathlib import Path
 from keras_attention.errors import BAD_USAGE, UserError, one_line
 
 
-def setting(default, help_text, choices=None):
-    """Makes a dataclass field with a help text and, optionally, the allowed values."""
-    return dataclasses.field(default=default, metadata={"help": help_text, "choices": choices})
+def setting(default, help_text, choices=None, name=None, aliases=()):
+    """Makes a dataclass field that is also a flag and a key of a file with settings.
+
+    Args:
+        default: the value without a flag.
+        help_text: str.
+        choices: tuple of the allowed values, or None for any.
+        name: str, the name of flag and key where it differs from the field's, such as "from", a word of Python. The
+            field's name goes on as a hidden alias.
+        aliases: further hidden aliases, earlier names of the flag.
+    """
+    metadata = {"help": help_text, "choices": choices, "name": name, "aliases": aliases}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def shown_name(field):
+    """The name of a setting in files, with underscores; its flag has hyphens."""
+    return field.metadata["name"] or field.name
+
+
+def hidden_names(field):
+    """The names of a setting that are read but not shown."""
+    return [name for name in (field.name, *field.metadata["aliases"]) if name != shown_name(field)]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -30,7 +50,7 @@ class OneLineParser(argparse.ArgumentParser):
             option = word.split("=")[0]
             near = difflib.get_close_matches(option, self._option_string_actions, 1) if option.startswith("--") else ()
             if near:
-                self.error(f"unrecognized arguments: {option}. Did you mean {near[0]}?")
+                self.error(f"unrecognized arguments: {option}. Did you mean {self._shown(near[0])}?")
         return namespace, unknown
 
     def error(self, message):
@@ -38,6 +58,13 @@ class OneLineParser(argparse.ArgumentParser):
         if wrong and (near := difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)):
             message += f". Did you mean {near[0]}?"
         self.exit(BAD_USAGE, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+    def _shown(self, option):
+        """The option that the help shows for it: `--from` for its hidden alias `--start-from`."""
+        hidden = self._option_string_actions[option]
+        alike = (action for action in self._actions if action.dest == hidden.dest)
+        shown = next((action for action in alike if action.help != argparse.SUPPRESS), hidden)
+        return option if shown is hidden else shown.option_strings[0]
 
     def _with_hyphens(self, word):
         option, *value = word.split("=", 1)
@@ -99,15 +126,21 @@ def add_settings(parser, config_class):
             options["choices"] = choices = field.metadata["choices"]
             values = f"{{{','.join(filter(None, choices))}}}" if choices else options["type"].__name__.upper()
             options["metavar"] = values
-        parser.add_argument(f"--{field.name.replace('_', '-')}", **options)
+        parser.add_argument(_flag(shown_name(field)), **options)
+        for name in hidden_names(field):
+            parser.add_argument(_flag(name), **options | {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
+
+
+def _flag(name):
+    return f"--{name.replace('_', '-')}"
 
 
 def read_settings(path, config_class):
     """Reads settings from a YAML or JSON file.
 
     Args:
-        path: str or Path, a file with one mapping; its keys are fields of `config_class`, with hyphens or underscores.
-            Or `config.json` of a model that a recipe has trained; the settings of that run are then read from
+        path: str or Path, a file with one mapping; its keys are the names of flags, with hyphens or underscores. Or
+            `config.json` of a model that a recipe has trained; the settings of that run are then read from
             `metrics.json` in the same folder.
         config_class: see `parse_config`.
 
@@ -122,13 +155,17 @@ def read_settings(path, config_class):
         path = Path(path).with_name("metrics.json")
         found = _read_mapping(path).get("training", {})
         found = {name: value for name, value in found.items() if name not in ("history", "out", "resume", "restart")}
-    fields = {field.name: field for field in dataclasses.fields(config_class)}
+    shown = {shown_name(field): field for field in dataclasses.fields(config_class)}
+    fields = shown | {name: field for field in shown.values() for name in hidden_names(field)}
     settings = {}
     for key, value in found.items():
         name = str(key).replace("-", "_")
         if name not in fields:
-            raise UserError(f"{path}: there is no setting {key!r:.80}{nearest(name, fields)}")
-        settings[name] = _checked(value, fields[name], path)
+            raise UserError(f"{path}: there is no setting {key!r:.80}{nearest(name, shown)}")
+        field = fields[name]
+        if field.name in settings:
+            raise UserError(f"{path} has {shown_name(field)!r} twice, the second time as {key!r:.80}")
+        settings[field.name] = _checked(value, field, path)
     return settings
 
 
@@ -188,4 +225,4 @@ def _checked(value, field, path):
         return value
     expected = f"a list of {typing.get_args(field.type)[0].__name__}" if several else kind.__name__
     expected = f"one of {', '.join(allowed)}" if allowed else expected
-    raise UserError(f"{path}: `{field.name}` must be {expected}. Found: {value!r:.80}")
+    raise UserError(f"{path}: `{shown_name(field)}` must be {expected}. Found: {value!r:.80}")

@@ -33,7 +33,7 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(TableSettings, RunSettings, FinetuneSettings):
-    start: str = setting(DEFAULT_START, "BERT to start from, by name or folder, or none; without --table: none")
+    start: str = setting(DEFAULT_START, "BERT by name or folder, or none; without --table: none", name="from")
     out: str = setting("runs/bert_finetune", "folder of the trained model")
 
 
@@ -90,7 +90,7 @@ def main(arguments=None):
 
         claim_entry(session.out, config.overwrite)
         train, validation, test = load_tables(config)
-        held_out = {"test": test, "validation_share": config.validation_share, "separator": config.separator}
+        held_out = {"test": test, "validation_share": config.validation_split, "separator": config.separator}
         prepared = prepare(train, validation, config.start, settings, **held_out, make_model=make_model)
         if config.encode_to:
             return save_encoded_examples(config.encode_to, prepared)

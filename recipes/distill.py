@@ -52,7 +52,7 @@ class Config(TextSettings, RunSettings):
     out: str = setting("runs/distill", "folder of the trained model")
 
 
-SMOKE = {"vocabulary_size": 250, "max_tokens": 64, "validation_share": 0.2, "layers": (0, 2), "max_steps": 2,
+SMOKE = {"vocabulary_size": 250, "max_tokens": 64, "validation_split": 0.2, "layers": (0, 2), "max_steps": 2,
          "jit_compile": False}  # fmt: skip
 TINY = {"hidden_dim": 24, "intermediate_dim": 48, "num_heads": 3, "num_layers": 3, "max_length": 64, "dropout": 0.0}
 
@@ -85,7 +85,7 @@ def main(arguments=None):
     teacher, tokenizer = trained or tiny_teacher(texts)
     claim_entry(session.out, config.overwrite)
 
-    texts, held_out = hold_out(texts, config.validation_share)
+    texts, held_out = hold_out(texts, config.validation_split)
     few_pieces, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
     pieces = tokenizer, few_pieces, kept, config.max_tokens
     sequences, held_out = (align_texts(some, *pieces) for some in (texts, held_out))

@@ -52,12 +52,12 @@ class Config(StreamSettings, RunSettings):
     weight_decay: float = setting(0.1, "weight decay, except for biases and norms")
     clip_norm: float = setting(1.0, "maximum global norm of the gradients")
     max_steps: int | None = setting(None, "maximum number of updates")
-    start_from: str = setting("", "start from this trained model, with its settings and vocabulary")
+    start_from: str = setting("", "start from this trained model, with its settings and vocabulary", name="from")
     out: str = setting("runs/language_model", "folder of the trained model")
 
 
-DATA = {"": {}, "shakespeare": {"lines": True, "level": "char", "validation_share": 0.1, "epochs": 6},
-        "pixels": {"level": "char", "validation_share": 1 / 12, "max_tokens": 784}}  # fmt: skip
+DATA = {"": {}, "shakespeare": {"lines": True, "level": "char", "validation_split": 0.1, "epochs": 6},
+        "pixels": {"level": "char", "validation_split": 1 / 12, "max_tokens": 784}}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_steps": 3, "jit_compile": False,
          "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "num_layers": 1}  # fmt: skip
 

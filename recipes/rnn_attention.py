@@ -8,7 +8,7 @@
 Results on two cores, seed 1: dates 99.95 % of 10,000 in 1.9 minutes, 59,000 tokens/s (100.00 % in the zoo's card, from
 another machine); Multi30k 39.98 BLEU A (nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0|moses:de-0.2.0) in
 53 minutes, 6,000 tokens/s on busy cores, and 37 more minutes on a Transformer's translations of the same sentences
-(--start-from, --extra); 37.78 without the latter. XLA helps from a few hundred units on, not for the dates.
+(--from, --extra); 37.78 without the latter. XLA helps from a few hundred units on, not for the dates.
 """
 
 import functools

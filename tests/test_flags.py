@@ -16,6 +16,8 @@ class Config:
     jit_compile: bool | None = setting(None, "compiled; default: where it helps")
     extra: tuple[str, ...] = setting((), "further files")
     cell: str = setting("gru", "kind of cell", ("gru", "lstm"))
+    start_from: str = setting("", "a trained model", name="from")
+    validation_split: float = setting(0.1, "share of the rows", aliases=("validation_share",))
 
 
 def presets(config):
@@ -57,6 +59,43 @@ def test_the_nearest_flag_is_suggested(capsys):
     assert "Did you mean --jit-compile?" in capsys.readouterr().err
 
 
+def test_earlier_names_of_a_flag_go_on_but_are_not_shown(capsys):
+    for flag in ("--from=a", "--start-from=a", "--start_from=a"):
+        assert parse_config(Config, "", [flag]).start_from == "a"
+    for flag in ("--validation-split", "--validation_split", "--validation-share", "--validation_share"):
+        assert parse_config(Config, "", [flag, "0.3"]).validation_split == 0.3
+    assert (parse_config(Config, "", []).start_from, parse_config(Config, "", []).validation_split) == ("", 0.1)
+    with pytest.raises(SystemExit):
+        parse_config(Config, "", ["--help"])
+    shown = capsys.readouterr().out
+    assert ("--from STR" in shown, "--validation-split FLOAT" in shown) == (True, True)
+    assert ("--start" in shown, "--validation-share" in shown) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "nearest"),
+    [("--form=a", "--from"), ("--start-form=a", "--from"), ("--validation-shar=1", "--validation-split")],
+)
+def test_the_name_that_is_shown_is_suggested(flag, nearest, capsys):
+    with pytest.raises(SystemExit):
+        parse_config(Config, "", [flag])
+    assert f"Did you mean {nearest}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["from: a\nvalidation-split: 0.3", "start_from: a\nvalidation_share: 0.3", "start-from: a\nvalidation_split: 0.3"],
+)
+def test_a_file_may_have_earlier_names(tmp_path, text):
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    assert read_settings(path, Config) == {"start_from": "a", "validation_split": 0.3}
+    (tmp_path / "config.json").write_text(json.dumps({"format_version": 1}))
+    earlier = {"training": {"start_from": "a", "validation_share": 0.3}}
+    (tmp_path / "metrics.json").write_text(json.dumps(earlier))
+    assert read_settings(tmp_path / "config.json", Config) == {"start_from": "a", "validation_split": 0.3}
+
+
 def test_a_file_stands_between_presets_and_flags(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text("epochs: 7\nema: 1e-3\njit-compile: false\nextra: [a.tsv, b.tsv]\ncell: lstm\n")
@@ -92,6 +131,9 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
         ("data: no", "`data` must be str. Found: False"),
         ("extra: [1]", "`extra` must be a list of str. Found: [1]"),
         ("cell: rnn", "`cell` must be one of gru, lstm. Found: 'rnn'"),
+        ("fro: a", "there is no setting 'fro'. Did you mean from?"),
+        ("from: 1", "`from` must be str. Found: 1"),
+        ("from: a\nstart_from: b", "has 'from' twice, the second time as 'start_from'"),
         ("- epochs", "must hold settings"),
         ("a: [", "cannot be read"),
         (None, "No such file"),

@@ -70,7 +70,7 @@ def test_an_order_below_one_is_refused(tool, monkeypatch, order):
 def test_the_command_measures_encoded_texts(tool, tmp_path, monkeypatch, capsys):
     text = tmp_path / "a.txt"
     text.write_text("".join(f"word{i % 7} is here with word{i % 3}.\n\n" for i in range(60)), encoding="utf-8")
-    stream = load_stream(tool["Settings"](text=(str(text),), level="char", validation_share=0.1))
+    stream = load_stream(tool["Settings"](text=(str(text),), level="char", validation_split=0.1))
     stream.save(tmp_path / "encoded")
     monkeypatch.setattr(sys, "argv", ["kneser_ney.py", str(tmp_path / "encoded"), "--order", "4"])
     tool["main"]()

@@ -82,6 +82,17 @@ def check_entry(folder, source):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_help_has_the_names_of_the_command_line(run, path):
+    code, out, _ = run(path, "--help")
+    flags = {word for word in out.replace("[", " ").replace("=", " ").split() if word.startswith("--")}
+    assert code == 0
+    assert "--validation-split" in flags
+    assert ("--from" in flags) == (path.stem != "distill")
+    assert flags.isdisjoint({"--start", "--start-from", "--validation-share"})
+    assert not any("_" in flag for flag in flags)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SMOKES, ids=lambda path: path.stem)
 def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
@@ -133,7 +144,7 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert "  ->  " in out
     (filling, *_) = ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
     assert filling.text.startswith("This ")
-    start = "--start=runs/bert_pretrain_smoke"
+    start = "--from=runs/bert_pretrain_smoke"
     code, out, _ = run(BERT["bert_finetune"], "--smoke", start)
     assert code == 0
     assert "On test, 40 rows:" in out
@@ -158,7 +169,7 @@ def test_a_language_model_is_trained_on_lines(run, tmp_path):
 def test_a_language_model_is_trained_further(run, tmp_path):
     recipe = TRANSLATION.with_name("language_model.py")
     assert run(recipe, "--smoke")[0] == 0
-    start = "--start_from=runs/language_model_smoke"
+    start = "--from=runs/language_model_smoke"
     Path("held.txt").write_text("Return the name of the file.\n" * 9, encoding="utf-8")
     assert run(recipe, "--smoke", start, "--max_tokens=16", "--validation=held.txt", "--out=runs/more")[0] == 0
     metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
@@ -175,7 +186,7 @@ def test_other_kinds_of_language_models(kind, run, tmp_path):
     writer = ka.load(tmp_path / "runs" / "language_model_smoke")
     assert writer.generate("Return", max_tokens=5)
     assert writer.score("Return the").tokens
-    start = ("--smoke", "--start_from=runs/language_model_smoke", "--out=runs/more")
+    start = ("--smoke", "--from=runs/language_model_smoke", "--out=runs/more")
     code, _, err = run(recipe, *start)
     assert (code, "Expected: a GPT. Choose the kind of network with --model." in err) == (2, True)
     assert run(recipe, *start, f"--model={kind}")[0] == 0
@@ -229,7 +240,7 @@ def test_bert_learns_which_text_follows(run, tmp_path):
 @pytest.mark.thorough
 def test_bert_is_pre_trained_further(run, tmp_path):
     assert run(BERT["bert_pretrain"], "--smoke")[0] == 0
-    more = ("--smoke", "--parts=2", "--start_from=runs/bert_pretrain_smoke", "--out=runs/more")
+    more = ("--smoke", "--parts=2", "--from=runs/bert_pretrain_smoke", "--out=runs/more")
     assert run(BERT["bert_pretrain"], *more)[0] == 0
     metrics = json.loads((tmp_path / "runs" / "more_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["command"].count("bert_pretrain.py") == 2
@@ -243,7 +254,7 @@ def test_two_files_and_a_start_from_what_was_trained_on_them(run, tmp_path):
     files = ("--smoke", "--data=files", "--source=a.en", "--target=a.de")
     run(TRANSLATION, *files, "--vocabulary_size=60", "--hidden_dim=18", "--out=first")
     check_entry(tmp_path / "first", ENGLISH[0])
-    code, *_ = run(TRANSLATION, *files, "--start_from=first", "--learning_rate=1e-9", "--out=second")
+    code, *_ = run(TRANSLATION, *files, "--from=first", "--learning_rate=1e-9", "--out=second")
     assert code == 0
     first, second = (ka.load(tmp_path / name) for name in ("first", "second"))
     assert second.model.hidden_dim == 18

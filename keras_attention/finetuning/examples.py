@@ -113,7 +113,9 @@ class TableSettings:
     label: str = setting("label", "column of the labels")
     text_b: str | None = setting(None, "column of the second texts, for text pairs")
     validation: str = setting("", "table that chooses the best epoch; default: a share of the rows")
-    validation_share: float = setting(0.1, "share of the rows for validation, without --validation")
+    validation_split: float = setting(
+        0.1, "share of the rows for validation, without --validation", aliases=("validation_share",)
+    )
     test: str = setting("", "table for the report; default: the validation rows")
     encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")

@@ -148,7 +148,7 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     texts = [settings["data"]] if settings["data"] else settings["text"]
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
-    held_out = ", ".join(settings["validation"]) or f"{settings['validation_share']:.1%} of the texts"
+    held_out = ", ".join(settings["validation"]) or f"{settings['validation_split']:.1%} of the texts"
     told = {"set": held_out, "signature": f"windows of {settings['max_tokens']}"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     curve = "curve.png"
@@ -195,7 +195,7 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
     teacher, texts = settings["teacher"] or "a random encoder", settings["text"]
     terms = "as stated by its owner"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms}
-    told = {"set": f"{settings['validation_share']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
+    told = {"set": f"{settings['validation_split']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
     metrics = {
         "description": f"Encoder with {student.num_layers} layers of {teacher}, distilled from it.",
         "data": [data | {"link": ""}],

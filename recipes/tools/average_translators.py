@@ -2,10 +2,9 @@
 
     python recipes/tools/average_translators.py NAME NAME ... --data multi30k --source en --target de --out OUT
 
-The models were trained from the same weights (`--start-from` of the recipes) with different seeds. Prints the scores of
-each model on validation and test pairs, with the search settings of the first model, and the mean and standard
-deviation. The averaged weights become the entry OUT, in float16, with this table in its card. Nothing is chosen on the
-test set.
+The models were trained from the same weights (`--from` of the recipes) with different seeds. Prints the scores of each
+model on validation and test pairs, with the search settings of the first model, and the mean and standard deviation.
+The averaged weights become the entry OUT, in float16, with this table in its card. Nothing is chosen on the test set.
 
 Source: Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models improves accuracy without
 increasing inference time. https://arxiv.org/abs/2203.05482

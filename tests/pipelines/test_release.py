@@ -25,7 +25,7 @@ def test_drawn_images_are_complete(tmp_path, monkeypatch):
     monkeypatch.setattr(release, "completion_plot", lambda images, completed, path: drawn.extend(completed))
     monkeypatch.setattr(release, "learning_curve_plot", lambda history, path: None)
     monkeypatch.setattr(release, "write_entry", lambda *_, extra_files, **__: [add(tmp_path) for add in extra_files])
-    settings = {"data": "pixels", "text": [], "validation": [], "validation_share": 0.1, "max_tokens": 64}
+    settings = {"data": "pixels", "text": [], "validation": [], "validation_split": 0.1, "max_tokens": 64}
     settings |= {"num_layers": 1, "language": "en", "seed": 1}
     images = ["01" * 32, "10" * 32]
     release.write_language_model(

@@ -96,7 +96,7 @@ class TextSettings:
     """Base class for the `Config` of a recipe: the texts."""
 
     text: tuple[str, ...] = setting((), "files with one text per line; default: docstrings of the standard library")
-    validation_share: float = setting(0.01, "share of the texts for validation")
+    validation_split: float = setting(0.01, "share of the texts for validation", aliases=("validation_share",))
     language: str = setting("en", "code of the language, for the card")
     max_tokens: int = setting(128, "maximum number of tokens with [CLS] and [SEP]; longer texts are left out")
 

@@ -25,7 +25,9 @@ class ProseSettings:
 
     text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the documents")
-    validation_share: float = setting(0.02, "share of the documents for validation, without --validation")
+    validation_split: float = setting(
+        0.02, "share of the documents for validation, without --validation", aliases=("validation_share",)
+    )
     language: str = setting("en", "code of the language, for the card")
     vocabulary_size: int = setting(8000, "vocabulary size, including special tokens")
     lowercase: bool = setting(True, "convert to lower case and remove accents")
@@ -38,7 +40,7 @@ class ProseSettings:
     half_precision: bool = setting(True, "store the weights in float16")
     encode_to: str = setting("", "only write the encoded texts to this folder, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
-    start_from: str = setting("", "start from this trained model, with its settings and vocabulary")
+    start_from: str = setting("", "start from this trained model, with its settings and vocabulary", name="from")
 
     @property
     def file_names(self):
@@ -91,7 +93,7 @@ def load_prose(config, tokenizer=None):
     few, most = (SMOKE_FILES, SMOKE_DOCUMENTS) if config.smoke else (None, None)
     documents = (read_documents(config.text) if config.text else docstrings(most_files=few))[:most]
     given = (documents, read_documents(config.validation)) if config.validation else None
-    documents, held_out = given or hold_out(documents, config.validation_share)
+    documents, held_out = given or hold_out(documents, config.validation_split)
     tokenizer = tokenizer or WordPieceTokenizer.train(documents, config.vocabulary_size, config.lowercase)
     options = tokenizer, config.max_tokens, config.next_sentence, config.seed
     return Prose(tokenizer, *(encode_documents(texts, *options) for texts in (documents, held_out)))

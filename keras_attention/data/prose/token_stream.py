@@ -37,7 +37,9 @@ class StreamSettings:
     text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the texts")
     lines: bool = setting(False, "keep line breaks: all files are one text, and its end is held out for validation")
-    validation_share: float = setting(0.05, "share of the texts, or of the one text, for validation")
+    validation_split: float = setting(
+        0.05, "share of the texts, or of the one text, for validation", aliases=("validation_share",)
+    )
     language: str = setting("en", "code of the language, for the card")
     level: str = setting("bpe", "bpe: pieces of words; char: characters", ("bpe", "char"))
     vocabulary_size: int = setting(4000, "number of pieces in the vocabulary; with --level char, the maximum")
@@ -134,7 +136,7 @@ def load_stream(config, tokenizer=None):
         if config.validation:
             train, validation = texts, read_documents(config.validation)[:most]
         else:
-            train, validation = hold_out(texts, config.validation_share)
+            train, validation = hold_out(texts, config.validation_split)
     if tokenizer is None:
         kind = CharacterTokenizer if config.level == "char" else SentencePieceTokenizer
         parts = [line for text in train for line in text.split(LINE_BREAK)]  # short texts, one per line
@@ -153,10 +155,10 @@ def _whole_text(paths, config):
     if not paths:
         raise UserError("--lines is for the files of --text or for --data. Received: neither")
     if config.validation:
-        raise UserError("--validation is for documents; with --lines, set --validation-share. Received: both")
+        raise UserError("--validation is for documents; with --lines, set --validation-split. Received: both")
     text = "".join(f"{line}{LINE_BREAK}" for path in paths for line in read_lines(path))
     text = text[:SMOKE_CHARACTERS] if config.smoke else text
-    middle = len(text) - int(len(text) * config.validation_share)
+    middle = len(text) - int(len(text) * config.validation_split)
     return [text[:middle]], [text[middle:]]
 
 
@@ -167,7 +169,7 @@ def _pixel_stream(config):
     if config.max_tokens != pixels:
         raise UserError(f"Images of --data pixels have {pixels} tokens. Received: --max-tokens {config.max_tokens}")
     tokenizer = CharacterTokenizer(PIXELS)
-    middle = len(images) - int(len(images) * config.validation_share)
+    middle = len(images) - int(len(images) * config.validation_split)
     begin, ids = tokenizer.end_id, tokenizer.encode([PIXELS])[0]
     streams = [image_tokens(part, begin, ids) for part in (images[:middle], images[middle:])]
     return TokenStream(tokenizer, *streams, len(images) - middle, False, image_texts(images[middle:][:SHOWN]), pixels)

@@ -80,7 +80,7 @@ class TranslationData(NamedTuple):
 
 
 def load_translation_data(
-    data, *, data_dir="", source="en", target="de", validation_share=0.02, train_size=200_000, extra=(), seed=0
+    data, *, data_dir="", source="en", target="de", validation_split=0.02, train_size=200_000, extra=(), seed=0
 ):
     """Loads the training data of a translation recipe.
 
@@ -90,7 +90,7 @@ def load_translation_data(
         data_dir: str, folder of a named set; "" downloads multi30k once and stores it. The folder of tatoeba has
             train.tsv.gz, dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
         source, target: language codes of a named set, or paths for "files".
-        validation_share: float in (0, 0.5], share of the pairs that is held out, half of it as test set; for files.
+        validation_split: float in (0, 0.5], share of the pairs that is held out, half of it as test set; for files.
         train_size: int > 0, number of generated dates.
         extra: list of paths, tables of additional training pairs, such as translations of better models
             (sequence-level distillation, Kim & Rush 2016; data diversification, Nguyen et al. 2020).
@@ -103,7 +103,7 @@ def load_translation_data(
         UserError: if a file, a language or the name is wrong.
     """
     if extra:
-        given = {"data_dir": data_dir, "validation_share": validation_share, "train_size": train_size, "seed": seed}
+        given = {"data_dir": data_dir, "validation_split": validation_split, "train_size": train_size, "seed": seed}
         return functools.reduce(
             TranslationData.with_more, extra, load_translation_data(data, source=source, target=target, **given)
         )
@@ -126,7 +126,7 @@ def load_translation_data(
         raise UserError(
             f"There is no data set {data!r}. Expected: dates, multi30k, tatoeba, files, or the path of a TSV file."
         )
-    splits = _hold_out(pairs, validation_share, seed)
+    splits = _hold_out(pairs, validation_split, seed)
     return TranslationData(name, *languages, *splits, {"name": name, "terms": "not stated.", "link": "file"})
 
 
@@ -205,7 +205,9 @@ class TranslationSettings:
     data_dir: str = setting("", "folder of multi30k or tatoeba; empty: download multi30k once")
     source: str = setting("en", "language code of the source, or its file with --data files")
     target: str = setting("de", "language code of the target, or its file with --data files")
-    validation_share: float = setting(0.02, "share of the pairs of own files for validation and test, half each")
+    validation_split: float = setting(
+        0.02, "share of the pairs of own files for validation and test, half each", aliases=("validation_share",)
+    )
     train_size: int = setting(200_000, "pairs of dates generated for training")
     extra: tuple[str, ...] = setting((), "tables of additional training pairs, such as translations of better models")
     max_tokens: int = setting(64, "maximum number of tokens of a training sentence; longer ones are truncated")
@@ -213,7 +215,7 @@ class TranslationSettings:
     vocabulary_size: int = setting(10_000, "size of the joint vocabulary (dates: all characters that occur)")
     encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
-    start_from: str = setting("", "start from this trained model, with its settings and vocabularies")
+    start_from: str = setting("", "start from this trained model, with its settings and vocabularies", name="from")
     r_drop: float = setting(0.0, "weight of the divergence between two passes under dropout; costs twice the time")
     clip_norm: float = setting(1.0, "maximum global norm of the gradients")
     ema_decay: float | None = setting(None, "exponential average of the weights, such as 0.999")
@@ -277,7 +279,7 @@ def load_pairs(config, tokenizers=None):
     """
     if config.encoded:
         return TranslationPairs(*load_encoded(config.encoded))
-    names = ("data_dir", "source", "target", "validation_share", "train_size", "extra", "seed")
+    names = ("data_dir", "source", "target", "validation_split", "train_size", "extra", "seed")
     texts = load_translation_data(config.data, **{name: getattr(config, name) for name in names})
     texts = texts.shortened(SMOKE_PAIRS) if config.smoke else texts
     tokenizers = tokenizers or train_tokenizers(texts, config.vocabulary_size)

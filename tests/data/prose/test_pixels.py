@@ -54,7 +54,7 @@ def test_refuses_other_files(content, message, tmp_path):
 
 def test_each_image_is_a_window(tmp_path):
     images = write_images(tmp_path / "images", 23)
-    flags = {"data": "pixels", "text": (str(tmp_path / "images"),), "validation_share": 0.2, "rows_per_batch": 5}
+    flags = {"data": "pixels", "text": (str(tmp_path / "images"),), "validation_split": 0.2, "rows_per_batch": 5}
     stream = load_stream(Config(**flags, max_tokens=784))
     sequences = image_tokens(images, 3, (4, 5)).reshape(23, 785)
     training, validation = stream.batches(Config(**flags, max_tokens=784))

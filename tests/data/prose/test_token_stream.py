@@ -53,7 +53,7 @@ def write(path, text):
 
 def test_documents_stand_between_ends(tmp_path):
     text = write(tmp_path / "a.txt", "".join(f"word{i} is here.\n\n" for i in range(40)))
-    stream = load_stream(Settings(text=text, level="char", validation_share=0.1))
+    stream = load_stream(Settings(text=text, level="char", validation_split=0.1))
     texts = stream.tokenizer.decode(
         [[i for i in part] for part in np.split(stream.train, np.flatnonzero(stream.train == 3))]
     )
@@ -83,7 +83,7 @@ def test_validation_files_do_not_go_with_lines(tmp_path):
 @pytest.mark.parametrize("level", ["char", "bpe"])
 def test_lines_are_kept(tmp_path, level):
     text = "To be, or not to be:\nthat is the question.\n\n" * 30
-    config = Settings(text=write(tmp_path / "a.txt", text), level=level, lines=True, validation_share=0.1)
+    config = Settings(text=write(tmp_path / "a.txt", text), level=level, lines=True, validation_split=0.1)
     stream = load_stream(replace(config, vocabulary_size=60))
     whole = "".join(stream.tokenizer.decode([part])[0] for part in (stream.train, stream.validation))
     assert whole.replace("␤", "\n") == text

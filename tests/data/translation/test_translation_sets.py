@@ -26,7 +26,7 @@ def everything(data):
 def test_two_files_are_split_without_loss_and_always_alike(files):
     def load(seed):
         return load_translation_data(
-            "files", source=str(files / "train.en"), target=str(files / "train.de"), validation_share=0.2, seed=seed
+            "files", source=str(files / "train.en"), target=str(files / "train.de"), validation_split=0.2, seed=seed
         )
 
     data = load(3)
@@ -116,4 +116,4 @@ def test_too_few_pairs_and_wrong_shares_are_refused(files):
     with pytest.raises(UserError, match="2 sentence pairs"):
         load_translation_data(str(files / "short.tsv"))
     with pytest.raises(UserError, match=r"0\.7"):
-        load_translation_data(str(files / "pairs.tsv.gz"), validation_share=0.7)
+        load_translation_data(str(files / "pairs.tsv.gz"), validation_split=0.7)
