@@ -124,7 +124,7 @@ def measure(kind, stream, options):
     """Trains and measures one kind of network; a dict of JSON types."""
     import keras
 
-    from keras_attention.models.causal_lm import new_language_model
+    from keras_attention.models import new_language_model
 
     keras.utils.set_random_seed(options.seed)
     settings = settings_of(kind, options.parameters, stream.tokenizer.vocabulary_size, options.context)

@@ -7,8 +7,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from keras_attention.presets import set_loader
-
 __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "list_models", "load"]
 
@@ -136,10 +134,8 @@ def _silent_start():
     return silent_libraries(own_process=False)
 
 
-def _trained_network(model_class, name_or_path):
+def trained_network(model_class, name_or_path):
+    """Loads the bare network of a trained model, for `Model.from_preset`; models must not import the zoo themselves."""
     from keras_attention.zoo.archive import trained_network
 
     return trained_network(model_class, name_or_path)
-
-
-set_loader(_trained_network)

@@ -20,7 +20,7 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
 from keras_attention.flags import parse_config, setting
-from keras_attention.models.causal_lm import KINDS, new_language_model
+from keras_attention.models import LANGUAGE_MODELS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import token_cross_entropy
@@ -33,7 +33,7 @@ from keras_attention.zoo.registry import claim_entry
 
 @dataclass(frozen=True)
 class Config(StreamSettings, RunSettings):
-    model: str = setting("gpt", "kind of network", tuple(KINDS))
+    model: str = setting("gpt", "kind of network", tuple(LANGUAGE_MODELS))
     size: str = setting("", "sets the sizes below; default: small ones", ("", *GPT_PRESETS))
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(512, "inner width of the feed-forward networks")

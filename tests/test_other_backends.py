@@ -144,7 +144,7 @@ def make_masked_lm():
 
 
 def make_language_model(kind, dropout=0.1):
-    from keras_attention.models.causal_lm import new_language_model
+    from keras_attention.models import new_language_model
 
     sizes = {"vocabulary_size": VOCABULARY, "hidden_dim": D, "num_layers": 2, "max_length": S, "dropout": dropout}
     sizes |= {"intermediate_dim": 5, "num_heads": 2, "positions": "rotary", "kernel_size": 2, "dilation_cycle": 2}

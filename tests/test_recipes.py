@@ -25,7 +25,7 @@ from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
 from keras_attention.flags import read_settings
 from keras_attention.locks import release_claims
-from keras_attention.models.causal_lm import KINDS
+from keras_attention.models import LANGUAGE_MODELS
 from keras_attention.zoo.entry import read_entry
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
@@ -179,7 +179,7 @@ def test_a_language_model_is_trained_further(run, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gpt"])
+@pytest.mark.parametrize("kind", [kind for kind in LANGUAGE_MODELS if kind != "gpt"])
 def test_other_kinds_of_language_models(kind, run, tmp_path):
     recipe = TRANSLATION.with_name("language_model.py")
     assert run(recipe, "--smoke", f"--model={kind}")[0] == 0

@@ -11,8 +11,8 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
-from keras_attention.models.checks import check_pattern
 from keras_attention.models.distiller import student_of
+from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices

@@ -1,9 +1,10 @@
 """Complete models; they return logits."""
 
+from keras_attention.models import convolutional_lm, gpt, recurrent_lm
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
 from keras_attention.models.convolutional_lm import ConvolutionalLM
-from keras_attention.models.gpt import GPT, GPT_PRESETS
+from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projections
 from keras_attention.models.recurrent_lm import RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.transformer import PRESETS, Transformer
@@ -12,6 +13,7 @@ __all__ = [
     "BERT_PRESETS",
     "GPT",
     "GPT_PRESETS",
+    "LANGUAGE_MODELS",
     "PRESETS",
     "AttentionSeq2Seq",
     "BertClassifier",
@@ -21,4 +23,41 @@ __all__ = [
     "ConvolutionalLM",
     "RecurrentLM",
     "Transformer",
+    "new_language_model",
 ]
+
+# Kind -> class, the names of its settings, and the settings that define the kind.
+LANGUAGE_MODELS = {
+    "gpt": (GPT, gpt.SETTINGS, {}),
+    **{cell: (RecurrentLM, recurrent_lm.SETTINGS, {"cell": cell}) for cell in recurrent_lm.CELLS},
+    "convolutional": (ConvolutionalLM, convolutional_lm.SETTINGS, {}),
+}
+
+
+def new_language_model(kind, settings):
+    """Builds a causal language model with random weights.
+
+    All kinds take `token_ids` (B, T), return logits (B, T, V), and have the same step function (`encode`, `widened`,
+    `initial_state` and `step`).
+
+    Args:
+        kind: str, one of `LANGUAGE_MODELS`.
+        settings: dict of settings such as `hidden_dim`. Settings that the kind does not have are ignored.
+
+    Returns:
+        Built keras.Model. The residual projections of a GPT are scaled by its depth.
+
+    Raises:
+        ValueError: if the kind is unknown, a setting is out of range, or two do not fit together.
+
+    Example:
+        model = new_language_model("lstm", {"vocabulary_size": 90, "hidden_dim": 256, "num_layers": 2})
+    """
+    if kind not in LANGUAGE_MODELS:
+        raise ValueError(f"`kind` must be one of {', '.join(LANGUAGE_MODELS)}. Received: kind={kind!r}")
+    network, names, fixed = LANGUAGE_MODELS[kind]
+    model = network(**{name: value for name, value in (settings | fixed).items() if name in names})
+    model.build()
+    if network is GPT:
+        scale_residual_projections(model)
+    return model

@@ -9,8 +9,9 @@ from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncode
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor, with_keras_mask
 from keras_attention.layers.sparse_patterns import pattern_of_layer
-from keras_attention.models.checks import (
+from keras_attention.models.shared import (
     ACTIVATIONS,
+    FromPreset,
     check_choices,
     check_epsilon,
     check_heads,
@@ -18,7 +19,6 @@ from keras_attention.models.checks import (
     check_rates,
     check_sizes,
 )
-from keras_attention.presets import FromPreset
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")

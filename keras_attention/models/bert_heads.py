@@ -10,8 +10,7 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import at_positions
 from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
-from keras_attention.models.checks import ACTIVATIONS
-from keras_attention.presets import FromPreset
+from keras_attention.models.shared import ACTIVATIONS, FromPreset
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
 POOLINGS = {"cls": 1, "mean": 1, "both": 2, "pair": 4}  # how many vectors the output layer reads

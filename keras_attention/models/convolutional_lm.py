@@ -9,8 +9,7 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.checks import check_length, check_pad_id, check_rates, check_sizes
-from keras_attention.presets import FromPreset
+from keras_attention.models.shared import FromPreset, check_length, check_pad_id, check_rates, check_sizes
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length", "dilation_cycle")
 SETTINGS = (*SIZES, "kernel_size", "dropout", "pad_id")

@@ -15,8 +15,9 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import rotary_angles
 from keras_attention.layers.sparse_patterns import pattern_of_layer
-from keras_attention.models.checks import (
+from keras_attention.models.shared import (
     ACTIVATIONS,
+    FromPreset,
     check_choices,
     check_epsilon,
     check_heads,
@@ -26,7 +27,6 @@ from keras_attention.models.checks import (
     check_rates,
     check_sizes,
 )
-from keras_attention.presets import FromPreset
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
 POSITIONS = ("learned", "sinusoidal", "rotary")

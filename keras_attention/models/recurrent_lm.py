@@ -10,8 +10,14 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.lstmn import fill_tape, longer_tape, read_with_tape
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import read_forwards, run_over_time, time_first
-from keras_attention.models.checks import check_choices, check_length, check_pad_id, check_rates, check_sizes
-from keras_attention.presets import FromPreset
+from keras_attention.models.shared import (
+    FromPreset,
+    check_choices,
+    check_length,
+    check_pad_id,
+    check_rates,
+    check_sizes,
+)
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
 SETTINGS = (*SIZES, "cell", "dropout", "pad_id")

@@ -9,8 +9,7 @@ from keras_attention.layers import AdditiveAttention, LuongAttention, padding_ma
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
-from keras_attention.models.checks import check_choices, check_rates, check_sizes, check_tying
-from keras_attention.presets import FromPreset
+from keras_attention.models.shared import FromPreset, check_choices, check_rates, check_sizes, check_tying
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
 LUONG_SCORES = ("dot", "general", "concat")

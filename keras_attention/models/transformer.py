@@ -14,8 +14,7 @@ from keras_attention.layers import (
 )
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.checks import check_choices, check_heads, check_rates, check_sizes, check_tying
-from keras_attention.presets import FromPreset
+from keras_attention.models.shared import FromPreset, check_choices, check_heads, check_rates, check_sizes, check_tying
 
 SIZES = (
     "source_vocabulary_size",

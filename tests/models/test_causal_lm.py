@@ -8,14 +8,15 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array
 from models.test_gpt import IDS, SEARCHES, TEXTS, filled_left, last_logits
 
 from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
-from keras_attention.models.causal_lm import KINDS, new_language_model
+from keras_attention.models import LANGUAGE_MODELS, new_language_model
 
 pytestmark = pytest.mark.sampled(3)
 
 B, T, V = 3, 7, 17
 TINY = {"vocabulary_size": V, "hidden_dim": 12, "intermediate_dim": 19, "num_heads": 3, "num_layers": 2}
 TINY |= {"max_length": 23, "kernel_size": 3}
-EVERY_KIND = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gpt"])  # it has its own tests
+# The kind "gpt" has its own tests.
+EVERY_KIND = pytest.mark.parametrize("kind", [kind for kind in LANGUAGE_MODELS if kind != "gpt"])
 
 
 def make_model(kind, dropout=0.0, **settings):

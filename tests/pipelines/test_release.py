@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from keras_attention.models.causal_lm import new_language_model
+from keras_attention.models import new_language_model
 from keras_attention.pipelines import release
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer

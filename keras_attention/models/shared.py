@@ -1,9 +1,38 @@
-"""Checks of settings and inputs that several models share. Each raises a ValueError that names the value."""
+"""What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
 import keras
 from keras import ops
 
+import keras_attention
 from keras_attention.layers.sparse_patterns import parse_pattern
+
+
+class FromPreset:
+    """Adds `from_preset` to a model class."""
+
+    @classmethod
+    def from_preset(cls, name_or_path):
+        """Loads the network of a trained model, without its tokenizers: token ids in, logits out.
+
+        Checks all files of the entry against their hashes, builds the network from the settings in its config.json, and
+        loads the weights in float32. `keras_attention.load` returns the whole pipeline instead.
+
+        Args:
+            name_or_path: str, a name from `keras_attention.list_models()`; or str or Path, a model's folder; or the
+                name of a published BERT or GPT-2, see `keras_attention.load`.
+
+        Returns:
+            Built model of this class, which works like any `keras.Model`. `BertEncoder` also extracts the encoder of a
+            BERT with a head.
+
+        Raises:
+            UserError: if the model does not exist, its files are damaged, or it has another class.
+
+        Example:
+            from keras_attention.models import Transformer
+            Transformer.from_preset("transformer_tiny_multi30k_en_de")
+        """
+        return keras_attention.trained_network(cls, name_or_path)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
