@@ -165,7 +165,7 @@ def _draw(arguments, answers, window):
 
 
 def _draw_one(arguments, best, path):
-    from keras_attention.visualize.heatmaps import attention_heatmap, heads_heatmap
+    from keras_attention.visualize.figures import attention_heatmap, heads_heatmap
 
     if not best.tokens:
         print(f"keras-attention: {path.name}: not drawn, because the translation has no tokens", file=sys.stderr)
@@ -234,7 +234,7 @@ def try_out(folder, data, scores, ask):
         ask: bool, whether to prompt for sentences and translate them.
     """
     from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.visualize.heatmaps import attention_heatmap
+    from keras_attention.visualize.figures import attention_heatmap
 
     for score in scores:
         print(f"{score['set']}: {score['metric']} {score['value']:.2f}  ({score['signature']})")

@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 
-from keras_attention.convert.published_settings import Converted, gpt2_settings
-from keras_attention.convert.published_weights import check_shapes
-from keras_attention.convert.safetensors_file import SafetensorsFile, tensor_file
-from keras_attention.convert.vocabulary import read_byte_level_tokenizer
-from keras_attention.errors import UserError
+from keras_attention.convert.published_settings import Converted, Fields, gpt2_settings, read_json
+from keras_attention.convert.published_weights import SafetensorsFile, check_shapes, tensor_file
+from keras_attention.errors import UserError, quoted
 from keras_attention.models import GPT
+from keras_attention.tokenizers import ByteLevelTokenizer
+from keras_attention.tokenizers.byte_level_tokenizer import merge_of, pieces_in_order, read_merges, read_pieces
 
 ARCHITECTURES = (["GPT2LMHeadModel"], ["GPT2Model"], None)
 # Our names to GPT-2's. Its kernels are (inputs, outputs), like ours; query, key and value are one kernel (D, 3 D).
@@ -107,3 +107,82 @@ def _values(read, path):
         joined = read(f"{layer}.attn.c_attn.{LEAVES[leaf]}")
         return np.split(joined, 3, axis=-1)[JOINED.index(part.rpartition("/")[2])]
     return read(f"{layer}.{LAYER[part]}.{LEAVES[leaf]}")
+
+
+END = "<|endoftext|>"
+MAX_BYTES = 32 << 20
+# Fields of the model in tokenizer.json that change how texts are split, and their only supported values.
+MODEL_ONLY = {
+    "type": ("BPE",),
+    "dropout": (None,),
+    "continuing_subword_prefix": (None, ""),
+    "end_of_word_suffix": (None, ""),
+    "byte_fallback": (False,),
+    "ignore_merges": (False,),
+}
+
+
+def read_byte_level_tokenizer(folder, size, end_id=None):
+    """Reads the files of a byte-level tokenizer; `tokenizer.json` has priority, as in transformers.
+
+    Special pieces after the vocabulary, such as "<|pad|>", have their own ids; no text is split into them.
+
+    Args:
+        folder: Path.
+        size: int, vocabulary size of the model.
+        end_id: int, the token that ends a text, or None for "<|endoftext|>".
+
+    Returns:
+        ByteLevelTokenizer.
+
+    Raises:
+        UserError: if a file is missing or damaged, or requires a tokenizer other than GPT-2's.
+    """
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        vocabulary, merges = _read_tokenizer_json(path)
+    elif (folder / "vocab.json").is_file():
+        path = folder / "vocab.json"
+        vocabulary, merges = read_pieces(path), read_merges(folder / "merges.txt")
+    else:
+        raise UserError(f"{folder} has neither tokenizer.json nor vocab.json and merges.txt.")
+    if (folder / "tokenizer_config.json").is_file():
+        fields = Fields(folder / "tokenizer_config.json")
+        fields.only("add_prefix_space", False, None)
+    if len(vocabulary) != size:
+        raise UserError(f"{path} has {len(vocabulary)} pieces. The configuration has vocab_size {size}")
+    end = END if end_id is None else vocabulary[end_id]
+    try:
+        return ByteLevelTokenizer(vocabulary, merges, {"end": end})
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _read_tokenizer_json(path):
+    """The pieces, special ones among them, and the merges from `tokenizer.json`."""
+    fields = Fields(path, read_json(path, MAX_BYTES))
+    fields.only("normalizer", None)
+    before, model = fields.inside("pre_tokenizer"), fields.inside("model")
+    before.choice("type", {"ByteLevel": "ByteLevel"})
+    before.only("add_prefix_space", False)
+    before.only("use_regex", True)
+    for name, allowed in MODEL_ONLY.items():
+        model.only(name, *allowed)
+    ids, merges = model.values.get("vocab"), model.values.get("merges")
+    if not isinstance(ids, dict) or not isinstance(merges, list):
+        raise UserError(f"{path}: expected the fields vocab and merges in model.")
+    ids = ids | _special_ids(path, fields.values.get("added_tokens"), ids)
+    return pieces_in_order(ids, path), [merge_of(merge, f"{path}, merge {n}") for n, merge in enumerate(merges)]
+
+
+def _special_ids(path, added, ids):
+    """Dict from each added token to its id; all of them must be special, or texts would be cut at them."""
+    found = {}
+    for token in added if isinstance(added, list) else []:
+        content, number = (token.get("content"), token.get("id")) if isinstance(token, dict) else (None, None)
+        if not isinstance(content, str) or ids.get(content, number) != number:
+            raise UserError(f"{path}: expected added tokens with content and id. Found: {quoted(token)}")
+        if token.get("special") is not True:
+            raise UserError(f"{path}: the added token {quoted(content)} is not special. Supported: special ones")
+        found[content] = number
+    return found

@@ -3,10 +3,23 @@
 import numpy as np
 
 from keras_attention.convert.gpt2 import load_gpt2
-from keras_attention.convert.published_settings import Converted, Fields, Vectors, model_settings
-from keras_attention.convert.published_weights import build_filled, check_shapes, hugging_face_name, matrix_shapes
-from keras_attention.convert.safetensors_file import SafetensorsFile, tensor_file
-from keras_attention.convert.vocabulary import check_pieces, looks_lowercase, read_vocabulary
+from keras_attention.convert.published_settings import (
+    Converted,
+    Fields,
+    Vectors,
+    check_pieces,
+    looks_lowercase,
+    model_settings,
+    read_vocabulary,
+)
+from keras_attention.convert.published_weights import (
+    SafetensorsFile,
+    build_filled,
+    check_shapes,
+    hugging_face_name,
+    matrix_shapes,
+    tensor_file,
+)
 from keras_attention.errors import UserError, quoted
 from keras_attention.strict_json import parse_json
 

@@ -17,9 +17,10 @@ from keras_attention.convert.published_settings import (
     Fields,
     Vectors,
     bert_settings,
+    looks_lowercase,
+    read_vocabulary,
 )
 from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
-from keras_attention.convert.vocabulary import looks_lowercase, read_vocabulary
 from keras_attention.errors import UserError
 
 LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")  # in Google's checkpoints

@@ -8,8 +8,7 @@ Shapes: B sentences, K beams, N sequences (B * K in a beam search), L steps, S s
 """
 
 from keras_attention.decoding.beam_search import beam_search
-from keras_attention.decoding.greedy import greedy_search
 from keras_attention.decoding.hypotheses import Hypotheses, repeat_beams, replace_unknowns
-from keras_attention.decoding.sampling import sample
+from keras_attention.decoding.sampling import greedy_search, sample
 
 __all__ = ["Hypotheses", "beam_search", "greedy_search", "repeat_beams", "replace_unknowns", "sample"]

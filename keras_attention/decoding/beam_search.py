@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from keras import ops, tree
 
-from keras_attention.decoding.greedy import forbid, forbidden_ids, length_limits, top_tokens
 from keras_attention.decoding.hypotheses import (
     Hypotheses,
     Penalties,
@@ -15,6 +14,7 @@ from keras_attention.decoding.hypotheses import (
     split_attention,
     take_sequences,
 )
+from keras_attention.decoding.sampling import forbid, forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
 

@@ -4,8 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_attention.decoding.greedy import forbid, grow_one_sequence, most_probable
-from keras_attention.decoding.sampling import draw_within, uniform
+from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, uniform
 from keras_attention.errors import UserError
 from keras_attention.export.graph_texts import in_graph, strip
 from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit, search_function

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
-from keras_attention.decoding.greedy import forbid, most_probable
-from keras_attention.decoding.sampling import sampler
+from keras_attention.decoding.sampling import forbid, most_probable, sampler
 from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 

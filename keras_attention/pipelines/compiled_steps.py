@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.compile_cache import programs_fit
-from keras_attention.decoding.greedy import forbid, most_probable, top_tokens
-from keras_attention.decoding.sampling import draw_within, uniform
+from keras_attention.decoding.sampling import draw_within, forbid, most_probable, top_tokens, uniform
 from keras_attention.errors import UserError
 from keras_attention.pipelines.compiled import SOURCE_LENGTHS, source_bucket
 from keras_attention.tokenizers.special_tokens import PAD_ID

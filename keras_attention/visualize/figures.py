@@ -1,16 +1,199 @@
-"""Fonts for any script, and saving figures whole or not at all."""
+"""Attention heat maps, and what every figure needs: fonts for any script, and saving whole or not at all."""
 
 import importlib.util
 import unicodedata
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.font_manager as font_manager
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
+from numpy.typing import ArrayLike
 
 from keras_attention.errors import UserError
 from keras_attention.whole_file import check_place, whole_file
+
+CELL = 0.3  # inches, side of a cell
+LONGEST_SIDE = 24.0  # inches; larger maps get smaller cells
+LONGEST_LABEL = 32  # characters; longer labels end with an ellipsis
+POINTS = 72.0  # per inch
+
+
+def attention_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    title: str | None = None,
+) -> None:
+    """Draws attention weights as grey cells, from 0 (black) to 1 (white).
+
+    Source tokens label the columns, target tokens the rows. Labels of more than two characters are rotated by 90
+    degrees. Spaces and line breaks inside tokens are shown as visible signs. Characters that no installed font can draw
+    become U+FFFD, with one warning.
+
+    Shapes: T target tokens, S source tokens.
+
+    Args:
+        weights: array (T, S), floats in [0, 1].
+        source_tokens: list of S str.
+        target_tokens: list of T str.
+        path: str or Path ending with .png, .svg or .pdf.
+        title: str or None.
+
+    Raises:
+        ValueError: if the shapes disagree or a weight is not a finite number.
+        UserError: if there is nothing to draw, or the picture cannot be written.
+
+    Source: Bahdanau, Cho & Bengio (2015), figure 3. Differences: short labels stay upright; tokens are subwords.
+
+    Example:
+        attention_heatmap([[0.9, 0.1], [0.2, 0.8]], ["A", "dog"], ["Ein", "Hund"], "alignment.png")
+    """
+    weights = np.asarray(weights, dtype="float32")
+    if weights.shape != (len(target_tokens), len(source_tokens)):
+        raise ValueError(
+            f"`weights` must have one row per target token and one column per source token: "
+            f"({len(target_tokens)}, {len(source_tokens)}). Received: weights.shape={weights.shape}"
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("`weights` must be finite. Received: NaN or infinity")
+    if weights.size == 0:
+        raise UserError("There is nothing to draw: an attention map needs at least one source and one target token.")
+    check_figure_path(path)
+    labels = [visible(token) for token in (*source_tokens, *target_tokens)]
+    (*labels, title), families = drawable([*labels, title or ""])
+    save_figure(_draw(weights, labels[: len(source_tokens)], labels[len(source_tokens) :], title, families), path)
+
+
+def visible(token: str) -> str:
+    """The token with visible signs for invisible characters, shortened to `LONGEST_LABEL` characters."""
+    if len(token) > LONGEST_LABEL:
+        token = token[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return "".join(_SIGNS.get(character, character) for character in token) or "\N{EMPTY SET}"
+
+
+_SIGNS = {
+    " ": "\N{OPEN BOX}",
+    "\N{NO-BREAK SPACE}": "\N{OPEN BOX}",
+    "\N{NARROW NO-BREAK SPACE}": "\N{OPEN BOX}",
+    "\N{IDEOGRAPHIC SPACE}": "\N{OPEN BOX}",
+    "\t": "\N{RIGHTWARDS ARROW TO BAR}",
+    "\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}",
+    "\r": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}",
+}
+
+
+def _draw(weights, source_labels, target_labels, title, families):
+    """A figure with the size of its cells; the labels around it enlarge the picture when it is saved."""
+    rows, columns = weights.shape
+    cell = min(CELL, LONGEST_SIDE / max(rows, columns))
+    font = {"family": families, "size": min(11.0, 0.62 * cell * POINTS)}
+    figure = Figure(figsize=(columns * cell, rows * cell))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(weights, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+    axes.xaxis.tick_top()
+    for label, text in zip(
+        axes.set_xticks(range(columns), source_labels, parse_math=False, **font), source_labels, strict=True
+    ):
+        label.label2.set_rotation(90 if len(text) > 2 else 0)
+    axes.set_yticks(range(rows), target_labels, parse_math=False, **font)
+    axes.tick_params(length=0)
+    if title:
+        axes.set_title(title, family=families, size=11.0, parse_math=False, pad=10.0)
+    return figure
+
+
+GRID_CELL = 0.17  # inches, side of a cell
+LONGEST_GRID_SIDE = 40.0  # inches; larger maps get smaller cells
+GAP = 0.3  # inches between two maps, room for a heading
+
+
+def heads_heatmap(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | Path,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> None:
+    """Draws a grid of heat maps, one per layer (rows of the grid) and head (columns), from 0 (black) to 1 (white).
+
+    In each map, target tokens are rows and source tokens are columns; the labels are at the left and top edge.
+
+    Shapes: L layers, H heads, T target tokens, S source tokens.
+
+    Args:
+        weights: array (L, H, T, S), floats in [0, 1].
+        source_tokens: list of S str.
+        target_tokens: list of T str.
+        path: str or Path ending with .png, .svg or .pdf.
+        layers, heads: lists of int, counted from 1, or None for all.
+
+    Raises:
+        ValueError: if the shapes disagree or a weight is not a finite number.
+        UserError: if a layer or head does not exist, there is nothing to draw, or the picture cannot be written.
+
+    Source: Vaswani et al. (2017), figures 3 to 5, which draw single heads as lines.
+
+    Example:
+        heads_heatmap(np.full((4, 2, 2, 2), 0.5), ["A", "dog"], ["Ein", "Hund"], "heads.png", layers=[4])
+    """
+    weights = np.asarray(weights, dtype="float32")
+    if weights.ndim != 4 or weights.shape[2:] != (len(target_tokens), len(source_tokens)):
+        raise ValueError(
+            f"`weights` must be (layers, heads, {len(target_tokens)} target tokens, {len(source_tokens)} source tokens)"
+            f". Received: weights.shape={weights.shape}"
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("`weights` must be finite. Received: NaN or infinity")
+    if weights.size == 0:
+        raise UserError("There is nothing to draw: an attention map needs at least one source and one target token.")
+    layers = _chosen(layers, weights.shape[0], "layer")
+    heads = _chosen(heads, weights.shape[1], "head")
+    check_figure_path(path)
+    labels, families = drawable([visible(token) for token in (*source_tokens, *target_tokens)])
+    sides = labels[: len(source_tokens)], labels[len(source_tokens) :]
+    save_figure(_draw_grid(weights, layers, heads, sides, families), path)
+
+
+def _chosen(numbers, count, what):
+    """The checked numbers, counted from 1; None means all."""
+    numbers = list(range(1, count + 1)) if numbers is None else list(numbers)
+    for number in numbers:
+        if not 1 <= number <= count:
+            raise UserError(f"There is no {what} {number}: the model has {count}, counted from 1.")
+    return numbers
+
+
+def _draw_grid(weights, layers, heads, labels, families):
+    """A figure with the size of its maps; the labels around it enlarge the picture when it is saved."""
+    rows, columns = weights.shape[2:]
+    longest = max(len(layers) * rows, len(heads) * columns)
+    cell = min(GRID_CELL, LONGEST_GRID_SIDE / longest)
+    width, height = columns * cell, rows * cell
+    total = len(heads) * (width + GAP), len(layers) * (height + GAP)
+    font = {"family": families, "size": min(8.0, 0.62 * cell * POINTS)}
+    figure = Figure(figsize=total)
+    for i, layer in enumerate(layers):
+        for j, head in enumerate(heads):
+            left, bottom = j * (width + GAP), total[1] - i * (height + GAP) - height
+            place = (left / total[0], bottom / total[1], width / total[0], height / total[1])
+            axes = figure.add_axes(place)
+            shown = weights[layer - 1, head - 1]
+            axes.imshow(shown, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+            axes.tick_params(length=0)
+            axes.xaxis.tick_top()
+            axes.set_xticks(range(columns) if i == 0 else [], labels[0] if i == 0 else [], parse_math=False, **font)
+            axes.set_yticks(range(rows) if j == 0 else [], labels[1] if j == 0 else [], parse_math=False, **font)
+            for tick in axes.xaxis.get_major_ticks():
+                tick.label2.set_rotation(90)
+            axes.set_xlabel(f"layer {layer}, head {head}", size=8.0, labelpad=3.0)
+    return figure
+
 
 # Font packages on PyPI under the SIL Open Font License; used when installed, found without running their code.
 FONT_PACKAGES = ("noto_cjk_sans_jp_regular", "devanagari_fonts")

@@ -3,7 +3,7 @@ import pytest
 from keras import ops
 from layer_checks import EXECUTIONS
 
-from keras_attention.decoding.greedy import MANY, top_tokens
+from keras_attention.decoding.sampling import MANY, top_tokens
 
 pytestmark = pytest.mark.sampled(3)
 

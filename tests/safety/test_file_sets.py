@@ -15,7 +15,7 @@ from keras_attention.locks import release_claims
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.training.result import claim_files
 from keras_attention.training.run import RunSettings
-from keras_attention.visualize import heatmaps
+from keras_attention.visualize import figures
 from keras_attention.whole_file import whole_files
 
 
@@ -47,7 +47,7 @@ def test_pictures_appear_together_or_not_at_all(run, tmp_path, monkeypatch):  # 
     words = ("translate", "--model", "tiny", "--attention", tmp_path / "map.png", *ENGLISH[:3])
     for number in (1, 2, 3):
         (tmp_path / f"map-{number}.png").write_text("old")
-    save, drawn = heatmaps.save_figure, []
+    save, drawn = figures.save_figure, []
 
     def full_after_one(figure, path):
         drawn.append(path)
@@ -55,7 +55,7 @@ def test_pictures_appear_together_or_not_at_all(run, tmp_path, monkeypatch):  # 
             raise UserError("the disk is full")
         save(figure, path)
 
-    monkeypatch.setattr(heatmaps, "save_figure", full_after_one)
+    monkeypatch.setattr(figures, "save_figure", full_after_one)
     code, _, err = run(*words)
     assert (code, err) == (2, "keras-attention: the disk is full\n")
     assert names(tmp_path) == ["map-1.png", "map-2.png", "map-3.png"]

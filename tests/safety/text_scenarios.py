@@ -37,7 +37,7 @@ from keras_attention.pipelines import base
 from keras_attention.pipelines.text_encoder import Embeddings
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.training.result import save_trained
-from keras_attention.visualize import heatmaps
+from keras_attention.visualize import figures
 from keras_attention.whole_file import whole_file
 
 ROWS = "text,mood,label\n" + "".join(f'"a day, {i}",fine,{i}\n' for i in range(13))
@@ -171,7 +171,7 @@ def draw(attention, source_tokens, tokens, path):
 PICTURES = using(
     command("translate", "a", "b", "c", "--model", "{}/model", "--attention", "{}/map.png"),
     load=(translate, "load", lambda entry: Drawn()),
-    draw=(heatmaps, "attention_heatmap", draw),
+    draw=(figures, "attention_heatmap", draw),
 )
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize import heatmaps as module
-from keras_attention.visualize.heatmaps import heads_heatmap
+from keras_attention.visualize import figures as module
+from keras_attention.visualize.figures import heads_heatmap
 
 SOURCE, TARGET = ["▁A", "▁dog", ".", "</s>", "x"], ["▁Ein", "▁Hund", "</s>"]
 WEIGHTS = np.random.default_rng(3).random((2, 7, 3, 5)).astype("float32")

@@ -11,8 +11,8 @@ import pytest
 from keras_attention import whole_file
 from keras_attention.errors import UserError
 from keras_attention.visualize import figures as figure_file
-from keras_attention.visualize import heatmaps as heatmap
-from keras_attention.visualize.heatmaps import attention_heatmap
+from keras_attention.visualize import figures as heatmap
+from keras_attention.visualize.figures import attention_heatmap
 
 SOURCE = ["▁A", "▁dog", ".", "<end>", " "]  # 5
 TARGET = ["▁Ein", "▁Hund", "<end>"]  # 3
@@ -123,7 +123,7 @@ def test_wrong_weights(tmp_path):
 def test_leaves_matplotlib_as_it_was(tmp_path):
     program = (
         "import sys, matplotlib; before = list(dict.items(matplotlib.rcParams))\n"
-        "from keras_attention.visualize.heatmaps import attention_heatmap\n"
+        "from keras_attention.visualize.figures import attention_heatmap\n"
         f"attention_heatmap([[1.0]], ['a'], ['b'], {str(tmp_path / 'map.png')!r})\n"
         "assert 'matplotlib.pyplot' not in sys.modules and 'tensorflow' not in sys.modules\n"
         "assert list(dict.items(matplotlib.rcParams)) == before\n"
