@@ -3,9 +3,13 @@
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_attention.pipelines.classifier import Classifier
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "finetune", "list_models", "load"]
@@ -75,20 +79,20 @@ def load(name_or_path: str | Path) -> Any:
 
 
 def finetune(
-    texts,
-    labels=None,
+    texts: Any,
+    labels: Iterable[Any] | None = None,
     *,
-    texts_b=None,
-    text=None,
-    label=None,
-    text_b=None,
-    start="minilm_small_en",
-    validation=None,
-    task=None,
-    out=None,
-    overwrite=False,
-    **settings,
-):
+    texts_b: Iterable[str] | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    text_b: str | None = None,
+    start: str | Path = "minilm_small_en",
+    validation: Any = None,
+    task: str | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> "Classifier":
     """Trains a classifier on your own texts.
 
     Args:

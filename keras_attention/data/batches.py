@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_attention.data.translation.parallel_corpus import ParallelCorpus
 from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
 
 
@@ -90,7 +91,14 @@ class BucketedBatches:
         ValueError: if an argument is out of range, or the list is empty or of different sizes.
     """
 
-    def __init__(self, corpus, tokens_per_batch, num_buckets=6, seed=0, shuffle=True):
+    def __init__(
+        self,
+        corpus: ParallelCorpus | list[ParallelCorpus] | tuple[ParallelCorpus, ...],
+        tokens_per_batch: int,
+        num_buckets: int = 6,
+        seed: int = 0,
+        shuffle: bool = True,
+    ):
         if tokens_per_batch < 1:
             raise ValueError(f"`tokens_per_batch` must be positive. Received: tokens_per_batch={tokens_per_batch}")
         if seed < 0:
@@ -102,13 +110,15 @@ class BucketedBatches:
         self.seed = seed
         self.shuffle = shuffle
         lengths = [(one.source.lengths, one.target.lengths) for one in self.corpora]
-        buckets = choose_buckets(*np.concatenate(lengths, axis=1), num_buckets)
+        sources, targets = np.concatenate(lengths, axis=1)
+        buckets = choose_buckets(sources, targets, num_buckets)
         self.shapes = [(max(8, tokens_per_batch // max(shape) // 8 * 8), *shape) for shape in buckets]
         self._bucket_of_pair = [assign_buckets(*sides, buckets) for sides in lengths]
 
-    def epoch(self, epoch):
+    def epoch(self, epoch: int) -> "EpochBatches":
         """Returns the EpochBatches of epoch number `epoch` (int >= 0)."""
-        corpus, bucket_of_pair = (of_epoch[epoch % len(of_epoch)] for of_epoch in (self.corpora, self._bucket_of_pair))
+        corpus = self.corpora[epoch % len(self.corpora)]
+        bucket_of_pair = self._bucket_of_pair[epoch % len(self.corpora)]
         order = np.arange(len(corpus))
         generator = np.random.PCG64([self.seed, epoch])
         if self.shuffle:
@@ -119,7 +129,7 @@ class BucketedBatches:
             batches = [batches[i] for i in random_order(generator, len(batches))]
         return EpochBatches(corpus, self.shapes, batches)
 
-    def real_token_share(self):
+    def real_token_share(self) -> float:
         """Returns the share of an epoch's tokens that are not padding, a float in (0, 1]."""
         epoch = self.epoch(0)
         real = epoch.corpus.source.offsets[-1] + epoch.corpus.target.offsets[-1]
@@ -237,7 +247,7 @@ class ClassificationBatches:
         if len(waiting):
             filled = np.full(self.rows_per_batch, FILLER)
             filled[: len(waiting)] = waiting
-            batches.append((length, filled))
+            batches.append((self.lengths[-1], filled))
         batches = [batches[i] for i in random_order(generator, len(batches))]
         return ClassificationEpoch(self.sequences, self.labels, batches, self.inputs)
 

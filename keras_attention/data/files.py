@@ -45,7 +45,7 @@ def opened(path):
         raise UserError(f"{path}: cannot be read ({error.strerror or error}).") from error
 
 
-def read_lines(path):
+def read_lines(path: str | Path) -> list[str]:
     """Reads the lines of a UTF-8 file. Only "\\n" ends a line; a "\\r" before it and a mark at the start (BOM) are
     removed.
 

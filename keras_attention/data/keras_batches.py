@@ -1,5 +1,7 @@
 """Batches as a `keras.utils.PyDataset`, for `model.fit`, `evaluate` and `predict`."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -18,7 +20,7 @@ class KerasBatches(keras.utils.PyDataset):
         **kwargs: see `keras.utils.PyDataset` (`workers`, `use_multiprocessing`, `max_queue_size`).
     """
 
-    def __init__(self, batches, **kwargs):
+    def __init__(self, batches: Any, **kwargs: Any):
         super().__init__(**kwargs)
         self.batches = batches
         self._number = 0

@@ -1,13 +1,15 @@
 """Beam search: the state of all beams, one step, and the loop over the steps."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras import ops, tree
 
 from keras_attention.decoding.hypotheses import (
     Hypotheses,
     Penalties,
+    Step,
+    Tensor,
     has_attention,
     pick,
     repeat_beams,
@@ -224,9 +226,9 @@ class SearchState(NamedTuple):
     """
 
     beams: Beams
-    state: object
-    memory: object
-    limits: object
+    state: Any
+    memory: Any
+    limits: Tensor
     penalties: Penalties
 
     def take(self, places):
@@ -302,25 +304,25 @@ def _put(beams, places, others):
 
 
 def beam_search(
-    step,
-    state,
-    batch_size,
+    step: Step,
+    state: Any,
+    batch_size: int,
     *,
-    memory=None,
-    beam_size,
-    start_id,
-    end_id,
-    pad_id=0,
-    unknown_id=None,
-    max_length,
-    max_steps=None,
-    min_length=0,
-    length_penalty=0.0,
-    coverage_penalty=0.0,
-    source_mask=None,
-    n_best=1,
-    patience=None,
-):
+    memory: Any = None,
+    beam_size: int,
+    start_id: int,
+    end_id: int,
+    pad_id: int = 0,
+    unknown_id: int | None = None,
+    max_length: int | Tensor,
+    max_steps: int | None = None,
+    min_length: int = 0,
+    length_penalty: float = 0.0,
+    coverage_penalty: float = 0.0,
+    source_mask: Tensor | None = None,
+    n_best: int = 1,
+    patience: float | None = None,
+) -> Hypotheses:
     """Searches with K beams per sentence and returns the `n_best` hypotheses with the highest scores.
 
     Args:

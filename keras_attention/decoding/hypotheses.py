@@ -1,9 +1,13 @@
 """The result of a search, the scores of hypotheses, the states of beams, and the replacement of unknown tokens."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops, tree
+
+Tensor = Any  # tensor of the Keras backend
+Step = Callable[..., tuple[Tensor, Any]]
 
 
 class Hypotheses(NamedTuple):
@@ -25,7 +29,7 @@ class Hypotheses(NamedTuple):
     log_probs: Any
 
 
-def repeat_beams(state, beam_size):
+def repeat_beams(state: Any, beam_size: int) -> Any:
     """Repeats each tensor except the shared ones: (B, ...) becomes (B * beam_size, ...), with adjacent beams."""
     return _map_own(lambda tensor: ops.repeat(tensor, beam_size, axis=0), state)
 
@@ -86,7 +90,7 @@ class Penalties:
     def __init__(self, alpha, beta, source_mask):
         self.alpha = alpha
         self.beta = beta
-        self.source_mask = ops.convert_to_tensor(source_mask, "bool") if beta else None
+        self.source_mask: Tensor = ops.convert_to_tensor(source_mask, "bool") if beta else None
         self.source_length = self.source_mask.shape[-1] if beta else 0
 
     def take(self, places):
@@ -122,7 +126,13 @@ def coverage_penalty(coverage, source_mask, beta):
     return beta * ops.sum(ops.where(source_mask, logs, 0.0), axis=-1)
 
 
-def replace_unknowns(token_ids, tokens, attention, source_tokens, unknown_id):
+def replace_unknowns(
+    token_ids: Sequence[int],
+    tokens: list[str],
+    attention: np.ndarray,
+    source_tokens: list[str],
+    unknown_id: int,
+) -> list[str]:
     """Returns `tokens`, with each unknown token replaced by the source token with the highest attention weight.
 
     Args:
@@ -141,17 +151,17 @@ def replace_unknowns(token_ids, tokens, attention, source_tokens, unknown_id):
     Source: Luong et al. (2015), Addressing the Rare Word Problem, section 3.3, https://arxiv.org/abs/1410.8206; aligned
     by attention, as in Jean et al. (2015), section 3.3, https://arxiv.org/abs/1412.2007. Difference: no dictionary.
     """
-    token_ids, attention = np.asarray(token_ids), np.asarray(attention)
-    expected = (len(token_ids), len(source_tokens))
-    if attention.shape != expected or len(tokens) != len(token_ids):
+    ids, attention = np.asarray(token_ids), np.asarray(attention)
+    expected = (len(ids), len(source_tokens))
+    if attention.shape != expected or len(tokens) != len(ids):
         raise ValueError(
             f"`attention` must have shape {expected} and `tokens` one entry per id. "
             f"Received: attention.shape={attention.shape}, len(tokens)={len(tokens)}"
         )
     if not source_tokens:
         return list(tokens)
-    attended = attention.argmax(axis=1)  # (T,)
+    attended = attention.argmax(axis=1).tolist()  # (T,)
     return [
         source_tokens[position] if token_id == unknown_id else token
-        for token_id, token, position in zip(token_ids, tokens, attended, strict=True)
+        for token_id, token, position in zip(ids, tokens, attended, strict=True)
     ]

@@ -3,24 +3,26 @@
 The random numbers of sampling are the same on every backend.
 """
 
+from typing import Any
+
 from keras import ops
 
-from keras_attention.decoding.hypotheses import Hypotheses, has_attention, split_attention
+from keras_attention.decoding.hypotheses import Hypotheses, Step, Tensor, has_attention, split_attention
 
 
 def greedy_search(
-    step,
-    state,
-    batch_size,
+    step: Step,
+    state: Any,
+    batch_size: int,
     *,
-    start_id,
-    end_id,
-    pad_id=0,
-    unknown_id=None,
-    max_length,
-    max_steps=None,
-    min_length=0,
-):
+    start_id: int,
+    end_id: int,
+    pad_id: int = 0,
+    unknown_id: int | None = None,
+    max_length: int | Tensor,
+    max_steps: int | None = None,
+    min_length: int = 0,
+) -> Hypotheses:
     """Takes the most probable allowed token at each step, until END or the maximum length.
 
     Args:
@@ -47,23 +49,23 @@ def greedy_search(
 
 
 def sample(
-    step,
-    state,
-    batch_size,
+    step: Step,
+    state: Any,
+    batch_size: int,
     *,
-    seed,
-    sentence_keys=None,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    start_id,
-    end_id,
-    pad_id=0,
-    unknown_id=None,
-    max_length,
-    max_steps=None,
-    min_length=0,
-):
+    seed: int | Tensor,
+    sentence_keys: Tensor | None = None,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    start_id: int,
+    end_id: int,
+    pad_id: int = 0,
+    unknown_id: int | None = None,
+    max_length: int | Tensor,
+    max_steps: int | None = None,
+    min_length: int = 0,
+) -> Hypotheses:
     """Samples each token from softmax(logits / temperature) of the allowed tokens, after top-k and then top-p.
 
     The draws of a sentence depend only on (seed, sentence key, step), not on the batch or the backend.

@@ -54,7 +54,7 @@ class GatedCausalConvolution(keras.layers.Layer):
         self.built = True
 
     @property
-    def reach(self):
+    def reach(self) -> int:
         """int, L: the distance from an output to the earliest input that it depends on."""
         return (self.kernel_size - 1) * self.dilation
 

@@ -56,7 +56,7 @@ class Dropout(keras.layers.Layer):
         kept = random_bits(self.seed_generator.next(), ops.shape(inputs)) >= ops.cast(int(self.rate * 2**32), "uint32")
         return ops.where(kept, inputs / (1 - self.rate), ops.zeros_like(inputs))
 
-    def next_draw(self, training):
+    def next_draw(self, training: bool | None) -> tuple[float, Tensor] | None:
         """Returns the rate and a new seed, for dropout with `bits_at`; None if nothing is dropped."""
         return (self.rate, self.seed_generator.next()) if training and self.rate else None
 

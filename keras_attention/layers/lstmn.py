@@ -188,8 +188,8 @@ def _over_tape(projected, recurrent, key_kernel, summary_kernel, score_kernel):
     def step_back(count, d_hiddens, d_memories, d_keys, d_summary, d_score, d_gates, d_queries):
         t = length - 1 - count
         d_hidden = at(d_hiddens, t) + ops.matmul(at(d_keys, t), ops.transpose(key_kernel))
-        of_step = (at(part, t) for part in (all_gates, read_memories, memories, d_memories))
-        d_gate, d_memory = lstm_gates_back(*of_step, d_hidden)  # (B, 4H), (B, H)
+        gate, read_memory, memory, d_memory = (at(x, t) for x in (all_gates, read_memories, memories, d_memories))
+        d_gate, d_memory = lstm_gates_back(gate, read_memory, memory, d_memory, d_hidden)  # (B, 4H), (B, H)
         d_summary = d_summary + ops.matmul(d_gate, ops.transpose(recurrent))
         weights = ops.cast(at(all_weights, t), projected.dtype)  # (B, T), 0 from step t on
         d_weights = ops.matmul(hiddens, d_summary[..., None]) + ops.matmul(memories, d_memory[..., None])  # (B, T, 1)

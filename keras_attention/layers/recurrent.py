@@ -68,7 +68,7 @@ class GRUCell(keras.layers.Layer):
         self.built = True
 
     @property
-    def state_size(self):
+    def state_size(self) -> list[int]:
         """The widths of the states, for `keras.layers.RNN`."""
         return [self.units] * self.num_states
 
@@ -161,7 +161,7 @@ class LSTMCell(keras.layers.Layer):
         self.built = True
 
     @property
-    def state_size(self):
+    def state_size(self) -> list[int]:
         """The widths of the states, for `keras.layers.RNN`."""
         return [self.units] * self.num_states
 

@@ -1,5 +1,7 @@
 """Complete models; they return logits."""
 
+from typing import Any
+
 from keras_attention.models import convolutional_lm, gpt, recurrent_lm
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
@@ -34,7 +36,7 @@ LANGUAGE_MODELS = {
 }
 
 
-def new_language_model(kind, settings):
+def new_language_model(kind: str, settings: dict[str, Any]) -> GPT | RecurrentLM | ConvolutionalLM:
     """Builds a causal language model with random weights.
 
     All kinds take `token_ids` (B, T), return logits (B, T, V), and have the same step function (`encode`, `widened`,

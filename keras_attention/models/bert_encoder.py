@@ -126,19 +126,19 @@ class BertEncoder(FromPreset, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        intermediate_dim,
-        num_heads,
-        num_layers,
-        max_length=512,
-        num_segments=2,
-        dropout=0.1,
-        activation="gelu",
-        normalize_first=False,
-        layer_norm_epsilon=1e-12,
-        attention_pattern=None,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
+        num_layers: int,
+        max_length: int = 512,
+        num_segments: int = 2,
+        dropout: float = 0.1,
+        activation: str = "gelu",
+        normalize_first: bool = False,
+        layer_norm_epsilon: float = 1e-12,
+        attention_pattern: str | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}

@@ -62,24 +62,24 @@ class BertClassifier(FromPreset, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        intermediate_dim,
-        num_heads,
-        num_layers,
-        max_length=512,
-        num_segments=2,
-        dropout=0.1,
-        activation="gelu",
-        normalize_first=False,
-        layer_norm_epsilon=1e-12,
-        attention_pattern=None,
+        vocabulary_size: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
+        num_layers: int,
+        max_length: int = 512,
+        num_segments: int = 2,
+        dropout: float = 0.1,
+        activation: str = "gelu",
+        normalize_first: bool = False,
+        layer_norm_epsilon: float = 1e-12,
+        attention_pattern: str | None = None,
         *,
-        num_labels,
-        pooling="cls",
-        pooler=True,
-        pooler_activation="tanh",
-        **kwargs,
+        num_labels: int,
+        pooling: str = "cls",
+        pooler: bool = True,
+        pooler_activation: str = "tanh",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         encoder = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -127,7 +127,7 @@ class BertClassifier(FromPreset, keras.Model):
         logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")
         return (logits, weights) if return_attention_scores else logits
 
-    def pooled(self, inputs, training=None):
+    def pooled(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """The input of the output layer (B, D); (B, 2 D) with pooling "both", (B, 4 D) with pooling "pair"."""
         if self.pooling == "cls":
             first = ops.zeros_like(inputs["token_ids"][:, :1])
@@ -206,19 +206,19 @@ class BertMaskedLM(FromPreset, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        intermediate_dim,
-        num_heads,
-        num_layers,
-        max_length=512,
-        num_segments=2,
-        dropout=0.1,
-        activation="gelu",
-        normalize_first=False,
-        layer_norm_epsilon=1e-12,
-        attention_pattern=None,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
+        num_layers: int,
+        max_length: int = 512,
+        num_segments: int = 2,
+        dropout: float = 0.1,
+        activation: str = "gelu",
+        normalize_first: bool = False,
+        layer_norm_epsilon: float = 1e-12,
+        attention_pattern: str | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -252,11 +252,11 @@ class BertMaskedLM(FromPreset, keras.Model):
         x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
         """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` ignore all other positions."""
         return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)
 
-    def guess(self, x):
+    def guess(self, x: Tensor) -> Tensor:
         """The head: logits (B, P, V) from vectors x (B, P, D) of the encoder."""
         x = self.head_norm(self.head_dense(x))
         table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
@@ -299,7 +299,7 @@ class BertPretrainer(keras.Model):
         masked, following = model({"token_ids": token_ids, "segment_ids": token_ids * 0})
     """
 
-    def __init__(self, masked_lm, **kwargs):
+    def __init__(self, masked_lm: BertMaskedLM, **kwargs: Any):
         super().__init__(**{"dtype": masked_lm.dtype_policy, **kwargs})
         segments = masked_lm.settings["num_segments"]
         if segments < 2:

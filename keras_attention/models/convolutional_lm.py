@@ -67,15 +67,15 @@ class ConvolutionalLM(FromPreset, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        num_layers,
-        max_length=1024,
-        kernel_size=3,
-        dilation_cycle=7,
-        dropout=0.1,
-        pad_id=0,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int,
+        num_layers: int,
+        max_length: int = 1024,
+        kernel_size: int = 3,
+        dilation_cycle: int = 7,
+        dropout: float = 0.1,
+        pad_id: int | None = 0,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -111,7 +111,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
     has_attention = False
 
     @property
-    def receptive_field(self):
+    def receptive_field(self) -> int:
         """int, the number of tokens that a prediction depends on."""
         return 1 + sum(convolution.reach for convolution in self.convolutions)
 
@@ -123,11 +123,11 @@ class ConvolutionalLM(FromPreset, keras.Model):
             x = x + self.dropout_layer(mixer(convolution(norm(x))), training=training)
         return self._logits(x)  # (B, T, V)
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
-    def encode(self, token_ids, mask=None):
+    def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
         Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
@@ -142,19 +142,19 @@ class ConvolutionalLM(FromPreset, keras.Model):
             x = x + mixer(convolution(found, mask=mask))
         return {"mask": mask, "last_ids": token_ids[:, -1], "rings": tuple(rings)}
 
-    def widened(self, memory, length):
+    def widened(self, memory: dict[str, Any], length: int) -> dict[str, Any]:
         """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0)))}
 
-    def initial_state(self, memory, max_steps=None, beam_size=1):
+    def initial_state(self, memory: dict[str, Any], max_steps: int | None = None, beam_size: int = 1) -> dict[str, Any]:
         """The state before the first step: tensors with leading axis B.
 
         `max_steps` and `beam_size` have no effect; they exist because `GPT` needs them.
         """
         return {"rings": memory["rings"], "position": ops.zeros(ops.shape(memory["last_ids"]), "int32")}
 
-    def step(self, token_ids, state, memory):
+    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         A negative id stands for the last token of the prompt, so pass -1 as `start_id`. All sequences are at the same

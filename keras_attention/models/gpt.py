@@ -105,19 +105,19 @@ class GPT(FromPreset, keras.Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        intermediate_dim,
-        num_heads,
-        num_layers,
-        max_length=1024,
-        positions="learned",
-        dropout=0.1,
-        activation="gelu_approximate",
-        layer_norm_epsilon=1e-5,
-        pad_id=0,
-        attention_pattern=None,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
+        num_layers: int,
+        max_length: int = 1024,
+        positions: str = "learned",
+        dropout: float = 0.1,
+        activation: str = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-5,
+        pad_id: int | None = 0,
+        attention_pattern: str | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -170,7 +170,7 @@ class GPT(FromPreset, keras.Model):
     has_attention = True
 
     @property
-    def receptive_field(self):
+    def receptive_field(self) -> int:
         """int, the number of tokens that a prediction may depend on."""
         return self.max_length
 
@@ -196,11 +196,11 @@ class GPT(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
-    def encode(self, token_ids, mask=None):
+    def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
         Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
@@ -223,7 +223,7 @@ class GPT(FromPreset, keras.Model):
             caches.append(cache)
         return {"mask": mask, "last_ids": token_ids[:, -1], "layers": tuple(caches)}
 
-    def widened(self, memory, length):
+    def widened(self, memory: dict[str, Any], length: int) -> dict[str, Any]:
         """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         layers = tuple(
@@ -232,7 +232,7 @@ class GPT(FromPreset, keras.Model):
         )
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "layers": layers}
 
-    def initial_state(self, memory, max_steps, beam_size=1):
+    def initial_state(self, memory: dict[str, Any], max_steps: int, beam_size: int = 1) -> dict[str, Any]:
         """The state before the first of at most `max_steps` steps, tensors with leading axis B except "shared".
 
         The first step reads the last token of the prompt again. From its position on, the k hypotheses of a prompt
@@ -248,7 +248,7 @@ class GPT(FromPreset, keras.Model):
         position, ancestors = ops.zeros((batch,), "int32"), ops.zeros((batch, max_steps), "int32")
         return {"shared": {"caches": caches}, "position": position, "ancestors": ancestors}
 
-    def step(self, token_ids, state, memory):
+    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         A negative id stands for the last token of the prompt, so pass -1 as `start_id`. All sequences are at the same

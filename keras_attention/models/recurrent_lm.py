@@ -78,7 +78,15 @@ class RecurrentLM(FromPreset, keras.Model):
     """
 
     def __init__(
-        self, vocabulary_size, hidden_dim, num_layers, max_length=1024, cell="lstm", dropout=0.1, pad_id=0, **kwargs
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        num_layers: int,
+        max_length: int = 1024,
+        cell: str = "lstm",
+        dropout: float = 0.1,
+        pad_id: int | None = 0,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -100,12 +108,12 @@ class RecurrentLM(FromPreset, keras.Model):
         self.built = True
 
     @property
-    def has_attention(self):
+    def has_attention(self) -> bool:
         """bool. Whether the model has attention weights."""
         return self.cell == "lstmn"
 
     @property
-    def receptive_field(self):
+    def receptive_field(self) -> int:
         """int, the number of tokens that a prediction may depend on."""
         return self.max_length
 
@@ -125,11 +133,11 @@ class RecurrentLM(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
 
-    def encode(self, token_ids, mask=None):
+    def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
 
         Shorter prompts are padded on the left. `mask` (B, P) is True at tokens; None: wherever the id is not `pad_id`.
@@ -143,7 +151,7 @@ class RecurrentLM(FromPreset, keras.Model):
             states.append(end)
         return {"mask": mask, "last_ids": token_ids[:, -1], "states": tuple(states)}
 
-    def widened(self, memory, length):
+    def widened(self, memory: dict[str, Any], length: int) -> dict[str, Any]:
         """Pads the memory of the prompts on the left to `length` tokens; `step` returns the same logits."""
         more = length - ops.shape(memory["mask"])[1]
         states = memory["states"]
@@ -151,7 +159,7 @@ class RecurrentLM(FromPreset, keras.Model):
             states = tuple(longer_tape(of_cell, more, 0) for of_cell in states)
         return {**memory, "mask": ops.pad(memory["mask"], ((0, 0), (more, 0))), "states": states}
 
-    def initial_state(self, memory, max_steps, beam_size=1):
+    def initial_state(self, memory: dict[str, Any], max_steps: int, beam_size: int = 1) -> dict[str, Any]:
         """The state before the first of at most `max_steps` steps: tensors with leading axis B.
 
         `beam_size` has no effect; it exists because `GPT` needs it.
@@ -161,7 +169,7 @@ class RecurrentLM(FromPreset, keras.Model):
             states = tuple(longer_tape(of_cell, 0, max_steps - 1) for of_cell in states)
         return {"states": states}
 
-    def step(self, token_ids, state, memory):
+    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         A negative id stands for the last token of the prompt, so pass -1 as `start_id`. N = k B for k hypotheses of

@@ -79,19 +79,19 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
 
     def __init__(
         self,
-        source_vocabulary_size,
-        target_vocabulary_size,
-        embedding_dim=256,
-        hidden_dim=512,
-        num_layers=1,
-        cell="gru",
-        attention="additive",
-        attention_mode="global",
-        attention_window=10,
-        input_feeding=True,
-        tie_embeddings="target",
-        dropout=0.3,
-        **kwargs,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        embedding_dim: int = 256,
+        hidden_dim: int = 512,
+        num_layers: int = 1,
+        cell: str = "gru",
+        attention: str = "additive",
+        attention_mode: str = "global",
+        attention_window: int = 10,
+        input_feeding: bool = True,
+        tie_embeddings: str = "target",
+        dropout: float = 0.3,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -178,11 +178,11 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
         return (logits, weights) if return_attention_scores else logits
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
         """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Tensor, training: bool | None = None) -> dict[str, Any]:
         """Encodes sources (B, S): returns the `memory` of the decoder steps, a dict of tensors with leading axis B."""
         mask = padding_mask(source_ids)  # (B, S)
         sequence, summary = self.source_embedding(source_ids), None  # (B, S, D)
@@ -198,15 +198,17 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
     has_self_attention = False
 
     @property
-    def has_attention(self):
+    def has_attention(self) -> bool:
         """bool. Whether the model has attention."""
         return self.attention_layer is not None
 
-    def cross_attention(self, inputs):
+    def cross_attention(self, inputs: dict[str, Tensor]) -> Tensor:
         """The cross-attention weights (B, 1, 1, T, S), one layer and one head, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1][:, None, None]
 
-    def initial_state(self, memory, max_steps=None, attention=True, beam_size=1):
+    def initial_state(
+        self, memory: dict[str, Any], max_steps: int | None = None, attention: bool = True, beam_size: int = 1
+    ) -> dict[str, Any]:
         """The decoder state before the first step, a dict of tensors with leading axis B.
 
         A model with attention also stores the attention weights of the last step, "attention" (B, S). `max_steps`,
@@ -224,7 +226,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
             state["position"] = ops.zeros((batch,), dtype="float32")
         return state
 
-    def step(self, token_ids, state, memory):
+    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         N = k B for k hypotheses of each source of `memory`; the hypotheses of a source are adjacent.

@@ -1,5 +1,8 @@
 """What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
+from pathlib import Path
+from typing import Self
+
 import keras
 from keras import ops
 
@@ -11,7 +14,7 @@ class FromPreset:
     """Adds `from_preset` to a model class."""
 
     @classmethod
-    def from_preset(cls, name_or_path):
+    def from_preset(cls, name_or_path: str | Path) -> Self:
         """Loads the network of a trained model, without its tokenizers: token ids in, logits out.
 
         Checks all files of the entry against their hashes, builds the network from the settings in its config.json, and

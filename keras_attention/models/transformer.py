@@ -109,21 +109,21 @@ class Transformer(FromPreset, keras.Model):
 
     def __init__(
         self,
-        source_vocabulary_size,
-        target_vocabulary_size,
-        hidden_dim=128,
-        intermediate_dim=256,
-        num_heads=4,
-        num_encoder_layers=4,
-        num_decoder_layers=4,
-        dropout=0.1,
-        activation="relu",
-        normalize_first=False,
-        positions="sinusoidal",
-        max_length=512,
-        tie_embeddings="all",
-        attention_dropout=0.0,
-        **kwargs,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        hidden_dim: int = 128,
+        intermediate_dim: int = 256,
+        num_heads: int = 4,
+        num_encoder_layers: int = 4,
+        num_decoder_layers: int = 4,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        normalize_first: bool = False,
+        positions: str = "sinusoidal",
+        max_length: int = 512,
+        tie_embeddings: str = "all",
+        attention_dropout: float = 0.0,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
@@ -206,11 +206,11 @@ class Transformer(FromPreset, keras.Model):
             return logits
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
         """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 
-    def encode(self, source_ids, training=None):
+    def encode(self, source_ids: Tensor, training: bool | None = None) -> dict[str, Any]:
         """Encodes the sources (B, S): returns the `memory` of the decoder steps.
 
         It is a dict with their mask (B, S) and, for each layer, the result of `MultiHeadAttention.project_keys_values`.
@@ -221,11 +221,13 @@ class Transformer(FromPreset, keras.Model):
 
     has_attention = has_self_attention = True
 
-    def cross_attention(self, inputs):
+    def cross_attention(self, inputs: dict[str, Tensor]) -> Tensor:
         """The cross-attention weights (B, L, H, T, S) of L decoder layers and H heads, for the inputs of `call`."""
         return self(inputs, training=False, return_attention_scores=True)[1]["cross"]
 
-    def initial_state(self, memory, max_steps, attention=False, beam_size=1):
+    def initial_state(
+        self, memory: dict[str, Any], max_steps: int, attention: bool = False, beam_size: int = 1
+    ) -> dict[str, Any]:
         """The decoder state before the first of at most `max_steps` steps, tensors with leading axis B except "shared".
 
         All hypotheses of a source share one cache, which a beam search never reorders. Instead, "ancestors" (B, L) has
@@ -242,7 +244,7 @@ class Transformer(FromPreset, keras.Model):
         state = {"shared": shared, "position": position, "ancestors": ancestors}
         return state | ({"attention": ops.zeros((batch, length))} if attention else {})
 
-    def step(self, token_ids, state, memory):
+    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         All hypotheses are at the same position. N = k B for k hypotheses of each source of `memory`, with k the

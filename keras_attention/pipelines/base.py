@@ -32,12 +32,14 @@ code depends on the architecture: `tests/pipelines/test_registration.py` adds su
 """
 
 import abc
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from keras_attention.errors import UserError, quoted
+from keras_attention.pipelines.explanation import Explanation
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.archive import load_entry, write_entry
+from keras_attention.zoo.archive import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.entry import Entry
 from keras_attention.zoo.registry import check_task, open_entry
 from keras_attention.zoo.schema import architecture_of, imported
@@ -91,11 +93,11 @@ class Pipeline(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def from_parts(cls, model, tokenizers, config) -> Self:
+    def from_parts(cls, model: Any, tokenizers: dict[str, Any], config: dict[str, Any]) -> Self:
         """Makes a pipeline from a model, a dict from role to tokenizer and the keys of `config.json` (`schema.Use`)."""
 
     @classmethod
-    def from_loaded(cls, loaded) -> Self:
+    def from_loaded(cls, loaded: LoadedEntry) -> Self:
         """Makes a pipeline from a LoadedEntry. Override it if an entry has more than a network and tokenizers."""
         return cls.from_parts(loaded.model, loaded.tokenizers, loaded.entry.config)
 
@@ -116,30 +118,30 @@ class Pipeline(abc.ABC):
         """
 
     @abc.abstractmethod
-    def reply(self, **request) -> list[dict[str, Any]]:
+    def reply(self, **request: Any) -> list[dict[str, Any]]:
         """Answers an HTTP request: list of dicts of JSON types, see `request_fields` and `answer_fields`."""
 
     @property
-    def tokenizers(self):
+    def tokenizers(self) -> dict[str, Any]:
         """Dict from role to tokenizer."""
         return {}
 
     @property
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """Further fields of the model in `GET /v1/models`, beside those of its entry: dict of JSON types."""
         return {}
 
     @property
-    def samples(self):
+    def samples(self) -> list:
         """A few input texts, or pairs of texts, for the examples on a card: list of str or of tuples."""
         return []
 
     @property
-    def extra_files(self):
+    def extra_files(self) -> list[Callable]:
         """Writers of further files of an entry: list of callables(folder)."""
         return []
 
-    def sides(self, line):
+    def sides(self, line: str) -> tuple[str, ...]:
         """Splits a line of a file or of the command line into the texts of one request: one str, or two for a pair."""
         return (line,)
 
@@ -159,7 +161,7 @@ class Pipeline(abc.ABC):
         """
         raise UserError("This model has no attention, so there is nothing to show.")
 
-    def explain(self, text, text_b=None, *, label=None):
+    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         """What each word of a text contributes to its label, see `explanation.explain`: Explanation.
 
         Raises:
@@ -177,7 +179,7 @@ class Pipeline(abc.ABC):
             raise UserError(f"This model cannot use the engine {name}, which is for translators.")
         imported(self.engines[name])(self, **options)
 
-    def check_view(self, text_b, options):
+    def check_view(self, text_b: str | None, options: Iterable[str]) -> None:
         """Raises UserError for an argument of `attention_view` that this pipeline does not have."""
         if text_b is not None and "text_b" not in self.view_options:
             raise UserError("This model takes one text: leave out the second.")

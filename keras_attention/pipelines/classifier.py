@@ -1,7 +1,6 @@
 """Texts in, labels out: with a trained head, or without training by the similarity of texts and labels."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -9,9 +8,19 @@ from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.compiled import CompiledBert
-from keras_attention.pipelines.explanation import bert_view, explain
+from keras_attention.pipelines.explanation import Explanation, bert_view, explain
 from keras_attention.pipelines.text_encoder import TextEncoder, unit
-from keras_attention.pipelines.texts import START, WHOLE, Texts, as_pair, text_sequences, whole_text_sequences
+from keras_attention.pipelines.texts import (
+    START,
+    WHOLE,
+    Progress,
+    Texts,
+    TokenSequence,
+    as_pair,
+    text_sequences,
+    whole_text_sequences,
+)
+from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
 
@@ -83,7 +92,14 @@ class Classifier(TextEncoder):
     }
     network_output = ("K", "of each label, before the softmax; without the bag of words, if the model has one")
 
-    def __init__(self, model, tokenizer, max_tokens, task, blend=None):
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: WordPieceTokenizer,
+        max_tokens: int,
+        task: dict[str, Any],
+        blend: Blend | None = None,
+    ):
         super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task
         self.blend: Blend | None = blend
@@ -131,13 +147,13 @@ class Classifier(TextEncoder):
     def answers(self, sources, sources_b=None):
         return [self.label_text(label) for label in self.classify(sources, sources_b)]
 
-    def label_text(self, label):
+    def label_text(self, label: str | list[str] | float | None) -> str:
         """A label as text for a table: several labels are joined, a number has two decimals."""
         if label is None:
             return "unsure"
         if self.task["kind"] == "multilabel":
             return self.task["separator"].join(label)
-        return f"{label:.2f}" if self.task["kind"] == "regression" else label
+        return f"{label:.2f}" if self.task["kind"] == "regression" else str(label)
 
     def reply(self, texts, texts_b=None, threshold=None, top=None):
         found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
@@ -150,7 +166,7 @@ class Classifier(TextEncoder):
         *,
         threshold: float | None = None,
         return_scores: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress = None,
     ) -> Any:
         """Classifies one text or many.
 
@@ -187,18 +203,20 @@ class Classifier(TextEncoder):
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
 
-    def sequences(self, texts, texts_b=None, *, warn=False):
+    def sequences(self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False) -> list[list[TokenSequence]]:
         """The sequences of each text or pair, lists of TokenSequence: more than one only for long texts read whole."""
         if self.long_texts == WHOLE and texts_b is None:
             return whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
         return [[sequence] for sequence in self.single_sequences(texts, texts_b, warn=warn)]
 
-    def single_sequences(self, texts, texts_b=None, *, warn=False):
+    def single_sequences(
+        self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False
+    ) -> list[TokenSequence]:
         """One sequence for each text or pair, as in training: list of TokenSequence, see `text_sequences`."""
         limits = {"max_tokens": self.max_tokens, "long_texts": self.long_texts}
         return text_sequences(self.tokenizer, texts, texts_b, **limits, warn=warn)
 
-    def logits(self, sequences, progress=None):
+    def logits(self, sequences: list[list[TokenSequence]], progress: Progress = None) -> np.ndarray:
         """The logits of each text: the mean over its sequences.
 
         Args:
@@ -217,17 +235,17 @@ class Classifier(TextEncoder):
             first += len(some)
         return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")
 
-    def blended(self, logits, texts, texts_b=None):
+    def blended(self, logits: np.ndarray, texts: Texts, texts_b: Texts | None = None) -> np.ndarray:
         """Blends logits (N, K) of the network with those of the bag of words, if the model has one."""
         return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
 
-    def with_network(self, network):
+    def with_network(self, network: Any) -> Self:
         """As in TextEncoder, but without the bag of words, so that `agreement` compares the networks alone."""
         other = super().with_network(network)
         other.blend = None
         return other
 
-    def agreement(self, other, texts, texts_b=None):
+    def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """The share of equal labels and the largest change of a probability; for a regression, of the number."""
         pairs = list(zip(*(one.classify(texts, texts_b, return_scores=True) for one in (self, other)), strict=True))
         if self.task["kind"] == "regression":
@@ -243,7 +261,7 @@ class Classifier(TextEncoder):
         decision = list(answer.probabilities.items())[:10]
         return bert_view(self, text, text_b, decision=decision, said=f", answer: {answer.label}")
 
-    def explain(self, text, text_b=None, *, label=None):
+    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         """What each word contributes to a label; see `explanation.explain`.
 
         Example:
@@ -251,7 +269,7 @@ class Classifier(TextEncoder):
         """
         return explain(self, text, text_b, label)
 
-    def answer(self, logits, threshold=None):
+    def answer(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
         """Converts logits (K,) into a Classification."""
         kind = self.task["kind"]
         if kind == "regression":

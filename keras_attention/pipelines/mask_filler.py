@@ -10,6 +10,7 @@ from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
+from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 MASK = "[MASK]"
@@ -121,7 +122,9 @@ class MaskFiller(TextEncoder):
     network_output = ("T, V", "of the piece at each place, before the softmax")
     extra_inputs = {"masked_positions": 1}
 
-    def __init__(self, model, tokenizer, max_tokens, pooling="mean", normalize=False):
+    def __init__(
+        self, model: Any, tokenizer: WordPieceTokenizer, max_tokens: int, pooling: str = "mean", normalize: bool = False
+    ):
         options = {"pooling": pooling, "normalize": normalize}
         super().__init__(model, tokenizer, max_tokens, **options, encoder=model.encoder)
         self.compiled = CompiledBert(
@@ -135,7 +138,7 @@ class MaskFiller(TextEncoder):
     def answers(self, sources, sources_b=None):
         return [best.text for best, *_ in self.fill_mask(sources, top_k=1)]
 
-    def agreement(self, other, texts, texts_b=None):
+    def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """The share of texts that are filled in the same way."""
         mine, its = self.answers(texts), other.answers(texts)
         return {"same words (%)": 100.0 * sum(map(str.__eq__, mine, its)) / len(texts)}

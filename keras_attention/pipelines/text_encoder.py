@@ -1,8 +1,7 @@
 """Texts in, vectors out."""
 
 import copy
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -10,7 +9,8 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import bert_view
-from keras_attention.pipelines.texts import START, Texts, as_pair, as_texts, text_sequences
+from keras_attention.pipelines.texts import START, Progress, Texts, as_pair, as_texts, text_sequences
+from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
@@ -83,7 +83,16 @@ class TextEncoder(Pipeline):
     }
     extra_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 
-    def __init__(self, model, tokenizer, max_tokens, long_texts=START, pooling="mean", normalize=False, encoder=None):
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: WordPieceTokenizer,
+        max_tokens: int,
+        long_texts: str = START,
+        pooling: str = "mean",
+        normalize: bool = False,
+        encoder: Any = None,
+    ):
         self.model = model
         self.encoder = encoder = encoder or model
         self.tokenizer = tokenizer
@@ -104,7 +113,7 @@ class TextEncoder(Pipeline):
     def described(self):
         return {**self.described_text(), "pooling": self.pooling, "normalize": self.normalize}
 
-    def described_text(self):
+    def described_text(self) -> dict[str, Any]:
         """The keys of `config.json` that all text encoders have."""
         language = {} if self.entry else {"language": "en"}
         return {**language, "max_tokens": self.max_tokens}
@@ -113,7 +122,7 @@ class TextEncoder(Pipeline):
     def tokenizers(self):
         return {"text": self.tokenizer}
 
-    def answers(self, sources, sources_b=None):
+    def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
         """The cosine of each pair of texts; an empty list for single texts, whose answers are vectors."""
         if sources_b is None:
             return []
@@ -132,7 +141,7 @@ class TextEncoder(Pipeline):
             for vector, cut in zip(found.pooled, found.truncated, strict=True)
         ]
 
-    def sides(self, line):
+    def sides(self, line: str) -> tuple[str, ...]:
         """The texts of a line; a tab separates the two texts of a pair."""
         if line.count("\t") > 1:
             raise UserError(f"A pair of texts must contain exactly one tab. Found {line.count(chr(9))}")
@@ -149,7 +158,7 @@ class TextEncoder(Pipeline):
         texts_b: Texts | None = None,
         *,
         pooling: str | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress = None,
     ) -> Embeddings:
         """Computes the vectors of one text or many.
 
@@ -181,24 +190,24 @@ class TextEncoder(Pipeline):
         tokens = [self.tokenizer.tokens(sequence.token_ids) for sequence in sequences]
         return Embeddings(pooled, tokens, vectors, [sequence.truncated for sequence in sequences])
 
-    def directions(self, texts, progress=None):
+    def directions(self, texts: list[str], progress: Progress = None) -> np.ndarray:
         """The vectors of texts (list of str) scaled to length 1: float32 array (N, D)."""
         return unit(self.encode(texts, progress=progress).pooled)
 
-    def with_network(self, network):
+    def with_network(self, network: Any) -> Self:
         """A copy with another network, such as an exported one, that has the method `run` of `CompiledBert`."""
         other = copy.copy(self)
         other.encoding = network if self.compiled is self.encoding else self.encoding
         other.compiled = network
         return other
 
-    def agreement(self, other, texts, texts_b=None):
+    def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """How much the answers of two pipelines agree: dict from a measure, such as "mean cosine", to a float."""
         texts = [*texts, *(texts_b or ())]
         cosines = (self.directions(texts) * other.directions(texts)).sum(axis=-1)
         return {"mean cosine": float(cosines.mean()), "least cosine": float(cosines.min())}
 
-    def similar(self, query, texts, *, top=5):
+    def similar(self, query: str, texts: Texts, *, top: int = 5) -> list[Similar]:
         """The texts most similar to a query, by the cosine of their vectors.
 
         Args:

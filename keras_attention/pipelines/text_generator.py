@@ -1,7 +1,8 @@
 """Prompt in, continuation out; also computes the log probabilities of given texts."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +11,8 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled import SOURCE_LENGTHS, CompiledBert
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
-from keras_attention.pipelines.texts import TokenSequence, as_texts
-from keras_attention.visualize.pages import AttentionMap, attention_page
+from keras_attention.pipelines.texts import Progress, Texts, TokenSequence, as_texts
+from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64
 CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # settings of the examples on a card
@@ -119,11 +120,17 @@ class TextGenerator(Pipeline):
         )
     }
 
-    def __init__(self, model, tokenizer, line_break=None, begins_with="end", language="en"):
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        line_break: str | None = None,
+        begins_with: str = "end",
+        language: str = "en",
+    ):
+        self.model, self.tokenizer, self.end_id = model, tokenizer, tokenizer.end_id
         self.line_break, self.begins_with, self.language = line_break, begins_with, language
         self.window = min(model.max_length, SOURCE_LENGTHS[-1])
-        self.end_id = tokenizer.end_id
         special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
         self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)], self.end_id)
         self.compiled = CompiledBert(self._token_log_probs, self.window, 1)
@@ -153,7 +160,7 @@ class TextGenerator(Pipeline):
             for found in self.generations(prompts, n=n, **sampling)
         ]
 
-    def generate(self, prompts="", *, n=1, **sampling):
+    def generate(self, prompts: Texts = "", *, n: int = 1, **sampling: Any) -> Any:
         """Continues one prompt or many.
 
         Args:
@@ -181,13 +188,13 @@ class TextGenerator(Pipeline):
         texts = texts if n > 1 else [text for (text,) in texts]
         return texts[0] if alone else texts
 
-    def generations(self, prompts, *, n=1, progress=None, **sampling):
+    def generations(self, prompts: Texts, *, n: int = 1, progress: Progress = None, **sampling: Any) -> Any:
         """Like `generate`, but with a list of `n` Generations for each prompt; calls `progress(done, total)`."""
         prompts, alone = as_texts(prompts, "prompts")
-        sampling = self._checked(sampling, n)
+        settings = self._checked(sampling, n)
         answers: list = [[] for _ in prompts]
-        for batch in self._batches(self._beginnings(prompts), n, sampling):
-            for _ in self._write(batch, sampling):
+        for batch in self._batches(self._beginnings(prompts), n, settings):
+            for _ in self._write(batch, settings):
                 pass
             for text in batch:
                 answers[text.number // n].append(text.generation())
@@ -195,12 +202,12 @@ class TextGenerator(Pipeline):
                 progress(sum(map(len, answers)) // n, len(prompts))
         return answers[0] if alone else answers
 
-    def stream(self, prompt="", **sampling):
+    def stream(self, prompt: str = "", **sampling: Any) -> Iterator[str]:
         """Yields the continuation of a prompt piece by piece, as str. Joined, they are the text of `generate`."""
         as_texts([prompt], "prompt")
         yield from (piece.text for piece in self.pieces([prompt], **sampling) if piece.text)
 
-    def pieces(self, prompts, *, n=1, details=False, **sampling):
+    def pieces(self, prompts: list[str], *, n: int = 1, details: bool = False, **sampling: Any) -> Iterator[Piece]:
         """Yields a Piece of an answer whenever it has new text; close the generator to stop.
 
         Args:
@@ -208,14 +215,14 @@ class TextGenerator(Pipeline):
             details: bool. Whether each Piece contains its tokens, with the most probable tokens at each step.
             n, sampling: see `generate`.
         """
-        sampling = self._checked(sampling, n)
-        for batch in self._batches(self._beginnings(prompts), n, sampling):
+        settings = self._checked(sampling, n)
+        for batch in self._batches(self._beginnings(prompts), n, settings):
             waiting = batch
-            for _ in self._write(batch, sampling, details, patient=False):
+            for _ in self._write(batch, settings, details, patient=False):
                 yield from (piece for text in waiting if (piece := text.next_piece()))
                 waiting = [text for text in waiting if not text.finish]
 
-    def score(self, texts):
+    def score(self, texts: Texts) -> Any:
         """Computes the log probabilities of one text or many.
 
         A text longer than the model's window is read in overlapping parts, so that each token is predicted from all
@@ -239,23 +246,18 @@ class TextGenerator(Pipeline):
         for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
             known = len(found[number]) - start  # already predicted in the previous part
             found[number] += log_probs[known : len(read.token_ids) - 1].tolist()
-        scores = [
-            TextScore(
-                sum(log_probs),
-                math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None,
-                self._shown_tokens(ids[1:]),
-                log_probs,
-            )
-            for ids, log_probs in zip(self._beginnings(texts), found, strict=True)
-        ]
+        scores = []
+        for ids, log_probs in zip(self._beginnings(texts), found, strict=True):
+            perplexity = math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
+            scores.append(TextScore(sum(log_probs), perplexity, self._shown_tokens(ids[1:]), log_probs))
         return scores[0] if alone else scores
 
     @property
-    def has_attention(self):
+    def has_attention(self) -> bool:
         """bool. Whether the model has attention weights to show."""
         return self.model.has_attention
 
-    def attention_view(self, text, text_b=None, **options):
+    def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights of every layer and head as a page; if the text is too long, of its end only."""
         self.check_view(text_b, options)
         if not self.has_attention:
@@ -268,7 +270,7 @@ class TextGenerator(Pipeline):
         maps = [AttentionMap("self-attention", np.asarray(weights, "float32"), tokens, tokens, "token", "recalled")]
         return attention_page([("", maps)], text, note + ". Only its end is shown." * (len(kept) < len(ids)))
 
-    def text_of(self, ids):
+    def text_of(self, ids: Sequence[int]) -> str:
         """The text of token ids."""
         text = self.tokenizer.decode([ids])[0]
         return text.replace(self.line_break, "\n") if self.line_break else text
@@ -371,8 +373,7 @@ class _Text:
 
     def _cut_at_stop(self):
         text = self._text()
-        places = [place for stop in self.stop if (place := text.find(stop)) >= 0]
-        if places:
+        if places := [place for stop in self.stop if (place := text.find(stop)) >= 0]:
             self.text, self.finish = text[: min(places)], "stop"
 
     def next_piece(self):
@@ -380,9 +381,8 @@ class _Text:
         ready, tokens = self._ready(), len(self.ids) - self.start
         if len(ready) == self.shown and not self.finish:
             return None
-        piece = Piece(
-            self.number, ready[self.shown :], tokens - self.told, self.finish, self.details[self.told : tokens]
-        )
+        details = self.details[self.told : tokens]
+        piece = Piece(self.number, ready[self.shown :], tokens - self.told, self.finish, details)
         self.shown, self.told = len(ready), tokens
         return piece
 

@@ -1,7 +1,7 @@
 """Input texts of the pipelines: any Python type as a list of str, and texts as sequences of token ids."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import date
 from numbers import Number
 from typing import NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 from keras_attention.errors import UserError, quoted
 
 Texts = str | Iterable[str]
+Progress = Callable[[int, int], None] | None  # is called with the number of texts done and of all texts
 
 
 class TruncatedText(UserWarning):

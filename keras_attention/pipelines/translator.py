@@ -1,7 +1,7 @@
 """Text in, translation out."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from keras_attention.pipelines.compiled import (
 )
 from keras_attention.pipelines.copy_unknowns import copy_unknowns
 from keras_attention.pipelines.explanation import translation_view
-from keras_attention.pipelines.texts import Texts, TruncatedText, as_texts, is_calendar_day
+from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, is_calendar_day
+from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.architectures import DECODING_DEFAULTS
@@ -178,7 +179,13 @@ class Translator(Pipeline):
     engines = {"ctranslate2": "keras_attention.pipelines.ctranslate2_engine:use_ctranslate2"}
 
     def __init__(
-        self, model, source_tokenizer, target_tokenizer, decoding=None, low_score_threshold=None, target_language=None
+        self,
+        model: Any,
+        source_tokenizer: AnyTokenizer,
+        target_tokenizer: AnyTokenizer,
+        decoding: dict[str, Any] | None = None,
+        low_score_threshold: float | None = None,
+        target_language: str | None = None,
     ):
         self.model = model
         self.source_tokenizer = source_tokenizer
@@ -202,7 +209,7 @@ class Translator(Pipeline):
         return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @property
-    def has_attention(self):
+    def has_attention(self) -> bool:
         """bool. Whether the model has attention."""
         return self.model.has_attention
 
@@ -247,7 +254,7 @@ class Translator(Pipeline):
         n_best: int = 1,
         attention: bool = False,
         replace_unknowns: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress = None,
         **search: Any,
     ) -> "list[list[Translation]]":
         """Finds the best translations of each text, as Translations.
@@ -299,7 +306,7 @@ class Translator(Pipeline):
         """Translates one sentence token by token: yields str, see the function `stream` of this module."""
         return stream(self, text, **sampling)
 
-    def encode(self, texts, longest):
+    def encode(self, texts: list[str], longest: int) -> tuple[list[np.ndarray], list[bool]]:
         """The token ids of each text, cut to `longest` ids including END, and whether the text was cut."""
         texts = [text.strip() for text in texts]
         cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
@@ -324,14 +331,9 @@ class Translator(Pipeline):
         for i, ids in enumerate(batch.sequences):
             source_ids[i, : len(ids)] = ids
             limits[i] = answer_limit(len(ids), settings)
-        found = self.compiled.search(
-            source_ids,
-            limits,
-            answer_limit(batch.padded, settings),
-            n_best=n_best,
-            unknowns=replace_unknowns,
-            **{name: settings[name] for name in SEARCH_OPTIONS},
-        )
+        options = {name: settings[name] for name in SEARCH_OPTIONS}
+        options |= {"n_best": n_best, "unknowns": replace_unknowns}
+        found = self.compiled.search(source_ids, limits, answer_limit(batch.padded, settings), **options)
         weights = None
         if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
@@ -363,21 +365,18 @@ class Translator(Pipeline):
         low_score = threshold is not None and log_prob / len(ids) < threshold
         low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
         kept = (weights, heads) if keep_weights else (None, None)
-        return Translation(
-            text,
-            float(found.scores[i, j]),
-            tokens,
-            source_tokens,
-            *kept,
-            log_prob,
-            low_score,
-            False,
-            tuple(ids.tolist()),
-        )
+        score, ids = float(found.scores[i, j]), tuple(ids.tolist())
+        return Translation(text, score, tokens, source_tokens, *kept, log_prob, low_score, False, ids)
 
     def settings(
-        self, n_best, needs_attention, beam_size=None, length_penalty=None, coverage_penalty=None, max_length=None
-    ):
+        self,
+        n_best: int,
+        needs_attention: bool,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        coverage_penalty: float | None = None,
+        max_length: int | None = None,
+    ) -> dict[str, Any]:
         """The checked settings of a search: the given ones, and the model's defaults for the others."""
         given = zip(SEARCH_SETTINGS, (beam_size, length_penalty, coverage_penalty, max_length), strict=True)
         settings = {**self.decoding, **{name: value for name, value in given if value is not None}}

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class ByteLevelTokenizer:
         """Returns one readable str for each id; the blank before a word belongs to its first piece."""
         return [self._bytes[i].decode("utf-8", "replace") for i in self._checked_ids(ids)]
 
-    def tokenize_in_graph(self, texts):
+    def tokenize_in_graph(self, texts: Any) -> Any:
         """Not available.
 
         Raises:

@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class CharacterTokenizer:
     files = ("tokenizer.json",)
     settings = ("kind", "lowercase", "characters")  # of tokenizer.json
 
-    def __init__(self, characters, lowercase=False):
+    def __init__(self, characters: str, lowercase: bool = False):
         if not characters or len(set(characters)) != len(characters):
             raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r:.80}")
         if found := control_character(characters):
@@ -103,7 +103,7 @@ class CharacterTokenizer:
         first_id = len(SPECIAL_PIECES)
         return [SPECIAL_PIECES[i] if 0 <= i < first_id else self._character(i) for i in _integers(ids)]
 
-    def tokenize_in_graph(self, texts):
+    def tokenize_in_graph(self, texts: Any) -> Any:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         import tensorflow as tf
         import tensorflow_text

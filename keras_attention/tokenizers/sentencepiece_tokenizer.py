@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class SentencePieceTokenizer:
     files = ("tokenizer.json", "tokenizer.model")
     settings = ("kind",)  # of tokenizer.json
 
-    def __init__(self, model):
+    def __init__(self, model: bytes):
         import sentencepiece
 
         self._model = bytes(model)
@@ -178,7 +178,7 @@ class SentencePieceTokenizer:
         """Returns one readable str for each id; "▁" marks the start of a word."""
         return [self._processor.id_to_piece(i) for i in _integers(ids)]
 
-    def tokenize_in_graph(self, texts):
+    def tokenize_in_graph(self, texts: Any) -> Any:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         import tensorflow as tf
         import tensorflow_text

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class WordPieceTokenizer:
     files = ("tokenizer.json", "vocab.txt")
     settings = ("kind", "lowercase")  # of tokenizer.json
 
-    def __init__(self, vocabulary, lowercase=True):
+    def __init__(self, vocabulary: Sequence[str], lowercase: bool = True):
         self.vocabulary = list(vocabulary)
         self.lowercase = lowercase
         _check(self.vocabulary)
@@ -241,7 +241,7 @@ class WordPieceTokenizer:
                 raise ValueError(f"A token id must be in [0, {self.vocabulary_size}). Received: {token_id}")
         return [self.vocabulary[i] for i in ids]
 
-    def tokenize_in_graph(self, texts):
+    def tokenize_in_graph(self, texts: Any) -> Any:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""
         return self._cutter.cut_in_graph(part_words_in_graph(texts, self.lowercase))
 

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +27,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     the width of the model. Keras counts updates from 0 and the paper from 1, hence n.
     """
 
-    def __init__(self, peak, warmup_steps):
+    def __init__(self, peak: float, warmup_steps: int):
         _check_positive("peak", peak)
         _check_positive("warmup_steps", warmup_steps)
         self.peak = peak
@@ -105,7 +106,7 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     Source: Devlin et al. (2019), appendix A.2; Keras counts updates from 0, hence n.
     """
 
-    def __init__(self, peak, warmup_steps, total_steps):
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int):
         _check_positive("peak", peak)
         _check_steps(warmup_steps, total_steps)
         self.peak = peak
@@ -335,7 +336,13 @@ class Muon(keras.optimizers.Muon):
         optimizer = Muon(3e-3, weight_decay=0.1)
     """
 
-    def __init__(self, learning_rate=1e-3, weight_decay=0.1, adam_lr_ratio=0.5, **options):
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-3,
+        weight_decay: float | None = 0.1,
+        adam_lr_ratio: float = 0.5,
+        **options: Any,
+    ):
         options = {"adam_weight_decay": weight_decay, "adam_beta_2": 0.99} | options
         super().__init__(learning_rate, weight_decay=weight_decay, adam_lr_ratio=adam_lr_ratio, **options)
         self._matrices = {}

@@ -6,6 +6,7 @@ import re
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -123,12 +124,14 @@ class PackedSequences:
         return len(self.token_ids)
 
     @property
-    def filled_share(self):
+    def filled_share(self) -> float:
         """float, the share of positions that are not padding."""
         return float(np.mean(self.block_ids != 0))
 
     @classmethod
-    def pack(cls, texts, sequence_length, pad_id, start_id, end_id):
+    def pack(
+        cls, texts: TokenSequences | list[np.ndarray], sequence_length: int, pad_id: int, start_id: int, end_id: int
+    ) -> Self:
         """Puts START and END around each text and packs the texts into sequences.
 
         A text that is too long is cut into chunks, all but the last of which fill a sequence. Empty texts are left out.

@@ -193,7 +193,16 @@ class MaskedLMBatches:
     it. Differences: [UNK] is never chosen, and the rounding.
     """
 
-    def __init__(self, sequences, tokenizer, rows_per_batch, mask_rate=0.15, whole_words=False, seed=0, parts=1):
+    def __init__(
+        self,
+        sequences: PackedSequences,
+        tokenizer: WordPieceTokenizer,
+        rows_per_batch: int,
+        mask_rate: float = 0.15,
+        whole_words: bool = False,
+        seed: int = 0,
+        parts: int = 1,
+    ):
         if rows_per_batch < 1:
             raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
         if not 0.0 < mask_rate < 1.0:
@@ -223,7 +232,7 @@ class MaskedLMBatches:
         # Each sequence has a START and an END.
         self.num_masked = math.ceil(mask_rate * (sequences.token_ids.shape[1] - 2))
 
-    def epoch(self, epoch):
+    def epoch(self, epoch: int) -> "MaskedLMEpoch":
         """Returns the MaskedLMEpoch of epoch number `epoch` (int >= 0)."""
         number, part = divmod(epoch, self.parts)
         order = np.argsort(np.random.PCG64([self.seed, number]).random_raw(len(self.sequences)), kind="stable")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from keras_attention.tokenizers.special_tokens import END_ID
 from keras_attention.whole_file import whole_file
 
 
-def read_parallel(source_path, target_path):
+def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
     """Reads two files; line n of the target file is the translation of line n of the source file.
 
     Args:
@@ -32,7 +33,9 @@ def read_parallel(source_path, target_path):
     return sources, targets
 
 
-def read_tsv(path, source_column=0, target_column=1, header=False):
+def read_tsv(
+    path: str | Path, source_column: int = 0, target_column: int = 1, header: bool = False
+) -> tuple[list[str], list[str]]:
     """Reads sentence pairs from two columns of a file; columns are separated by one TAB, without quotes or escapes.
 
     Args:
@@ -115,8 +118,15 @@ class ParallelCorpus:
 
     @classmethod
     def encode(
-        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout=0.0, seed=0
-    ):
+        cls,
+        source_texts: list[str],
+        target_texts: list[str],
+        source_tokenizer: Any,
+        target_tokenizer: Any,
+        max_tokens: int,
+        bpe_dropout: float = 0.0,
+        seed: int = 0,
+    ) -> Self:
         """Encodes sentence pairs for training.
 
         Args:
@@ -157,8 +167,16 @@ class ParallelCorpus:
 
     @classmethod
     def encode_epochs(
-        cls, source_texts, target_texts, source_tokenizer, target_tokenizer, max_tokens, bpe_dropout, seed, epochs
-    ):
+        cls,
+        source_texts: list[str],
+        target_texts: list[str],
+        source_tokenizer: Any,
+        target_tokenizer: Any,
+        max_tokens: int,
+        bpe_dropout: float,
+        seed: int,
+        epochs: int,
+    ) -> list[Self]:
         """Encodes once, or with BPE-dropout once per epoch; arguments and errors as in `encode`.
 
         Returns:
@@ -192,7 +210,7 @@ def save_encoded(path, corpora, vocabulary_sizes):
         vocabulary_sizes: pair of int, of the source and the target.
     """
     path = Path(path)
-    arrays = {"vocabulary_sizes": np.array(vocabulary_sizes, "int64")}
+    arrays: dict[str, Any] = {"vocabulary_sizes": np.array(vocabulary_sizes, "int64")}
     for number, corpus in enumerate(corpora):
         arrays[f"{number}.counts"] = np.array([corpus.num_cut, corpus.num_dropped], "int64")
         for side in ("source", "target"):
@@ -230,8 +248,8 @@ def load_encoded(path):
 
 def _corpus(arrays, number):
     num_cut, num_dropped = map(int, arrays[f"{number}.counts"])
-    sides = []
+    sides = {}
     for side in ("source", "target"):
         values, offsets = (arrays[f"{number}.{side}.{part}"] for part in ("values", "offsets"))
-        sides.append(TokenSequences(values.astype("int32"), offsets))
-    return ParallelCorpus(*sides, num_cut, num_dropped)
+        sides[side] = TokenSequences(values.astype("int32"), offsets)
+    return ParallelCorpus(**sides, num_cut=num_cut, num_dropped=num_dropped)
