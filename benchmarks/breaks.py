@@ -510,7 +510,7 @@ DATA = _breaks(
         "the model is tested on days that it was trained on",
         'generate_dates(test_size, seed, "test")',
         "generate_dates(test_size, seed)",
-        "tests/data/dates/test_dates.py -k sizes_of_splits",
+        "tests/data/test_dates.py -k sizes_of_splits",
     ),
 )
 
@@ -696,7 +696,7 @@ PIPELINES = _breaks(
         "weights of 8 bits are asked for and not stored",
         'if file_format == "onnx" and int8:',
         "if False:",
-        "tests/export/test_keras_formats.py",
+        "tests/export/test_runtimes.py",
     ),
     (
         "the attention view of a long text shows its beginning",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import keras_attention as ka
-from keras_attention.data.dates.dates import generate_dates, generate_non_dates
+from keras_attention.data.dates import generate_dates, generate_non_dates
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.zoo.card import card_text, first_sentence
 from keras_attention.zoo.entry import read_entry, verify_files

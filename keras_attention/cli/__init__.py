@@ -1,1 +1,1 @@
-"""The command line, one command per file. TensorFlow is imported only when a model runs."""
+"""The command line; related commands share a file. TensorFlow is imported only when a model runs."""

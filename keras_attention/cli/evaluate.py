@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 
-from keras_attention.cli import classify, translate
+from keras_attention.cli import bert, translate
 from keras_attention.cli.io.many_texts import ProgressLine
 from keras_attention.cli.io.terminal import json_text, print_whole, safe, silent_libraries
 from keras_attention.data.translation.parallel_corpus import read_parallel
@@ -70,7 +70,7 @@ def _evaluate_classifier(arguments, entry):
     examples, said = read_examples(arguments.table, *columns, **options)
     first, parts, reports = None, [], []
     for number, name in enumerate(arguments.models):
-        classifier = classify.load(open_entry(name, "classify") if number else entry)
+        classifier = bert.load(open_entry(name, "classify") if number else entry, "classify")
         _check_alike(arguments.model, task, name, classifier.task)
         judged = judge(classifier, examples)
         first = first or judged
@@ -104,7 +104,7 @@ def _check_alike(first, task, second, other):
 def _evaluate_translator(arguments, entry):
     sources, references = read_parallel(arguments.source, arguments.target)
     progress = ProgressLine()
-    translator = translate.with_engine(translate.load(entry), arguments)
+    translator = translate.with_engine(translate.load(entry, "translate"), arguments)
     answers = translator.hypotheses(sources, progress=progress, **translate.search_options(arguments))
     outputs = [best.text for best, *_ in answers]
     report = {

@@ -10,7 +10,7 @@ from keras_attention import __version__
 from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
-from keras_attention.locks import release_claims
+from keras_attention.whole_file import release_claims
 
 PROGRAM = "keras-attention"
 TRY_AGAIN = 75

@@ -1,4 +1,4 @@
-"""`keras-attention translate` and `attention`, and the translations that a recipe shows at its end."""
+"""`keras-attention translate`, `attention`, `generate` and `score`; and what a translation recipe shows at its end."""
 
 import select
 import sys
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import json_text, silent_libraries
+from keras_attention.cli.io.terminal import json_text, load, safe, silent_libraries
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.compile_cache import has_compiled
 from keras_attention.data.files import read_lines
@@ -26,7 +26,7 @@ def translate(arguments):
         _stream(arguments, entry)
         return
     with many_texts(arguments, entry.folder) as job:
-        translator = with_engine(load(entry), arguments)
+        translator = with_engine(load(entry, "translate"), arguments)
         for window in job.windows(compiling=arguments.engine == "keras" and not has_compiled()):
             answers = translator.hypotheses(
                 window.texts,
@@ -68,7 +68,7 @@ def _stream(arguments, entry):
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
     with text_output(arguments.output) as output:
         texts = _texts(arguments)
-        translator = with_engine(load(entry), arguments)
+        translator = with_engine(load(entry, "translate"), arguments)
         for text in texts:
             for piece in translator.stream(text, **sampling):
                 print(piece, end="", file=output, flush=True)
@@ -81,14 +81,6 @@ def _texts(arguments):
     if arguments.input:
         return read_lines(arguments.input)
     return keyboard_lines() if sys.stdin.isatty() else standard_input_lines()
-
-
-def load(entry):
-    """Loads the translator of an entry; imports TensorFlow."""
-    with silent_libraries():
-        from keras_attention.pipelines.base import load_pipeline
-
-    return load_pipeline(entry, "translate")
 
 
 def check_engine(arguments):
@@ -200,6 +192,57 @@ def attention(arguments):
     view.save(path)
     report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}
     print(json_text(report) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
+
+
+BETWEEN = "\n---"  # separates answers
+
+
+def generate(arguments):
+    """Continues each prompt; a single answer per prompt is printed token by token."""
+    entry = open_entry(arguments.model, "generate")
+    names = ("max_tokens", "temperature", "top_k", "top_p", "repetition_penalty", "seed", "stop")
+    sampling = {name: getattr(arguments, name) for name in names}
+    prompts = arguments.prompts or [""]
+    generator = load(entry, "generate")
+    if arguments.json:
+        for prompt, answers in zip(prompts, generator.generations(prompts, n=arguments.n, **sampling), strict=True):
+            print(json_text({"prompt": prompt, "generations": [answer._asdict() for answer in answers]}))
+        return
+    if arguments.n == 1:
+        for number, prompt in enumerate(prompts):
+            pieces = generator.stream(prompt, **sampling)
+            first = next(pieces, "")  # wrong settings are found before anything is printed
+            print(BETWEEN * (number > 0) + "\n" * (number > 0), end="")
+            print(shown(prompt + first), end="", flush=True)
+            for piece in pieces:
+                print(shown(piece), end="", flush=True)
+            print(flush=True)
+        return
+    found = generator.generations(prompts, n=arguments.n, **sampling)
+    texts = [prompt + answer.text for prompt, answers in zip(prompts, found, strict=True) for answer in answers]
+    print(f"{BETWEEN}\n".join(map(shown, texts)))
+
+
+def score(arguments):
+    """Prints log probability, perplexity and number of tokens of each text, or of each of its tokens."""
+    if arguments.texts and arguments.input:
+        raise UserError("Give texts either as arguments or by --input, not both.")
+    entry = open_entry(arguments.model, "score")
+    texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
+    for text, found in zip(texts, load(entry, "score").score(texts), strict=True):
+        if arguments.json:
+            print(json_text({"text": text, **found._asdict()}))
+        elif arguments.tokens:
+            for token, log_prob in zip(found.tokens, found.log_probs, strict=True):
+                print(f"{log_prob:.4f}\t{safe(token)}")
+        else:
+            perplexity = "-" if found.perplexity is None else f"{found.perplexity:.2f}"
+            print(f"{found.log_prob:.4f}\t{perplexity}\t{safe(text)}")
+
+
+def shown(text):
+    """The text without control characters, except line breaks."""
+    return safe(text, keep="\n")
 
 
 def typed_lines(prompt):

@@ -13,9 +13,8 @@ from urllib.parse import quote
 from keras_attention.compile_cache import cache_root
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
 from keras_attention.errors import UserError, one_line, quoted
-from keras_attention.locks import locked
 from keras_attention.strict_json import parse_json
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import locked, whole_file
 
 NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?", re.ASCII)
 COMMIT = re.compile("[0-9a-f]{40}")

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.errors import UserError
-from keras_attention.locks import locked
-from keras_attention.whole_file import tidy, whole_file
+from keras_attention.whole_file import locked, tidy, whole_file
 
 TIMEOUT = 30  # seconds without an answer
 CHUNK = 1 << 16  # bytes

@@ -170,7 +170,7 @@ def dates(rows, seed, split):
     Returns:
         Examples.
     """
-    from keras_attention.data.dates.dates import generate_dates, generate_non_dates  # here: Babel loads large tables
+    from keras_attention.data.dates import generate_dates, generate_non_dates  # here: Babel loads large tables
 
     texts = [*generate_dates(rows // 2, seed, split)[0], *generate_non_dates(rows // 2, seed + (split == "test"))]
     return Examples(texts, ["date"] * (rows // 2) + ["no date"] * (rows // 2), where=f"{split} dates")

@@ -1,12 +1,12 @@
 """What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
+import sys
 from pathlib import Path
 from typing import Self
 
 import keras
 from keras import ops
 
-import keras_attention
 from keras_attention.layers.sparse_patterns import parse_pattern
 
 
@@ -35,7 +35,8 @@ class FromPreset:
             from keras_attention.models import Transformer
             Transformer.from_preset("transformer_tiny_multi30k_en_de")
         """
-        return keras_attention.trained_network(cls, name_or_path)
+        package = sys.modules["keras_attention"]  # not imported: models must not depend on the zoo
+        return package.trained_network(cls, name_or_path)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -87,8 +87,8 @@ class Classifier(TextEncoder):
 
     exports = {
         "saved_model": "keras_attention.export.saved_model:export_classifier",
-        "litert": "keras_attention.export.keras_formats:export_bert_litert",
-        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+        "litert": "keras_attention.export.runtimes:export_bert_litert",
+        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }
     network_output = ("K", "of each label, before the softmax; without the bag of words, if the model has one")
 

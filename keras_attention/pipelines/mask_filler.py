@@ -116,8 +116,8 @@ class MaskFiller(TextEncoder):
     view_options = ()
     exports = {
         "saved_model": "keras_attention.export.saved_model:export_filler",
-        "litert": "keras_attention.export.keras_formats:export_bert_litert",
-        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+        "litert": "keras_attention.export.runtimes:export_bert_litert",
+        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }
     network_output = ("T, V", "of the piece at each place, before the softmax")
     extra_inputs = {"masked_positions": 1}

@@ -78,8 +78,8 @@ class TextEncoder(Pipeline):
     network_output = ("T, D", "a vector for each token")  # shape without the batch, and meaning, in exported networks
     exports = {
         "saved_model": "keras_attention.export.saved_model:export_encoder",
-        "litert": "keras_attention.export.keras_formats:export_bert_litert",
-        "onnx": "keras_attention.export.keras_formats:export_bert_onnx",
+        "litert": "keras_attention.export.runtimes:export_bert_litert",
+        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }
     extra_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 

@@ -17,9 +17,8 @@ from keras_attention.pipelines.compiled import (
     map_in_threads,
     source_bucket,
 )
-from keras_attention.pipelines.copy_unknowns import copy_unknowns
 from keras_attention.pipelines.explanation import translation_view
-from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, is_calendar_day
+from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns, is_calendar_day
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
@@ -172,9 +171,9 @@ class Translator(Pipeline):
     batching = "search"
     exports = {
         "saved_model": "keras_attention.export.saved_model:export_saved_model",
-        "litert": "keras_attention.export.keras_formats:export_litert",
-        "onnx": "keras_attention.export.keras_formats:export_onnx",
-        "ctranslate2": "keras_attention.export.ctranslate2_folder:export_ctranslate2",
+        "litert": "keras_attention.export.runtimes:export_litert",
+        "onnx": "keras_attention.export.runtimes:export_onnx",
+        "ctranslate2": "keras_attention.export.runtimes:export_ctranslate2",
     }
     engines = {"ctranslate2": "keras_attention.pipelines.ctranslate2_engine:use_ctranslate2"}
 

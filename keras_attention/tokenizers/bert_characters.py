@@ -1,5 +1,6 @@
-"""BERT's normalization of characters before words are split into pieces, as tables for NumPy and for graphs."""
+"""BERT's normalization of characters before words are split into pieces, for NumPy and for graphs; English spacing."""
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -198,3 +199,34 @@ def _points(ranges):
     """Returns int64 code points, from a text of hexadecimal ranges."""
     bounds = [(int(each.split("-")[0], 16), int(each.split("-")[-1], 16)) for each in ranges.split()]
     return np.concatenate([np.arange(first, last + 1) for first, last in bounds])
+
+
+CONTRACTIONS = "s|t|d|m|re|ve|ll"
+RULES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r'(?<!\S)" (.+?) "(?!\S)', r'"\1"'),  # one pair of quotes
+        (r" ([.,;:!?%…)\]}’”»])", r"\1"),
+        (r"([(\[{“‘«$£€#]) ", r"\1"),
+        (rf"(?<=\w) ?(['’]) ?(?=(?:{CONTRACTIONS})\b)", r"\1"),  # don ' t
+        (r"(?<=[^\W\d]) ([-/]) (?=[^\W\d])", r"\1"),  # well - known
+        (r"\b(\d{1,3}), (?=\d{3}\b)", r"\1,"),  # 1, 000
+        (r"(?<=\d)([.:]) (?=\d)", r"\1"),  # 3. 5
+    )
+)
+
+
+def english_spacing(text):
+    """Removes blanks around punctuation where English has none.
+
+    This is a heuristic: "3 . 5" becomes "3.5" even if one sentence ended with 3 and the next began with 5.
+
+    Args:
+        text: str, words and punctuation with one blank between any two.
+
+    Returns:
+        str.
+    """
+    for pattern, replacement in RULES:
+        text = pattern.sub(replacement, text)
+    return text

@@ -1,7 +1,7 @@
-"""BERT's tokenizer: words are split into the longest pieces of a vocabulary."""
+"""BERT's tokenizer: words are split into the longest pieces of a vocabulary, which can be learned from texts."""
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,41 +10,11 @@ import numpy as np
 
 from keras_attention.errors import UserError, quoted
 from keras_attention.strict_json import parse_json
-from keras_attention.tokenizers.bert_characters import part_words, part_words_in_graph
+from keras_attention.tokenizers.bert_characters import english_spacing, part_words, part_words_in_graph
 from keras_attention.tokenizers.special_tokens import PAD_ID, control_character
-from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS, learn_pieces
 
-CONTRACTIONS = "s|t|d|m|re|ve|ll"
-RULES = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r'(?<!\S)" (.+?) "(?!\S)', r'"\1"'),  # one pair of quotes
-        (r" ([.,;:!?%…)\]}’”»])", r"\1"),
-        (r"([(\[{“‘«$£€#]) ", r"\1"),
-        (rf"(?<=\w) ?(['’]) ?(?=(?:{CONTRACTIONS})\b)", r"\1"),  # don ' t
-        (r"(?<=[^\W\d]) ([-/]) (?=[^\W\d])", r"\1"),  # well - known
-        (r"\b(\d{1,3}), (?=\d{3}\b)", r"\1,"),  # 1, 000
-        (r"(?<=\d)([.:]) (?=\d)", r"\1"),  # 3. 5
-    )
-)
-
-
-def english_spacing(text):
-    """Removes blanks around punctuation where English has none.
-
-    This is a heuristic: "3 . 5" becomes "3.5" even if one sentence ended with 3 and the next began with 5.
-
-    Args:
-        text: str, words and punctuation with one blank between any two.
-
-    Returns:
-        str.
-    """
-    for pattern, replacement in RULES:
-        text = pattern.sub(replacement, text)
-    return text
-
-
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the ids of `special_tokens.py`, then the mask
+CONTINUATION = "##"
 MAX_WORD_CHARACTERS = 100  # longer words are UNKNOWN, as in the reference
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 SHORT_CHARACTERS = 1 << 12  # for shorter input, the overhead of a TensorFlow call would dominate
@@ -320,3 +290,89 @@ def _check(vocabulary):
 def _integers(ids):
     """Returns a list of int, from any sequence, array or tensor of ids."""
     return np.asarray(ids, dtype=np.int64).tolist()
+
+
+MAX_CHARACTERS = 1_000  # distinct characters; each takes two ids, at the start of a word and inside
+MAX_WORDS = 100_000  # distinct words, the most frequent ones; rarer words change few pieces
+MAX_LEARNT_CHARACTERS = 50  # of a piece
+SLACK = 0.05  # share of additional pieces that the library may learn; the rarest are dropped
+CHUNK_TEXTS = 10_000
+ENOUGH_CHARACTERS = 20_000_000  # with more text, only every second, third, ... text is used
+
+
+def learn_pieces(texts, vocabulary_size, lowercase):
+    """Learns a WordPiece vocabulary.
+
+    If there are more than 20 million characters, an even sample of the texts is used. Only the most frequent characters
+    are kept: at most 1,000, and at most as many as fill half of the vocabulary.
+
+    Args:
+        texts: iterable of str.
+        vocabulary_size: int, the largest number of pieces, special ones included.
+        lowercase: bool, see `WordPieceTokenizer`.
+
+    Returns:
+        List of str: the special pieces, the characters, then the other pieces from frequent to rare.
+
+    Raises:
+        ValueError: if `vocabulary_size` is too small for the special pieces and one character.
+        UserError: if there is no text.
+
+    Source: the learner of tensorflow-text, which works top-down: whole words first, then their parts.
+    """
+    room = vocabulary_size - len(SPECIALS)
+    if room < 2:
+        raise ValueError(f"`vocabulary_size` must be at least 7. Received: vocabulary_size={vocabulary_size}")
+    texts = list(texts)
+    step = -(-sum(map(len, texts)) // ENOUGH_CHARACTERS) or 1
+    counts = count_words(texts[::step], lowercase)
+    if not counts:
+        raise UserError("There is no text to learn a vocabulary from: every line is empty.")
+    characters = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    by_count = sorted(characters, key=lambda character: (-characters[character], character))
+    kept = sorted(by_count[: min(MAX_CHARACTERS, max(1, room // 4))])
+    known = set(kept)
+    words = sorted((item for item in counts.items() if known.issuperset(item[0])), key=lambda item: (-item[1], item[0]))
+    alphabet = [*kept, *(CONTINUATION + character for character in kept)]
+    learnt = _learn(words[:MAX_WORDS], vocabulary_size) if words else []
+    return list(dict.fromkeys([*SPECIALS, *alphabet, *learnt]))[:vocabulary_size]
+
+
+def count_words(texts, lowercase):
+    """Returns a Counter of the words of `texts` (iterable of str), split as in WordPieceTokenizer."""
+    counts, chunk = Counter(), []
+
+    def count_chunk():
+        counts.update(" ".join(part_words(chunk, lowercase)).split(" "))
+        chunk.clear()
+
+    for text in texts:
+        chunk.append(text)
+        if len(chunk) == CHUNK_TEXTS:
+            count_chunk()
+    count_chunk()
+    del counts[""]
+    return counts
+
+
+def _learn(words, vocabulary_size):
+    """Learns about `vocabulary_size` pieces with the library, from (word, count) pairs, most frequent first."""
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as library
+
+    def count_at(rank):
+        return words[min(rank, len(words) - 1)][1]
+
+    return library.learn(
+        words,
+        vocab_size=int(vocabulary_size * (1 + SLACK)),
+        reserved_tokens=list(SPECIALS),
+        # The frequency threshold is near the count of the rarest piece that is kept.
+        upper_thresh=count_at(vocabulary_size // 8),
+        lower_thresh=count_at(vocabulary_size * 4),
+        max_token_length=MAX_LEARNT_CHARACTERS,
+        max_unique_chars=MAX_CHARACTERS,
+        slack_ratio=SLACK / (1 + SLACK),
+    )

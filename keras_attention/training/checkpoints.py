@@ -13,8 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.errors import TrainingDivergedError, UserError
-from keras_attention.locks import LOCK, locked
-from keras_attention.whole_file import remove_leftovers, temporary_name
+from keras_attention.whole_file import LOCK, locked, remove_leftovers, temporary_name
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")

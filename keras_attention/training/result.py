@@ -13,8 +13,7 @@ import numpy as np
 
 from keras_attention.cores import available_cores
 from keras_attention.errors import UNREADABLE, UserError
-from keras_attention.locks import locked, until_the_command_ends
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import locked, until_the_command_ends, whole_file
 
 
 class TrainResult(NamedTuple):

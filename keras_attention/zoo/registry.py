@@ -6,8 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_attention.errors import EntryError, UserError, quoted
-from keras_attention.locks import locked, until_the_command_ends
-from keras_attention.whole_file import remove_leftovers, tidy
+from keras_attention.whole_file import locked, remove_leftovers, tidy, until_the_command_ends
 from keras_attention.zoo.entry import JSON_FILES, MANIFEST, check_has_required, read_entry, verify_files
 from keras_attention.zoo.schema import imported
 

@@ -16,7 +16,7 @@ def run(zoo, monkeypatch, capsys):
     """Runs the command in this process: (exit code, stdout, stderr)."""
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(zoo))
     monkeypatch.setattr(finding.zoo_folders, "__defaults__", (zoo / "nowhere",))
-    monkeypatch.setattr(translate, "load", lambda folder: translator())
+    monkeypatch.setattr(translate, "load", lambda entry, task: translator())
 
     def run_command(*arguments, stdin=None):
         if stdin is not None:

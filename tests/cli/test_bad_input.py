@@ -41,7 +41,7 @@ def test_input_that_cannot_be_read(complains, tmp_path):
 
 
 def test_output_that_cannot_be_written(complains, tmp_path, monkeypatch):
-    def never(folder):
+    def never(entry, task):
         raise AssertionError("the model was loaded before the output was checked")
 
     monkeypatch.setattr(translate, "load", never)

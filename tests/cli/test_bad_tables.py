@@ -27,7 +27,7 @@ def read(monkeypatch):
             found.append(texts)
             return [[Translation(text, 0.0, [], [], None, None, 0.0, False, False)] for text in texts]
 
-    monkeypatch.setattr(translate, "load", lambda folder: Echo())
+    monkeypatch.setattr(translate, "load", lambda entry, task: Echo())
     monkeypatch.setattr(finetune, "starting_classifier", learn)
     monkeypatch.setattr(finetune, "finetune_classifier", learn)
     return found

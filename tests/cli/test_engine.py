@@ -40,7 +40,7 @@ def zoo(tmp_path_factory):
 @pytest.fixture
 def real_run(run, monkeypatch):
     """`run`, with the models of the zoo."""
-    monkeypatch.setattr(translate, "load", lambda entry: load_pipeline(entry, "translate"))
+    monkeypatch.setattr(translate, "load", lambda entry, task: load_pipeline(entry, "translate"))
     return run
 
 

@@ -43,7 +43,7 @@ def breaks_off(monkeypatch):
 
     def arm(error):
         breaking = Breaking(error)
-        monkeypatch.setattr(translate, "load", lambda folder: breaking)
+        monkeypatch.setattr(translate, "load", lambda entry, task: breaking)
         return breaking
 
     return arm
@@ -108,7 +108,7 @@ def test_another_job_is_not_continued(run, complains, source, breaks_off):
 
 
 def test_nothing_is_left_of_a_run_that_answered_nothing(run, source, monkeypatch):
-    def fail(folder):
+    def fail(entry, task):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(translate, "load", fail)

@@ -120,7 +120,7 @@ def test_a_flag_without_effect_on_a_stream_is_refused(complains, tmp_path):
 def test_low_score_is_said(run, monkeypatch):
     judge = Translator(*tiny_parts(), DECODING, low_score_threshold=-0.001)
     judge.compiled = translator().compiled
-    monkeypatch.setattr(translate, "load", lambda folder: judge)
+    monkeypatch.setattr(translate, "load", lambda entry, task: judge)
     code, out, err = run("translate", "--model", "tiny", "", ENGLISH[0])
     assert (code, out) == (0, "\n" + translator().translate(ENGLISH[0]) + "\n")
     assert err.startswith("keras-attention: sentence 2: low score")

@@ -11,7 +11,7 @@ import pytest
 
 from keras_attention import load
 from keras_attention.cli import main as cli
-from keras_attention.data.dates.dates import generate_dates
+from keras_attention.data.dates import generate_dates
 from keras_attention.export import graph_writers as chunks
 
 PROGRAM = """

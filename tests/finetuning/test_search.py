@@ -13,8 +13,8 @@ from keras_attention.cli.main import main
 from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning import trials
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.locks import locked
 from keras_attention.training.result import TrainResult
+from keras_attention.whole_file import locked
 
 optuna = pytest.importorskip("optuna")
 SETTINGS = FinetuneSettings(max_tokens=17, jit_compile=False)

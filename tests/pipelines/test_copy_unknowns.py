@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attention.pipelines.copy_unknowns import source_surfaces
+from keras_attention.pipelines.texts import source_surfaces
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 

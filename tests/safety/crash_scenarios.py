@@ -14,7 +14,7 @@ from convert.tiny_checkpoints import TINY_BERT
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
 from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
-from keras_attention.cli import classify, export, translate  # noqa: F401 (imported before the fork)
+from keras_attention.cli import bert, formats, translate  # noqa: F401 (imported before the fork)
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
@@ -151,8 +151,8 @@ def write_saved_model(folder, *arguments, **options):
 def use_stubs():
     """Puts prepared answers in the place of all that computes."""
     many_texts.WINDOW = 5
-    translate.load = lambda folder: StubTranslator()
-    classify.load = lambda folder: STUBS["classifier"]
+    translate.load = lambda entry, task: StubTranslator()
+    bert.load = lambda entry, task: STUBS["classifier"]
     base.load_pipeline = lambda folder, *wanted: StubPipeline()
     workflow.finetune_classifier = finetune_with_checkpoints
     report.make_report = prepared_report
@@ -243,7 +243,7 @@ def interrupted(folder):
                 raise KeyboardInterrupt
             return super().hypotheses(texts)
 
-    translate.load = lambda folder: Killed()
+    translate.load = lambda entry, task: Killed()
     with contextlib.redirect_stderr(None):
         assert TRANSLATE(folder) == 130
     translate.load = load

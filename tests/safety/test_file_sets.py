@@ -11,12 +11,11 @@ from zoo.tiny_entry import ENGLISH
 from keras_attention.cli.main import main
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.errors import UserError
-from keras_attention.locks import release_claims
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.training.result import claim_files
 from keras_attention.training.run import RunSettings
 from keras_attention.visualize import figures
-from keras_attention.whole_file import whole_files
+from keras_attention.whole_file import release_claims, whole_files
 
 
 def names(folder):

@@ -14,14 +14,13 @@ import pytest
 
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
-from keras_attention.locks import lock_file, locked, release_claims, until_the_command_ends
-from keras_attention.whole_file import whole_file
+from keras_attention.whole_file import lock_file, locked, release_claims, until_the_command_ends, whole_file
 
 ROOT = str(Path(__file__).parents[2])
 RECIPES = sorted((Path(ROOT) / "recipes").glob("*.py"))
 HOLD = """
 import sys, time
-from keras_attention.locks import locked
+from keras_attention.whole_file import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
@@ -141,7 +140,7 @@ COUNT = """
 import sys
 from pathlib import Path
 from keras_attention.errors import UserError
-from keras_attention.locks import locked
+from keras_attention.whole_file import locked
 place, done = Path(sys.argv[1]), 0
 while done < 100:
     try:

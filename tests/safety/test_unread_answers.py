@@ -9,9 +9,9 @@ import time
 import pytest
 import uvicorn
 
+from keras_attention.server import ServerSettings
 from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import bind, guarded_protocol
-from keras_attention.server.limits import ServerSettings
 from keras_attention.server.server import Workers
 
 SECONDS = 0.3

@@ -28,7 +28,7 @@ from safety.crash_scenarios import (
 from zoo.tiny_bert import tiny_classifier
 
 from keras_attention import compile_cache
-from keras_attention.cli import classify, encode, generate, translate, zoo  # noqa: F401 (imported before the fork)
+from keras_attention.cli import bert, translate, zoo  # noqa: F401 (imported before the fork)
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences, save_encoded
@@ -73,7 +73,7 @@ def with_rows(prepare=None):
 
 def interrupted(folder):
     """What a killed run left: two windows of rows."""
-    load = classify.load
+    load = bert.load
 
     class Killed(StubClassifier):
         def classify(self, texts, texts_b=None, **options):
@@ -81,10 +81,10 @@ def interrupted(folder):
                 raise KeyboardInterrupt
             return super().classify(texts, **options)
 
-    classify.load = lambda entry: Killed()
+    bert.load = lambda entry, task: Killed()
     with contextlib.redirect_stderr(None):
         assert TABLE(folder) == 130
-    classify.load = load
+    bert.load = load
     assert (folder / KEPT[1]).exists()
 
 
@@ -99,7 +99,7 @@ class Explaining(StubClassifier):
 
 EXPLAIN = using(
     command("classify", "a day", "a night", "--model", "{}/model", "--explain", "{}/out.html"),
-    load=(classify, "load", lambda entry: Explaining()),
+    load=(bert, "load", lambda entry, task: Explaining()),
 )
 
 
@@ -135,10 +135,10 @@ class StubWriter:
         return [Score(-float(len(text)), 2.0) for text in texts]
 
 
-ENCODER = {"load": (encode, "load", lambda entry: StubEncoder())}
+ENCODER = {"load": (bert, "load", lambda entry, task: StubEncoder())}
 WRITER = {
-    "entry": (generate, "open_entry", lambda name, task: name),
-    "load": (generate, "load", lambda entry, task: StubWriter()),
+    "entry": (translate, "open_entry", lambda name, task: name),
+    "load": (translate, "load", lambda entry, task: StubWriter()),
 }
 ENCODE = command("encode", "--model", "{}/model", "--input", "{}/texts", "--output", "{}/out.npy")
 SIMILAR = command("similar", "--query", "a dog", "--model", "{}/model", "--input", "{}/texts", "--json")
@@ -170,7 +170,7 @@ def draw(attention, source_tokens, tokens, path):
 
 PICTURES = using(
     command("translate", "a", "b", "c", "--model", "{}/model", "--attention", "{}/map.png"),
-    load=(translate, "load", lambda entry: Drawn()),
+    load=(translate, "load", lambda entry, task: Drawn()),
     draw=(figures, "attention_heatmap", draw),
 )
 

@@ -3,8 +3,7 @@
 import pytest
 from zoo.tiny_entry import ENGLISH, tiny_translator
 
-from keras_attention.server import batching
-from keras_attention.server.limits import ServerSettings
+from keras_attention.server import ServerSettings, batching
 
 
 def answers(translator, texts):

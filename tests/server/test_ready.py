@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from keras_attention.server.limits import ServerSettings
+from keras_attention.server import ServerSettings
 from keras_attention.server.messages import AttentionRequest, Refusal
 from keras_attention.server.server import ServedModel, Server
 

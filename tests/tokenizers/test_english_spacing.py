@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attention.tokenizers.wordpiece_tokenizer import english_spacing
+from keras_attention.tokenizers.bert_characters import english_spacing
 
 
 @pytest.mark.parametrize(

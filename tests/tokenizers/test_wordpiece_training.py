@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.tokenizers.wordpiece_training import SPECIALS, count_words, learn_pieces
+from keras_attention.tokenizers.wordpiece_tokenizer import SPECIALS, count_words, learn_pieces
 
 TEXTS = ["walk walks walked walking talk talks talked talking", "the walkers, the talkers"] * 31 + ["犬 once"]
 
@@ -33,7 +33,7 @@ def test_small_vocabularies_leave_rare_characters_out():
 
 
 def test_words_are_counted_as_the_tokenizer_parts_them(monkeypatch):
-    monkeypatch.setattr("keras_attention.tokenizers.wordpiece_training.CHUNK_TEXTS", 2)
+    monkeypatch.setattr("keras_attention.tokenizers.wordpiece_tokenizer.CHUNK_TEXTS", 2)
     counts = count_words(["The the,", "", "THÉ", "a\u00a0the", "the"], lowercase=True)
     assert counts == Counter({"the": 5, ",": 1, "a": 1})
 
@@ -41,7 +41,7 @@ def test_words_are_counted_as_the_tokenizer_parts_them(monkeypatch):
 def test_of_much_text_an_even_share_is_looked_at(monkeypatch):
     texts = [word for _ in range(50) for word in ("seen", "skipped")]
     assert "skipped" in learn_pieces(texts, 300, lowercase=True)
-    monkeypatch.setattr("keras_attention.tokenizers.wordpiece_training.ENOUGH_CHARACTERS", 300)
+    monkeypatch.setattr("keras_attention.tokenizers.wordpiece_tokenizer.ENOUGH_CHARACTERS", 300)
     pieces = learn_pieces(texts, 300, lowercase=True)
     assert "seen" in pieces
     assert "skipped" not in pieces

@@ -32,8 +32,7 @@ STARTS = [
     *sorted({path.partition(":")[0] for one in ARCHITECTURES.values() for path in (one.model, one.use.pipeline)}),
     "keras_attention.convert",
     "keras_attention.cli.translate",
-    "keras_attention.cli.classify",
-    "keras_attention.cli.generate",
+    "keras_attention.cli.bert",
 ]
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {
@@ -44,7 +43,7 @@ ALLOWED = {
     ("keras_attention.visualize.pages", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
     ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
-    ("keras_attention.locks", "socket"),  # the name of this machine
+    ("keras_attention.whole_file", "socket"),  # the name of this machine
     ("keras_attention.errors", "zipfile"),  # the name of an error
     ("keras_attention.flags", "yaml"),  # safe_load, of the settings of a recipe
     ("keras_attention.training.devices", "from_config"),  # of a model in memory

@@ -65,7 +65,7 @@ def test_each_file_is_hashed_once(zoo, hashed, way, capsys):
 
 
 def test_a_server_hashes_each_file_once(zoo, hashed):
-    from keras_attention.server.limits import ServerSettings
+    from keras_attention.server import ServerSettings
     from keras_attention.server.server import load_models
 
     models = load_models([str(zoo / "words"), str(zoo / "moods")], ServerSettings(), lambda *_: None)

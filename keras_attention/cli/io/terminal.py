@@ -1,4 +1,4 @@
-"""Terminal output: silences libraries at import, and removes control characters from untrusted texts."""
+"""Loads models without the noise of libraries, and prints without control characters of untrusted texts."""
 
 import gc
 import json
@@ -57,6 +57,14 @@ def garbage_collector_paused(own_process):
         if own_process:
             gc.freeze()
         gc.enable()
+
+
+def load(entry, task=None):
+    """Loads the pipeline of an entry, see `load_pipeline`; imports TensorFlow."""
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_pipeline
+
+    return load_pipeline(entry, task)
 
 
 def json_text(value, indent=None):

@@ -11,8 +11,7 @@ from functools import partial
 
 from keras_attention.data.files import decoded_lines, lines_of, opened
 from keras_attention.errors import UserError
-from keras_attention.locks import locked
-from keras_attention.whole_file import check_place, explained, flush, remove_leftovers, whole_file
+from keras_attention.whole_file import check_place, explained, flush, locked, remove_leftovers, whole_file
 
 
 def standard_input_lines():

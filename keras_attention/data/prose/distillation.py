@@ -11,8 +11,7 @@ from keras_attention.errors import UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers.bert_characters import part_words
 from keras_attention.tokenizers.special_tokens import PAD_ID
-from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
-from keras_attention.tokenizers.wordpiece_training import CONTINUATION, SPECIALS
+from keras_attention.tokenizers.wordpiece_tokenizer import CONTINUATION, SPECIALS, WordPieceTokenizer
 
 
 def piece_counts(tokenizer, encoded):

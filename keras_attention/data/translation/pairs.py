@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.data.dates.dates import date_splits
+from keras_attention.data.dates import date_splits
 from keras_attention.data.download import named_dataset
 from keras_attention.data.files import read_lines
 from keras_attention.data.translation.parallel_corpus import (

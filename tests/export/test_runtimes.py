@@ -108,17 +108,17 @@ def test_a_file_answers_as_its_model(tmp_path, monkeypatch, file_format):
     if file_format == "onnx":
         for package in ("onnx", "onnxruntime", "tf2onnx"):
             pytest.importorskip(package)
-    from keras_attention.export import keras_formats
+    from keras_attention.export import runtimes
 
     classifier = tiny_classifier("multiclass", pair=True)
-    keras_formats.export_bert(tmp_path, classifier, file_format)
-    exact, other = keras_formats.without_and_with(tmp_path, file_format, classifier)
+    runtimes.export_bert(tmp_path, classifier, file_format)
+    exact, other = runtimes.without_and_with(tmp_path, file_format, classifier)
     told = exact.agreement(other, TEXTS, TEXTS[::-1])
     assert told["same labels (%)"] == 100.0
     assert told["largest change of a probability"] < 1e-3
     if file_format == "litert":
         monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)  # as where it is not installed
-        exact, other = keras_formats.without_and_with(tmp_path, file_format, classifier)
+        exact, other = runtimes.without_and_with(tmp_path, file_format, classifier)
         assert exact.agreement(other, TEXTS, TEXTS[::-1]) == told
 
 

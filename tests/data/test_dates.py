@@ -8,9 +8,8 @@ from functools import cache
 import pytest
 from babel.dates import format_date
 
-from keras_attention.data.dates import date_formats as formats
-from keras_attention.data.dates import dates
-from keras_attention.data.dates.dates import (
+from keras_attention.data import dates
+from keras_attention.data.dates import (
     date_splits,
     generate_dates,
     generate_non_dates,
@@ -19,7 +18,7 @@ from keras_attention.data.dates.dates import (
     without_accents,
 )
 
-ALL_FORMATS = [*formats.numeric_formats(), *(f for name in formats.LOCALES for f in formats.date_formats(name))]
+ALL_FORMATS = [*dates.numeric_formats(), *(f for name in dates.LOCALES for f in dates.date_formats(name))]
 DAYS = [
     date(1900, 1, 1),
     date(1968, 2, 29),
@@ -53,7 +52,7 @@ def readers():
 
 def _reader(date_format):
     expression, literal, before, names = "", "", "", {}
-    fields = formats.FIELD.findall(date_format.pattern)
+    fields = dates.FIELD.findall(date_format.pattern)
     for field, piece in zip([*fields, "end"], [*date_format.pieces, (None, None)], strict=True):
         if isinstance(piece, str):
             literal += piece
@@ -96,35 +95,35 @@ def meanings(text):
     return found
 
 
-@pytest.mark.parametrize("locale", formats.LOCALES)
+@pytest.mark.parametrize("locale", dates.LOCALES)
 def test_standard_formats_are_babels(locale):
-    patterns = {f.pattern: f for f in formats.date_formats(locale)}
+    patterns = {f.pattern: f for f in dates.date_formats(locale)}
     compared = 0
     for length in ("full", "long", "medium", "short"):
-        date_format = patterns.get(formats.babel_pattern(locale, length))
+        date_format = patterns.get(dates.babel_pattern(locale, length))
         for day in DAYS if date_format else ():
-            assert date_format.fill(values(day)) == formats.plain_blanks(format_date(day, length, locale))
+            assert date_format.fill(values(day)) == dates.plain_blanks(format_date(day, length, locale))
             compared += 1
     assert compared >= 3 * len(DAYS)  # Korean "21. 3. 5." is left out: two digits in front
 
 
-@pytest.mark.parametrize("locale", formats.LOCALES)
+@pytest.mark.parametrize("locale", dates.LOCALES)
 def test_other_formats_in_cldr_letters_are_babels(locale):
-    for date_format in formats.date_formats(locale):
-        if "do" not in formats.FIELD.findall(date_format.pattern):
+    for date_format in dates.date_formats(locale):
+        if "do" not in dates.FIELD.findall(date_format.pattern):
             for day in DAYS:
                 assert date_format.fill(values(day)) == format_date(day, date_format.pattern, locale)
 
 
 def test_english_ordinals():
-    (ordinal,) = [f for f in formats.date_formats("en_GB") if f.pattern == "'the' do 'of' MMMM y"]
+    (ordinal,) = [f for f in dates.date_formats("en_GB") if f.pattern == "'the' do 'of' MMMM y"]
     texts = [ordinal.fill((2021, 3, day, 0)) for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30, 31)]
     ordinals = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th", "31st"]
     assert texts == [f"the {day} of March 2021" for day in ordinals]
 
 
 def test_many_languages_and_scripts():
-    languages = {name[:2] for name in formats.LOCALES}
+    languages = {name[:2] for name in dates.LOCALES}
     assert len(languages) >= 12
     assert {"ru", "el", "ja", "zh", "ko"} <= languages
 
@@ -156,8 +155,8 @@ def test_examples_of_the_rules():
 
 
 def test_ambiguous_patterns_are_left_out():
-    patterns = {f.pattern for f in formats.date_formats("ko")}
-    assert formats.babel_pattern("ko", "short") == "yy. M. d."
+    patterns = {f.pattern for f in dates.date_formats("ko")}
+    assert dates.babel_pattern("ko", "short") == "yy. M. d."
     assert "yy. M. d." not in patterns
     assert "y. M. d." in patterns
 
