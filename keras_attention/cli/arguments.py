@@ -62,7 +62,7 @@ def add_evaluate(commands):
         "Score a translator on a source file and its translation (BLEU in two traditions, chrF, BLEU by length), or a "
         "classifier on a table (its scores; precision, recall and F1 of each label)."
     )
-    command = add_command(commands, "evaluate", "evaluate", "evaluate", help_text)
+    command = add_command(commands, "evaluate", "train", "evaluate", help_text)
     command.add_argument("--source", metavar="FILE", help="UTF-8 text, one sentence per line; also .gz, .xz")
     command.add_argument("--target", metavar="FILE", help="the reference translation, line by line")
     command.add_argument("--table", metavar="FILE", help="CSV, TSV or JSONL with a header; also .gz, .xz")

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
-from keras_attention.cli.io.terminal import json_text, load, safe, silent_libraries
+from keras_attention.cli.io.terminal import json_text, load, safe
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
 from keras_attention.errors import BAD_USAGE, UserError, quoted
@@ -51,11 +51,10 @@ def classify(arguments):
 
 def load_zero_shot(entry, labels):
     """Loads an encoder that classifies by similarity with `labels`, a str of labels separated by commas."""
-    with silent_libraries():
-        from keras_attention.pipelines.base import load_pipeline
-        from keras_attention.pipelines.classifier import ZeroShotClassifier
+    encoder = load(entry, "encode")
+    from keras_attention.pipelines.classifier import ZeroShotClassifier
 
-    return ZeroShotClassifier(load_pipeline(entry, "encode"), labels.split(","))
+    return ZeroShotClassifier(encoder, labels.split(","))
 
 
 def _check_options(arguments):

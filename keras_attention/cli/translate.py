@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import json_text, load, safe, silent_libraries
+from keras_attention.cli.io.terminal import json_text, load, safe
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.compile_cache import has_compiled
 from keras_attention.data.files import read_lines
@@ -177,10 +177,7 @@ def attention(arguments):
     entry = open_entry(arguments.model)
     path = check_page_path(arguments.out)
     claim_place(path)
-    with silent_libraries():
-        from keras_attention.pipelines.base import load_pipeline
-
-    pipeline = load_pipeline(entry)
+    pipeline = load(entry)
     options = {"target": arguments.target, "n_best": arguments.n_best if arguments.n_best != 1 else None}
     options |= search_options(arguments)
     options = {name: value for name, value in options.items() if value is not None}

@@ -1,9 +1,10 @@
-"""A classifier, text encoder or mask filler as one TensorFlow graph: strings in, answers out."""
+"""A classifier, text encoder or mask filler as one TensorFlow graph and SavedModel: strings in, answers out."""
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8
+from keras_attention.export import FILLINGS, VECTORS, classes
+from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8, write_graph
 from keras_attention.export.graph_writers import map_chunks
 from keras_attention.pipelines.mask_filler import MASK, MAX_MASKS
 
@@ -59,7 +60,7 @@ class GraphClassifier(GraphBert):
         texts_b: string tensor (B,), the second texts, if the model classifies pairs.
 
     Returns:
-        Dict of tensors, see `signatures.classes`.
+        Dict of tensors, see `export.classes`.
     """
 
     def __init__(self, classifier):
@@ -104,7 +105,7 @@ class GraphClassifier(GraphBert):
 
 
 class GraphEncoder(GraphBert):
-    """`TextEncoder.encode` as a graph: string tensor (B,) -> dict of tensors, see `signatures.vectors`."""
+    """`TextEncoder.encode` as a graph: string tensor (B,) -> dict of tensors, see `export.VECTORS`."""
 
     def __init__(self, encoder):
         super().__init__(encoder)
@@ -129,7 +130,7 @@ class GraphEncoder(GraphBert):
 
 
 class GraphFiller(GraphBert):
-    """`MaskFiller.fill_mask` with its default settings as a graph, see `signatures.fillings`.
+    """`MaskFiller.fill_mask` with its default settings as a graph, see `export.FILLINGS`.
 
     Returns the five best fillings of each text, or empty strings where `fill_mask` raises an error (no gap, more than
     32 gaps, or a gap beyond the model's limit).
@@ -217,3 +218,39 @@ class GraphFiller(GraphBert):
             inputs["segment_ids"] = tf.zeros_like(token_ids)
         logits = tf.cast(self._find_model()(inputs, training=False)[:, 0], tf.float64)
         return tf.where(self._begins, tf.nn.log_softmax(logits), tf.constant(-np.inf, tf.float64))
+
+
+def export_classifier(folder, classifier, name):
+    """Writes a Classifier, see `GraphClassifier`; returns its signature."""
+    graph, task = GraphClassifier(classifier), classifier.task
+    if task["kind"] == "regression":
+        shown = 'answers["value"].numpy()'
+    else:
+        shown = 'answers["label"].numpy()[0].decode(), answers["probabilities"].numpy()[0, 0]'
+    sizes, examples = "B texts, K labels.", _examples(classifier)
+    return write_graph(
+        folder, graph, graph.answer, classes(task), name=name, examples=examples, shown=shown, sizes=sizes
+    )
+
+
+def export_encoder(folder, encoder, name):
+    """Writes a TextEncoder, see `GraphEncoder`; returns its signature."""
+    graph = GraphEncoder(encoder)
+    shown, sizes = 'answers["vectors"].numpy().shape', f"B texts, D = {encoder.encoder.hidden_dim} numbers."
+    given = {"name": name, "examples": {"texts": "A dog runs."}, "shown": shown, "sizes": sizes}
+    return write_graph(folder, graph, graph.answer, VECTORS, **given)
+
+
+def export_filler(folder, filler, name):
+    """Writes a MaskFiller, see `GraphFiller`; returns its signature."""
+    graph = GraphFiller(filler)
+    shown, sizes = 'answers["fillings"].numpy()[0, 0].decode()', "B texts, G gaps of the text with the most."
+    given = {"name": name, "examples": {"texts": "A [MASK] runs."}, "shown": shown, "sizes": sizes}
+    return write_graph(folder, graph, graph.answer, FILLINGS, **given)
+
+
+def _examples(classifier):
+    """Dict from input name to text: the first example of the card, or a default."""
+    found = (classifier.entry.metrics["examples"] if classifier.entry else []) or [{"source": "A dog runs."}]
+    given = {"texts": found[0]["source"]}
+    return given | {"texts_b": found[0].get("source_b", "A cat sits.")} if classifier.task["pair"] else given

@@ -1,4 +1,4 @@
-"""Texts inside a TensorFlow graph, saved with the model: tokenizers, sequences of ids and bags of words."""
+"""Texts inside a TensorFlow graph, tokenizers, sequences of ids, bags of words; and a graph as a SavedModel."""
 
 import tempfile
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text
 
+from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT
+from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
@@ -295,3 +297,43 @@ class WordsInGraph(tf.Module):
         parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
         words = tf.strings.split(parted, " ")
         return tf.ragged.boolean_mask(words, tf.not_equal(words, ""))
+
+
+README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs tensorflow and tensorflow-text.
+
+    import tensorflow as tf
+    import tensorflow_text  # registers the operations that read the text
+
+    model = tf.saved_model.load("{name}")
+    answers = model.signatures["serving_default"]({inputs})
+    print({shown})
+
+{sizes}
+
+{listing}
+
+{settings}Written by keras_attention {version}, TensorFlow {tensorflow}.
+"""
+
+
+def write_graph(folder, graph, function, signature, *, name, examples, shown, sizes, settings=""):
+    """Writes a graph with its function as "serving_default" and README.txt; returns the signature."""
+    try:
+        tf.saved_model.save(graph, str(folder), signatures={"serving_default": function})
+    except tf.errors.OpError as error:
+        raise UserError(f"TensorFlow cannot write the model: {error.message}") from error
+    text = README.format(
+        name=name,
+        inputs=", ".join(
+            f"{key}=tf.constant([{given!r}])" if isinstance(given, str) else f"{key}=tf.constant({given})"
+            for key, given in examples.items()
+        ),
+        shown=shown,
+        sizes=sizes,
+        settings=settings,
+        listing=listing(signature),
+        version=__version__,
+        tensorflow=tf.__version__,
+    )
+    (folder / "README.txt").write_text(text, encoding="utf-8")
+    return signature

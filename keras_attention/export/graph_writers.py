@@ -1,4 +1,4 @@
-"""Translators and language models as one TensorFlow graph each, with text in and text out."""
+"""Translators and language models as one TensorFlow graph and SavedModel each: text in, text out."""
 
 import re
 
@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, uniform
 from keras_attention.errors import UserError
-from keras_attention.export.graph_texts import in_graph, strip
+from keras_attention.export import CONTINUED, TEXT
+from keras_attention.export.graph_texts import in_graph, strip, write_graph
 from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit, search_function
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
@@ -278,3 +279,53 @@ class GraphWriter(tf.Module):
     def _text(self, token_ids):
         texts = self._tokenizer.detokenize(token_ids)
         return tf.strings.regex_replace(texts, re.escape(self._line_break), "\n") if self._line_break else texts
+
+
+def export_saved_model(folder, translator, name, **search):
+    """Writes the SavedModel of `Translator.exports`; README.txt translates the first example of the card."""
+    examples = translator.entry.metrics["examples"] if translator.entry else ()
+    texts = [example["source"] for example in examples] or ["A dog runs."]
+    return write_saved_model(folder, translator, name=name, example=texts[0], **search)
+
+
+def write_saved_model(folder, translator, *, name, example="A dog runs.", beam_size=None, length_penalty=None):
+    """Writes a translator with the signature "serving_default", and a README.txt that explains it.
+
+    Args:
+        folder: Path, created if missing; existing content is replaced.
+        translator: Translator.
+        name: str, name of the folder in README.txt.
+        example: str, the sentence that README.txt translates.
+        beam_size, length_penalty: see `GraphTranslator`.
+
+    Returns:
+        Dict like `export.TEXT`, of the tensors that this model has.
+
+    Raises:
+        UserError: if a setting is out of range, or TensorFlow cannot write.
+
+    Example:
+        write_saved_model(Path("model"), keras_attention.load("rnn_attention_dates"), name="model", example="3.4.05")
+    """
+    graph = GraphTranslator(translator, beam_size, length_penalty)
+    written = graph.translate.get_concrete_function().structured_outputs
+    signature = {**TEXT, "outputs": {key: value for key, value in TEXT["outputs"].items() if key in written}}
+    return write_graph(
+        folder,
+        graph,
+        graph.translate,
+        signature,
+        name=name,
+        examples={"texts": example},
+        shown='answers["text"].numpy()[0].decode(), answers["score"].numpy()[0]',
+        sizes="B sentences, T tokens of the longest answer, S tokens of the longest sentence.",
+        settings="Beam size {beam_size}, length penalty {length_penalty}. ".format(**graph.settings),
+    )
+
+
+def export_writer(folder, generator, name):
+    """Writes a TextGenerator, see `GraphWriter`; returns its signature."""
+    graph = GraphWriter(generator)
+    shown, sizes = 'answers["text"].numpy()[0].decode()', f"B texts. At most {graph.room} tokens are read and written."
+    examples = {"texts": "The", "max_tokens": 20, "temperature": 0.8, "seed": 0}
+    return write_graph(folder, graph, graph.answer, CONTINUED, name=name, examples=examples, shown=shown, sizes=sizes)

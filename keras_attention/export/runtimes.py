@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attention import __version__
 from keras_attention.errors import UserError
-from keras_attention.export.signatures import PIECES, listing, sequence_signature, token_signature
+from keras_attention.export import PIECES, listing, sequence_signature, token_signature
 from keras_attention.pipelines.compiled import padded
 from keras_attention.pipelines.ctranslate2_engine import write_ctranslate2
 
@@ -46,7 +46,7 @@ def export_translator(folder, translator, file_format):
         file_format: "litert" or "onnx".
 
     Returns:
-        Dict, the signature, see `signatures.token_signature`.
+        Dict, the signature, see `export.token_signature`.
 
     Raises:
         UserError: if Keras cannot export this model, with the reason.
@@ -64,7 +64,7 @@ def export_translator(folder, translator, file_format):
 
 
 def export_bert(folder, pipeline, file_format, int8=False):
-    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `signatures.sequence_signature`.
+    """Writes the network of a BERT and its tokenizer; see `export_translator`, and `export.sequence_signature`.
 
     With `int8` (bool), the weights are integers of 8 bits, a quarter of the size.
     """
@@ -266,7 +266,7 @@ def export_ctranslate2(folder, translator, name, quantization=None):
         quantization: see `write_ctranslate2`.
 
     Returns:
-        Dict, the signature, see `signatures.PIECES`.
+        Dict, the signature, see `export.PIECES`.
 
     Raises:
         UserError: if ctranslate2 is not installed, or the model is not a Transformer.

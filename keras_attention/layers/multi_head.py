@@ -8,25 +8,23 @@ import keras
 from keras import ops
 
 from keras_attention.layers.attention import attend
-from keras_attention.layers.attention_axes import (
-    fold,
-    fold_attention_mask,
-    fold_padding_mask,
-    other_axes,
-    standard_axes,
-    unfold,
-    unfold_weights,
-)
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
 from keras_attention.layers.fast.chunked_attention import is_large
-from keras_attention.layers.fast.heads_first import (
+from keras_attention.layers.fast.layouts import (
     HeadProjection,
     attend_heads_first,
     attend_in_chunks,
+    fold,
+    fold_attention_mask,
+    fold_padding_mask,
     heads_first,
     mask_in_cache,
+    other_axes,
     project,
+    standard_axes,
+    unfold,
+    unfold_weights,
     write_to_cache,
     zero_masked_by_head,
 )

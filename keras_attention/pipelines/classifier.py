@@ -86,7 +86,7 @@ class Classifier(TextEncoder):
     }
 
     exports = {
-        "saved_model": "keras_attention.export.saved_model:export_classifier",
+        "saved_model": "keras_attention.export.graph_bert:export_classifier",
         "litert": "keras_attention.export.runtimes:export_bert_litert",
         "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }

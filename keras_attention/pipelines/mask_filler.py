@@ -115,7 +115,7 @@ class MaskFiller(TextEncoder):
     }
     view_options = ()
     exports = {
-        "saved_model": "keras_attention.export.saved_model:export_filler",
+        "saved_model": "keras_attention.export.graph_bert:export_filler",
         "litert": "keras_attention.export.runtimes:export_bert_litert",
         "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }

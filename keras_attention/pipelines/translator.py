@@ -170,7 +170,7 @@ class Translator(Pipeline):
     view_options = ("target", "n_best", *SEARCH_SETTINGS)
     batching = "search"
     exports = {
-        "saved_model": "keras_attention.export.saved_model:export_saved_model",
+        "saved_model": "keras_attention.export.graph_writers:export_saved_model",
         "litert": "keras_attention.export.runtimes:export_litert",
         "onnx": "keras_attention.export.runtimes:export_onnx",
         "ctranslate2": "keras_attention.export.runtimes:export_ctranslate2",

@@ -1,18 +1,228 @@
-"""Runs the HTTP server until it is stopped, with limits on time and size of the request headers."""
+"""The HTTP server: its routes, and running it until it is stopped, with limits on time and size of request headers."""
 
 import json
 import signal
 import socket
 import sys
+import threading
 import warnings
+from contextlib import asynccontextmanager
+from importlib.resources import files
 
 import uvicorn
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from keras_attention import __version__
 from keras_attention.errors import UserError
-from keras_attention.server.app import make_app, paths
-from keras_attention.server.gate import CLIENT_IS_GONE, ServerMetrics
-from keras_attention.server.server import Server, load_models
+from keras_attention.server import completions
+from keras_attention.server.gate import CLIENT_IS_GONE, CONTENT_TYPE, Gate, ServerMetrics
+from keras_attention.server.messages import (
+    AttentionReply,
+    AttentionRequest,
+    EmbeddingsReply,
+    EmbeddingsRequest,
+    Error,
+    ExplainReply,
+    ExplainRequest,
+    Refusal,
+    SimilarReply,
+    SimilarRequest,
+    embeddings,
+    reply_model,
+    request_model,
+    similar,
+)
+from keras_attention.server.server import Server, load_models, look
+from keras_attention.zoo.schema import ARCHITECTURES
+
+PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
+QUESTIONS = ("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/completions", "/v1/models")
+ERRORS = {
+    code: {"model": Error, "description": description}
+    for code, description in (
+        (400, "Invalid JSON, or a field that is not supported"),
+        (404, "Unknown model"),
+        (408, "The request did not arrive in time"),
+        (413, "Body too large"),
+        (415, "Not uncompressed JSON"),
+        (422, "Invalid field or limit exceeded"),
+        (503, "Not ready, all workers busy, or no answer in time: try again"),
+    )
+}
+DEMO = {"demo.css": "text/css", "demo.js": "text/javascript"}
+DEMO_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:"
+)
+
+
+def tasks():
+    """Dict from each task that the server can offer to the class of its pipeline."""
+    found = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
+    return {task: pipeline for task, pipeline in found.items() if pipeline.request_fields}
+
+
+def paths():
+    """The paths of all routes."""
+    return (*(f"/v1/{task}" for task in tasks()), *QUESTIONS, *PAGES)
+
+
+def make_app(server):
+    """The ASGI application of a Server."""
+
+    @asynccontextmanager
+    async def lifespan(_):
+        warming = threading.Thread(target=server.warm, name="warm", daemon=True)
+        warming.start()
+        yield
+        server.state = "stopping"
+        server.workers.close()
+        warming.join()
+
+    app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
+    app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
+    _add_errors(app)
+    _add_api(app, server)
+    _add_pages(app, server)
+    return app
+
+
+def _add_api(app, server):
+    for task, pipeline in tasks().items():
+        _add_task(app, server, task, pipeline)
+    _add_questions(app, server)
+
+    @app.get("/v1/models")
+    async def models():
+        """The models and the limits of a request."""
+        limits = {name: getattr(server.settings, name) for name in ("items", "characters", "body_bytes")}
+        return JSONResponse({"models": [model.about for model in server.models.values()], "limits": limits})
+
+    @app.get("/health")
+    async def health():
+        """200 while the server runs."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/ready")
+    async def ready():
+        """200 once every model is ready, else 503 with the number of ready models."""
+        if server.state != "ready":
+            raise Refusal(503, f"{server.state}: {server.progress()} models are ready")
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics")
+    async def metrics():
+        """Metrics in the Prometheus format."""
+        return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _add_questions(app, server):
+    """Routes that are independent of a model's own task."""
+
+    @app.post("/v1/attention", response_model=AttentionReply, responses=ERRORS)
+    async def attention_weights(request: AttentionRequest):
+        """Returns the attention weights of every layer and head."""
+        name, view = await server.answer(look, request)
+        return JSONResponse({"model": name, **view.data})
+
+    @app.post("/v1/explain", response_model=ExplainReply, responses=ERRORS)
+    async def words(request: ExplainRequest):
+        """Returns how much the probability of a label falls when each word is left out."""
+        name, found = await server.answer(explain, request, "classify")
+        return JSONResponse({"model": name, **found.as_json()})
+
+    @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
+    async def vectors(request: EmbeddingsRequest):
+        """Returns the vectors of texts, in the format of OpenAI's API."""
+        name, found = await server.answer(embeddings, request, "encode", beside=True)
+        return JSONResponse({**found, "model": name})
+
+    @app.post("/v1/similar", response_model=SimilarReply, responses=ERRORS)
+    async def nearest(request: SimilarRequest):
+        """Returns the texts that are most similar to a query."""
+        name, found = await server.answer(similar, request, "encode", beside=True)
+        return JSONResponse({"model": name, "answers": found})
+
+    @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
+    async def complete(request: completions.CompletionsRequest, http: Request):
+        """Continues prompts, in the format of OpenAI's API; also as a stream."""
+        completions.check(request)
+        name, found = server.stream(completions.pieces, request, "generate")
+        is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
+        return await completions.answer(name, found, request, is_gone)
+
+
+def explain(pipeline, request):
+    """The contribution of each word, as an `Explanation`."""
+    return pipeline.explain(request.text, request.text_b, label=request.label)
+
+
+def _add_task(app, server, task, pipeline):
+    """The route of a task; the pipeline's class defines its request and its answer."""
+    given = request_model(task, pipeline)
+    options = {"response_model": reply_model(task, pipeline), "responses": ERRORS, "name": task}
+
+    def reply(pipeline, request):
+        return pipeline.reply(**{name: getattr(request, name) for name in pipeline.request_fields})
+
+    @app.post(f"/v1/{task}", **options, description=pipeline.__doc__.partition("\n")[0])
+    async def answer(request: given):
+        name, answers = await server.answer(reply, request, task)
+        return JSONResponse({"model": name, "answers": answers})
+
+
+def _add_pages(app, server):
+    folder = files("keras_attention.server").joinpath("demo")
+
+    @app.get("/", include_in_schema=False)
+    async def demo():
+        page = folder.joinpath("index.html").read_text(encoding="utf-8")
+        return HTMLResponse(page, headers={"content-security-policy": DEMO_POLICY})
+
+    @app.get("/demo/{name}", include_in_schema=False)
+    async def demo_file(name: str):
+        if name not in DEMO:
+            raise Refusal(404, "There is no such file.")
+        return Response(folder.joinpath(name).read_bytes(), media_type=DEMO[name])
+
+    @app.get("/attention", include_in_schema=False)
+    async def attention_page(model: str, text: str, text_b: str | None = None, target: str | None = None):
+        request = AttentionRequest(model=model, text=text, text_b=text_b, target=target)
+        _, view = await server.answer(look, request)
+        return HTMLResponse(view.html)
+
+
+def _add_errors(app):
+    """Every error is JSON and reveals no internals."""
+
+    @app.exception_handler(Refusal)
+    async def refused(_, error):
+        return error.response()
+
+    @app.exception_handler(UserError)
+    async def unusable(_, error):
+        return Refusal(422, str(error)).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_, error):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return Refusal(400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}").response()
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_, error):
+        response = Refusal(error.status_code, str(error.detail)).response()
+        response.headers.update(error.headers or {})  # such as Allow with status 405
+        return response
+
+    @app.exception_handler(Exception)
+    async def unexpected(_, error):
+        return Refusal(500, "Internal server error; see the log of the server.").response()
+
 
 MAX_HEAD_BYTES = 65_536
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from cli.running import translator
 
-from keras_attention.export import saved_model
+from keras_attention.export import graph_texts
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_nothing_is_left_of_a_run_that_fails(run, tmp_path, monkeypatch, error, 
         (tmp_path / folder / "half").touch()
         raise error
 
-    monkeypatch.setattr(saved_model.tf.saved_model, "save", fail)
+    monkeypatch.setattr(graph_texts.tf.saved_model, "save", fail)
     found, out, err = run("export", "tiny", tmp_path / "new")
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert text in err

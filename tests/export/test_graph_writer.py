@@ -12,9 +12,9 @@ from zoo.tiny_gpt import TEXTS, tiny_generator
 
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
+from keras_attention.export import CONTINUED
 from keras_attention.export import graph_writers as chunks
 from keras_attention.export.graph_writers import GraphWriter
-from keras_attention.export.signatures import CONTINUED
 from keras_attention.models import GPT
 from keras_attention.pipelines.text_generator import TextGenerator
 

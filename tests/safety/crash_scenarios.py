@@ -14,11 +14,11 @@ from convert.tiny_checkpoints import TINY_BERT
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
 from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
+from keras_attention import export
 from keras_attention.cli import bert, formats, translate  # noqa: F401 (imported before the fork)
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.export import signatures
 from keras_attention.finetuning import finishing, report, workflow
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.pipelines import base, release
@@ -145,7 +145,7 @@ def write_saved_model(folder, *arguments, **options):
     (folder / "variables").mkdir()
     for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
         (folder / name).write_bytes(name.encode() * 999)
-    return signatures.TEXT
+    return export.TEXT
 
 
 def use_stubs():

@@ -13,9 +13,8 @@ from fastapi import FastAPI
 from keras_attention.errors import UserError
 from keras_attention.pipelines.translator import Translator
 from keras_attention.server import ServerSettings
-from keras_attention.server.app import _add_errors
 from keras_attention.server.gate import Gate, ServerMetrics
-from keras_attention.server.http_server import bind, guarded_protocol
+from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
 from keras_attention.server.messages import Refusal, check_limits, request_model
 from keras_attention.server.server import Server, Workers
 

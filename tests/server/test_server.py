@@ -16,7 +16,7 @@ from zoo.tiny_bert import TEXTS
 from zoo.tiny_entry import ENGLISH
 
 import keras_attention
-from keras_attention.server.app import tasks
+from keras_attention.server.http_server import tasks
 from keras_attention.server.messages import AttentionReply, reply_model
 
 pytestmark = pytest.mark.slow
