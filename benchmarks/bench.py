@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.cli.main import guarded
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 from keras_attention.whole_file import whole_file
 
 HERE = Path(__file__).resolve().parent

@@ -25,7 +25,7 @@ import numpy as np
 from keras_attention.cli.main import guarded
 from keras_attention.cores import available_cores
 from keras_attention.data.files import read_lines
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
 ENGINES = ("ours", "ctranslate2", "hugging_face", "uncached")

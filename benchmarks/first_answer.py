@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.cli.main import guarded
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("-m", "keras_attention")

@@ -1,5 +1,6 @@
-"""Errors that are reported in one line, and safe quoting of values in messages."""
+"""Errors that are reported in one line, safe quoting of values in them, and strict parsing of JSON from others."""
 
+import json
 from zipfile import BadZipFile
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
@@ -34,3 +35,34 @@ def one_line(text):
     """The text without line breaks and control characters; long texts keep their first 500 and last 499 characters."""
     text = "".join(character if character.isprintable() else " " for character in str(text))
     return text if len(text) <= 1000 else f"{text[:500]}\N{HORIZONTAL ELLIPSIS}{text[-499:]}"
+
+
+def parse_json(content):
+    """Parses JSON without repeated keys, NaN and infinities.
+
+    Args:
+        content: bytes, UTF-8.
+
+    Returns:
+        The parsed value, of JSON types.
+
+    Raises:
+        ValueError: if the content is not such JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"key {twice!r:.80} stands twice")
+    return value

@@ -2,7 +2,7 @@ import os
 
 from keras_attention.cores import available_cores
 from keras_attention.pipelines.compiled import map_in_threads
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 
 
 def test_only_the_cores_of_this_process_count():

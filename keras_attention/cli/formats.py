@@ -8,7 +8,7 @@ from keras_attention.cli.io.terminal import load, print_json, safe, silent_libra
 from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
 from keras_attention.errors import UserError
 from keras_attention.export import listing
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 from keras_attention.whole_file import tidy, whole_folder
 from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry, open_entry

@@ -37,7 +37,7 @@ def finetune(arguments):
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.checkpoints import discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy
-        from keras_attention.training.result import run_facts
+        from keras_attention.training.history import run_facts
 
     journal = out.with_name(f"{out.name}_search.log")
     if arguments.search is not None:

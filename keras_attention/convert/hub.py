@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from keras_attention.compile_cache import cache_root
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
-from keras_attention.errors import UserError, one_line, quoted
-from keras_attention.strict_json import parse_json
+from keras_attention.errors import UserError, one_line, parse_json, quoted
 from keras_attention.whole_file import locked, whole_file
 
 NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?", re.ASCII)

@@ -20,8 +20,7 @@ from keras_attention.convert.published_weights import (
     matrix_shapes,
     tensor_file,
 )
-from keras_attention.errors import UserError, quoted
-from keras_attention.strict_json import parse_json
+from keras_attention.errors import UserError, parse_json, quoted
 
 CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_attention.errors import UserError
-from keras_attention.strict_json import parse_json
+from keras_attention.errors import UserError, parse_json
 
 if TYPE_CHECKING:
     import keras

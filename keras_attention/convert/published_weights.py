@@ -6,9 +6,8 @@ import struct
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, parse_json
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
-from keras_attention.strict_json import parse_json
 
 MAX_HEADER_BYTES = 2 * 1024 * 1024
 MAX_AXES = 8

@@ -12,7 +12,7 @@ from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.start import merge_adapters
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.training.devices import in_float32
-from keras_attention.training.result import TrainResult
+from keras_attention.training.history import TrainResult
 
 
 class Finetuned(NamedTuple):

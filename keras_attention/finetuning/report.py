@@ -174,7 +174,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         finetuned: Finetuned.
         report: Report.
         start: str, name or folder of the entry from which the training started, or "none".
-        facts: dict, see `training.result.run_facts`.
+        facts: dict, see `training.history.run_facts`.
         data: list of {"name", "terms", "link"}, the origin of the rows.
         language: str.
         test: Examples of the report, or None for the validation rows.

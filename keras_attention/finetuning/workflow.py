@@ -10,11 +10,17 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
-from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, pair_batches
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
-from keras_attention.finetuning.linear_start import PooledVectors, TracedOnce, fit_linear
+from keras_attention.finetuning.head import (
+    PooledVectors,
+    TracedOnce,
+    check_contrastive,
+    fit_contrastive,
+    fit_linear,
+    pair_batches,
+)
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.start import (
@@ -29,7 +35,7 @@ from keras_attention.finetuning.start import (
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.training.devices import from_chief, workers
-from keras_attention.training.result import run_facts
+from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
@@ -251,7 +257,7 @@ def _fit_head(prepared, settings):
 
 
 def fit(prepared, settings, **running):
-    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `contrastive.fit_contrastive`."""
+    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `head.fit_contrastive`."""
     model, task = prepared.classifier.model, prepared.task
     running |= {"validate": validator(prepared)}
     if settings.contrastive:

@@ -23,7 +23,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         settings: dict of JSON types, the recipe's configuration. Paths are stored without their folders.
         seed: int.
         result: TrainResult.
-        facts: dict, see `training.result.run_facts`.
+        facts: dict, see `training.history.run_facts`.
         start: Entry from which the training started, or None. Its command, commit and minutes are added before those
             of `facts`.
         overwrite: bool. Whether to replace an existing entry.
@@ -81,7 +81,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         settings: dict of JSON types, the recipe's configuration. `text` has the names of the text files, or is empty if
             the model was trained on Python's docstrings.
         result: TrainResult.
-        facts: dict, see `training.result.run_facts`.
+        facts: dict, see `training.history.run_facts`.
         start: Entry from which the training started, or None. Its command, commit and minutes are added before those
             of `facts`.
         overwrite: bool. Whether to replace an existing entry.

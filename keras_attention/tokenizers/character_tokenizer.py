@@ -9,8 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError
-from keras_attention.strict_json import parse_json
+from keras_attention.errors import UserError, parse_json
 from keras_attention.tokenizers.special_tokens import (
     END_ID,
     PAD_ID,

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import keras
 
-from keras_attention.training import checkpoints, devices, optim
+from keras_attention.training import checkpoints, devices, history, optim
 from keras_attention.training.backends import compile_update
-from keras_attention.training.progress import EarlyStopping, Epoch, EpochLog, Progress
-from keras_attention.training.result import TrainResult, claim_files, load_trained, run_facts, save_trained
+from keras_attention.training.history import EarlyStopping, Epoch, Progress, TrainResult
 from keras_attention.training.run import Interrupts, RunSettings, deferred_interrupts
 
 FIRST_CHECKPOINT_MINUTES = 1.0
@@ -48,7 +47,7 @@ class Session:
         checkpoint_dir: path, or None to save no checkpoints.
         checkpoint_every: int > 0, updates between two checkpoints, or None.
         checkpoint_minutes: float > 0, minutes between two checkpoints, or None. The first is written after a minute.
-        facts: dict, see `run_facts`, or None.
+        facts: dict, see `history.run_facts`, or None.
         verbose: 0 (silent), 1 (progress bar) or 2 (one line per epoch).
         unit: str, the unit of the speed in the progress bar, such as "tokens".
 
@@ -104,13 +103,13 @@ class Session:
             options: further arguments of the class.
 
         Raises:
-            UserError: see `claim_files`.
+            UserError: see `history.claim_files`.
         """
-        facts, out = run_facts(), Path(out)
+        facts, out = history.run_facts(), Path(out)
         config = devices.accelerate(config, large_products)
         devices.use_strategy(config.strategy)
         if not devices.workers().index:  # the chief writes
-            claim_files(config, out)
+            history.claim_files(config, out)
         keras.utils.set_random_seed(config.seed)
         folder = out.with_name(out.name + "_checkpoints")
         return cls(config, out=out, checkpoint_dir=folder, facts=facts, **options)
@@ -205,7 +204,7 @@ class Session:
         if not len(first):
             raise ValueError("`batches` must not be empty. Received: an epoch of length 0")
         self._settings = checkpoints.settings_of(self.model, self.optimizer, first, self._shared)
-        log = EpochLog(None if devices.workers().index else self.config.log_dir or None)
+        log = history.EpochLog(None if devices.workers().index else self.config.log_dir or None)
         if self.config.resume:
             self._resume()
         devices.check_alike(self._settings, self.progress.total_steps)
@@ -269,11 +268,11 @@ class Session:
         """
         result = self.result
         if self.config.weights:
-            result, self.facts = load_trained(self.config.weights, self.model)
+            result, self.facts = history.load_trained(self.config.weights, self.model)
         if not devices.chief_goes_on():
             return None
         if weights_only:
-            save_trained(self.out, self.model, result, self.facts)
+            history.save_trained(self.out, self.model, result, self.facts)
             self.clean_up()
             return None
         self.outcome = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}

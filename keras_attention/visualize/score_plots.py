@@ -120,7 +120,7 @@ def learning_curve_plot(history: Sequence[dict], path: str | Path) -> None:
 
     Args:
         history: list of dict, one per epoch, with "steps" (int, updates so far), "loss" and, if there was a
-            validation, "val_loss" (float, nats per token); see `training.result.TrainResult`.
+            validation, "val_loss" (float, nats per token); see `training.history.TrainResult`.
         path: str or Path ending with .png, .svg or .pdf.
 
     Raises:

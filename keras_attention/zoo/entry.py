@@ -8,8 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import EntryError, quoted
-from keras_attention.strict_json import parse_json
+from keras_attention.errors import EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.schema import architecture_of, check_config, max_bytes_of_words
 

@@ -21,8 +21,8 @@ from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
+from keras_attention.training.history import run_facts
 from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
-from keras_attention.training.result import run_facts
 from keras_attention.zoo.card import table_text
 
 

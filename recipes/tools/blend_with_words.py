@@ -32,7 +32,7 @@ with silent_libraries():
     from keras_attention.finetuning.report import measure, write_measured
     from keras_attention.flags import OneLineParser
     from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.training.result import run_facts
+    from keras_attention.training.history import run_facts
     from keras_attention.zoo.entry import read_entry
 
 REPLACED = ("Compared with a bag of words", "By label", "Largest errors")

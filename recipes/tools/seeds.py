@@ -25,8 +25,8 @@ import numpy as np
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded, make_parser
 from keras_attention.errors import UserError
+from keras_attention.training.history import run_facts
 from keras_attention.training.optim import LastWeights, assign_weights
-from keras_attention.training.result import run_facts
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.registry import claim_entry
 

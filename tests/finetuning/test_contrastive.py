@@ -9,7 +9,7 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, write_tiny
 
 from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
-from keras_attention.finetuning.contrastive import (
+from keras_attention.finetuning.head import (
     PAIRS_PER_BATCH,
     PairBatches,
     check_contrastive,

@@ -13,7 +13,7 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
 from keras_attention.finetuning import fitting
 from keras_attention.finetuning.finishing import where_as_good
-from keras_attention.finetuning.linear_start import STRENGTHS, fit_linear
+from keras_attention.finetuning.head import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
 from keras_attention.zoo.entry import read_entry

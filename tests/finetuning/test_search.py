@@ -13,7 +13,7 @@ from keras_attention.cli.main import main
 from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning import trials
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.training.result import TrainResult
+from keras_attention.training.history import TrainResult
 from keras_attention.whole_file import locked
 
 optuna = pytest.importorskip("optuna")

@@ -26,7 +26,7 @@ from keras_attention.pipelines.base import Pipeline
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
 from keras_attention.training import checkpoints
-from keras_attention.training.result import TrainResult
+from keras_attention.training.history import TrainResult
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import write_entry  # noqa: F401
 

@@ -12,7 +12,7 @@ from keras_attention.cli.main import main
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
-from keras_attention.training.result import claim_files
+from keras_attention.training.history import claim_files
 from keras_attention.training.run import RunSettings
 from keras_attention.visualize import figures
 from keras_attention.whole_file import release_claims, whole_files

@@ -36,7 +36,7 @@ from keras_attention.finetuning import report, trials
 from keras_attention.pipelines import base
 from keras_attention.pipelines.text_encoder import Embeddings
 from keras_attention.tokenizers import CharacterTokenizer
-from keras_attention.training.result import save_trained
+from keras_attention.training.history import save_trained
 from keras_attention.visualize import figures
 from keras_attention.whole_file import whole_file
 

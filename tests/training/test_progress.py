@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from keras_attention.training.progress import EarlyStopping, EpochBar, Progress
+from keras_attention.training.history import EarlyStopping, EpochBar, Progress
 
 
 def feed(stopping, scores):

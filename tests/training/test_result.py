@@ -8,7 +8,7 @@ import pytest
 from training.tiny_run import TinyBatches, TinyModel
 
 from keras_attention.errors import UserError
-from keras_attention.training.result import TrainResult, load_trained, run_facts, save_trained
+from keras_attention.training.history import TrainResult, load_trained, run_facts, save_trained
 
 RESULT = TrainResult([{"epoch": 1, "loss": 2.5}], 7, 3.5, None, None, "all 1 epochs are done")
 
