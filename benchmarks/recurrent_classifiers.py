@@ -65,49 +65,16 @@ def padded_groups(examples, words):
         yield ids, np.array([label for _, label in rows], "int32")
 
 
-def make_model(cell, vocabulary_size, width, classes, dropout):
-    """Word vectors, one recurrent layer, the mean of its outputs, two dense layers."""
-    import keras
-    from keras import ops
-
-    from keras_attention.layers import LSTMCell, LSTMNCell, padding_mask
-    from keras_attention.layers.lstmn import read_with_tape
-    from keras_attention.layers.recurrent import read_forwards
-
-    class Classifier(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.embedding = keras.layers.Embedding(vocabulary_size, width)
-            self.cell = (LSTMNCell if cell == "lstmn" else LSTMCell)(width)
-            self.dropout = keras.layers.Dropout(dropout)
-            self.dense, self.output_dense = keras.layers.Dense(width, "relu"), keras.layers.Dense(classes)
-
-        def build(self, input_shape):
-            self.embedding.build(input_shape)
-            for part in (self.cell, self.dense, self.output_dense):
-                part.build((None, width))
-            self.built = True
-
-        def call(self, token_ids, training=None):
-            x = self.dropout(self.embedding(token_ids), training=training)  # (B, T, D)
-            x = read_with_tape(self.cell, x)[0] if cell == "lstmn" else read_forwards(self.cell, x)
-            real = ops.cast(padding_mask(token_ids), x.dtype)[..., None]  # (B, T, 1), padding is on the right
-            mean = ops.sum(x * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)
-            return self.output_dense(self.dropout(self.dense(mean), training=training))  # (B, K)
-
-    model = Classifier()
-    model.build((None, None))
-    return model
-
-
 def accuracy(model, groups):
-    right = [model.predict_on_batch(ids).argmax(-1) == labels for ids, labels in groups]
+    right = [model.predict_on_batch({"token_ids": ids}).argmax(-1) == labels for ids, labels in groups]
     return 100 * float(np.concatenate(right).mean())
 
 
 def run(cell, seed, trees, test, options):
     """Trains one classifier; its accuracy on the test sentences at the best epoch, and its number of weights."""
     import keras
+
+    from keras_attention.models import RecurrentClassifier
 
     keras.utils.set_random_seed(seed)
     shuffled = random.Random(seed).sample(trees, len(trees))
@@ -116,7 +83,8 @@ def run(cell, seed, trees, test, options):
     counts = Counter(word for i in train for word in shuffled[i][-1][1])
     words = {word: 2 + place for place, (word, count) in enumerate(sorted(counts.items())) if count > 1}
     classes = 1 + max(label for label, _ in examples)
-    model = make_model(cell, 2 + len(counts), options.width, classes, options.dropout)
+    model = RecurrentClassifier(2 + len(counts), options.width, classes, cell=cell, dropout=options.dropout)
+    model.build()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(options.rate, clipnorm=1.0), loss, jit_compile=True)
     watched = list(padded_groups([shuffled[i][-1] for i in held_out], words))
@@ -130,9 +98,24 @@ def run(cell, seed, trees, test, options):
     for _ in range(options.epochs):
         random.shuffle(batches)
         for ids, labels in batches:
-            model.train_on_batch(ids, labels)
+            model.train_on_batch({"token_ids": ids}, labels)
         best = max(best, (accuracy(model, watched), accuracy(model, tested)), key=lambda scores: scores[0])
+    if options.picture and cell == "lstmn":
+        draw_links(model, words, test, options.picture)
     return best[1], model.count_params()
+
+
+LINKED_WORDS = range(9, 13)
+
+
+def draw_links(model, words, test, path):
+    """Draws the words that each word of a sentence recalls: of the first sentence of medium length."""
+    from keras_attention.visualize.figures import links_plot
+
+    sentence = next((tree[-1][1] for tree in test if len(tree[-1][1]) in LINKED_WORDS), test[0][-1][1])
+    ids = np.array([[words.get(word, UNKNOWN) for word in sentence]], "int32")
+    _, weights = model({"token_ids": ids}, return_attention_scores=True)
+    links_plot(sentence, np.asarray(weights)[0, 0, 0], path)
 
 
 def main(arguments=None):
@@ -146,6 +129,7 @@ def main(arguments=None):
     parser.add_argument("--rows", type=int, default=32, help="phrases of an update")
     parser.add_argument("--rate", type=float, default=1e-3, help="of Adam")
     parser.add_argument("--dropout", type=float, default=0.3)
+    parser.add_argument("--picture", type=Path, help="draws the words that each word of a sentence recalls (LSTMN)")
     options = parser.parse_args(arguments)
     trees, test = read_trees(options.train), read_trees(options.test)
     print(f"{len(trees):,} training sentences, {sum(map(len, trees)):,} phrases, {len(test):,} test sentences")

@@ -7,6 +7,7 @@ from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
 from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projections
+from keras_attention.models.recurrent_classifier import RecurrentClassifier
 from keras_attention.models.recurrent_lm import RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.transformer import PRESETS, Transformer
@@ -23,6 +24,7 @@ __all__ = [
     "BertMaskedLM",
     "BertPretrainer",
     "ConvolutionalLM",
+    "RecurrentClassifier",
     "RecurrentLM",
     "Transformer",
     "new_language_model",

@@ -107,6 +107,47 @@ def _draw(weights, source_labels, target_labels, title, families):
     return figure
 
 
+WORD_GAP = 0.85  # inches between two words
+FAINTEST = 0.1  # weights below are not drawn
+
+
+def links_plot(words: Sequence[str], weights: ArrayLike, path: str | Path, title: str | None = None) -> None:
+    """Draws an arc from each word to the earlier words that it attends to; strong weights are dark and thick.
+
+    Args:
+        words: list of T str.
+        weights: array (T, T), floats in [0, 1]: the weight of each word (column) at each word (row).
+        path: str or Path ending with .png, .svg or .pdf.
+        title: str or None.
+
+    Raises:
+        ValueError: if the shapes disagree.
+        UserError: if there is nothing to draw, or the picture cannot be written.
+
+    Source: Cheng, Dong & Lapata (2016), figure 1, which shows only the strongest links.
+    """
+    weights, count = np.asarray(weights, dtype="float32"), len(words)
+    if weights.shape != (count, count):
+        raise ValueError(f"`weights` must be ({count}, {count}) for {count} words. Received: {weights.shape}")
+    if not count:
+        raise UserError("There is nothing to draw: no words.")
+    check_figure_path(path)
+    (*labels, title), families = drawable([*map(visible, words), title or ""])
+    figure = Figure(figsize=(WORD_GAP * count, 0.3 * WORD_GAP * count))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.5, count - 0.5), ylim=(-0.05, 0.32 * count))
+    turn = np.linspace(0, np.pi, 60)
+    for later, earlier in zip(*np.nonzero(np.tril(weights >= FAINTEST, -1)), strict=True):
+        center, radius, weight = (later + earlier) / 2, (later - earlier) / 2, float(weights[later, earlier])
+        line = {"color": "tab:blue", "alpha": min(1.0, 0.15 + weight), "linewidth": 0.5 + 3 * weight}
+        axes.plot(center + radius * np.cos(turn), 0.6 * radius * np.sin(turn), **line)
+    for place, label in enumerate(labels):
+        axes.text(place, -0.1, label, ha="center", va="top", family=families, size=11.0, parse_math=False)
+    if title:
+        axes.set_title(title, family=families, size=11.0, parse_math=False, pad=10.0)
+    axes.set_axis_off()
+    save_figure(figure, path)
+
+
 GRID_CELL = 0.17  # inches, side of a cell
 LONGEST_GRID_SIDE = 40.0  # inches; larger maps get smaller cells
 GAP = 0.3  # inches between two maps, room for a heading

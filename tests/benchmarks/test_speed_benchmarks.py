@@ -334,6 +334,8 @@ def test_a_recurrent_classifier_learns(tmp_path):
     (tmp_path / "trees.txt").write_text(trees, encoding="utf-8")
     files = ("--train", tmp_path / "trees.txt", "--test", tmp_path / "trees.txt", "--seeds", 1, "--width", 7)
     training = ("--epochs", 15, "--rate", 3e-2, "--dropout", 0, "--rows", 16)
-    first, last = lines_of("recurrent_classifiers.py", *files, *training, "--cells", "lstmn")
+    picture = tmp_path / "links.png"
+    first, last = lines_of("recurrent_classifiers.py", *files, *training, "--cells", "lstmn", "--picture", picture)
+    assert picture.stat().st_size > 1000
     assert first == "40 training sentences, 200 phrases, 40 test sentences"
     assert last.startswith("lstmn: accuracy 100.0 (100.0), ")
