@@ -21,7 +21,7 @@ from keras_attention.data.prose.distillation import DistillationBatches, TextSet
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertEncoder
-from keras_attention.models.distiller import Distiller, student_of, with_policy
+from keras_attention.models.bert_starts import Distiller, student_of, with_policy
 from keras_attention.pipelines.release import write_distilled
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training.devices import in_float32

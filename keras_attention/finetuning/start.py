@@ -11,7 +11,7 @@ from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
-from keras_attention.models.distiller import student_of
+from keras_attention.models.bert_starts import student_of
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -238,7 +238,7 @@ def add_adapters(model, settings, start):
         UserError: if the start is not trained, the rank is larger than the width, or no layer is left to train.
 
     Source: Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models", https://arxiv.org/abs/2106.09685. As
-    in section 4.2, the queries and values of the attention are adapted. The equation: `heads_first.HeadProjection`.
+    in section 4.2, the queries and values of the attention are adapted. The equation: `layouts.HeadProjection`.
     """
     encoder, rank = model.encoder, settings.lora
     if start == FROM_NOTHING:

@@ -6,7 +6,7 @@ from keras import ops
 from layer_checks import assert_all_close
 from models.tiny_bert import FORMS, make_encoder
 
-from keras_attention.models.distiller import Distiller, student_of
+from keras_attention.models.bert_starts import Distiller, student_of
 
 TEXTS = np.array([[2, 17, 5, 9, 30, 3, 0], [2, 11, 5, 3, 0, 0, 0]], "int32")
 
