@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, StreamingResponse
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.server.gate import CLIENT_GONE
-from keras_attention.server.messages import Refusal
+from keras_attention.server.messages import CLIENT_GONE, Refusal
 
 MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32
 Texts = Annotated[list[str], Field(min_length=1)]

@@ -20,8 +20,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.server import completions
-from keras_attention.server.gate import CLIENT_IS_GONE, CONTENT_TYPE, Gate, ServerMetrics
 from keras_attention.server.messages import (
+    CLIENT_IS_GONE,
     AttentionReply,
     AttentionRequest,
     EmbeddingsReply,
@@ -29,6 +29,7 @@ from keras_attention.server.messages import (
     Error,
     ExplainReply,
     ExplainRequest,
+    Gate,
     Refusal,
     SimilarReply,
     SimilarRequest,
@@ -37,7 +38,7 @@ from keras_attention.server.messages import (
     request_model,
     similar,
 )
-from keras_attention.server.server import Server, load_models, look
+from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, load_models, look
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")

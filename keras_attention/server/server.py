@@ -1,4 +1,4 @@
-"""The models of the server, and worker threads that answer requests within a time limit."""
+"""The models of the server, worker threads that answer requests within a time limit, and metrics."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from keras_attention.compile_cache import keep_compiled
 from keras_attention.cores import available_cores
@@ -298,3 +301,56 @@ def look(pipeline, request):
     return pipeline.attention_view(
         request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}
     )
+
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST  # of the metrics
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class ServerMetrics:
+    """Metrics for Prometheus: counts requests and token sequences.
+
+    Args:
+        paths: collection of str, routes with their own label; all others count as "other".
+    """
+
+    def __init__(self, paths):
+        self._paths = frozenset(paths)
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter("requests", "Requests answered", ["path", "status"], registry=self._registry)
+        self._seconds = Histogram(
+            "request_seconds", "Time from headers to answer", ["path"], buckets=SECONDS, registry=self._registry
+        )
+        self._open = Gauge("requests_in_progress", "Requests being answered", registry=self._registry)
+        self._rows = Histogram(
+            "rows_together", "Batch size of each sequence", ["model"], buckets=BATCH_SIZES, registry=self._registry
+        )
+
+    def accepted(self):
+        """A context in which a request counts as in progress."""
+        return self._open.track_inprogress()
+
+    def answered(self, path, status, seconds):
+        """Counts an answer."""
+        path = path if path in self._paths else "other"
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def computed(self, model, rows_together):
+        """Counts a sequence of a model with the size of its batch."""
+        self._rows.labels(model).observe(rows_together)
+
+    def answers_by_path(self):
+        """Dict from path to the number of answered requests."""
+        counts = {}
+        for sample in next(iter(self._requests.collect())).samples:
+            if sample.name == "requests_total":
+                path = sample.labels["path"]
+                counts[path] = counts.get(path, 0) + int(sample.value)
+        return counts
+
+    def text(self):
+        """All metrics in the Prometheus format, bytes."""
+        return generate_latest(self._registry)

@@ -10,9 +10,9 @@ import pytest
 import uvicorn
 
 from keras_attention.server import ServerSettings
-from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import bind, guarded_protocol
-from keras_attention.server.server import Workers
+from keras_attention.server.messages import Gate
+from keras_attention.server.server import ServerMetrics, Workers
 
 SECONDS = 0.3
 ANSWER = b"x" * 1_000_003

@@ -13,10 +13,9 @@ from fastapi import FastAPI
 from keras_attention.errors import UserError
 from keras_attention.pipelines.translator import Translator
 from keras_attention.server import ServerSettings
-from keras_attention.server.gate import Gate, ServerMetrics
 from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
-from keras_attention.server.messages import Refusal, check_limits, request_model
-from keras_attention.server.server import Server, Workers
+from keras_attention.server.messages import Gate, Refusal, check_limits, request_model
+from keras_attention.server.server import Server, ServerMetrics, Workers
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}
