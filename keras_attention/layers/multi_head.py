@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_attention.layers.attention import attend
 from keras_attention.layers.dropout import Dropout
-from keras_attention.layers.fast.blocks import AllowedPairs, four_axes
+from keras_attention.layers.fast.blocks import AllowedPairs, four_axes, with_batch_axis
 from keras_attention.layers.fast.chunked_attention import is_large
 from keras_attention.layers.fast.layouts import (
     HeadProjection,
@@ -44,8 +44,7 @@ class MultiHeadAttention(keras.layers.Layer):
     `set_weights(keras_layer.get_weights())` copies the weights. Differences: `use_gate` and `flash_attention` are not
     supported (no paper of this package has a gate, and TensorFlow has no flash attention; long sequences are computed
     in chunks instead). Masks must be boolean; Keras also accepts 0/1 masks, which are easily confused with additive
-    masks.
-    If all keys of a query are masked, its output is 0; in Keras, it depends on the code path.
+    masks. If all keys of a query are masked, its output is 0; in Keras, it depends on the code path.
 
     Shapes: B batch, T queries, S keys, H heads, K `key_dim`, V `value_dim`, L cache length.
     If H T S exceeds 2^22 (2^20 with a sparse pattern) and the weights are not requested, attention is computed in
@@ -238,24 +237,15 @@ class MultiHeadAttention(keras.layers.Layer):
         rotation: Tensor | None = None,
         positions: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor | tuple:
-        self._check_call(value, projected_key_value, cache, cache_index)
-        if rotation is not None and (projected_key_value is not None or len(query.shape) > 3):
-            raise ValueError("`rotation` is for `query` and `value` of three axes. Received: other inputs")
         known = projected_key_value if cache is None else cache
+        masks = query_mask, value_mask, key_mask, attention_mask
+        options = {"return_attention_scores": return_attention_scores, "use_causal_mask": use_causal_mask}
+        self._check_call(query, value, projected_key_value, cache, cache_index, rotation)
         if known is None and len(query.shape) > 3:
-            if positions is not None:
-                raise ValueError("`positions` are for inputs of three axes. Received: inputs with more axes")
-            masks = query_mask, value_mask, key_mask, attention_mask
-            return self._attend_along_axes(query, value, key, masks, return_attention_scores, training, use_causal_mask)
-        num_queries, num_keys = ops.shape(query)[1], ops.shape(value if known is None else known[1])[1]
-        if cache is not None:
-            value_mask, key_mask = (mask_in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
-        masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
-        causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
-        pairs = AllowedPairs(masks, causal, self._pattern, start, positions)
-        in_chunks = not return_attention_scores and is_large(query, num_keys, self.num_heads, pairs.pattern)
-        only_by_position = cache is not None and pairs.every_query_sees_itself
-        queries_used, keys_used = pairs.used(num_queries, num_keys, roughly=in_chunks or only_by_position)
+            return self._attend_along_axes(query, value, key, masks, positions, training, **options)
+        lengths = num_queries, num_keys = ops.shape(query)[1], ops.shape(value if known is None else known[1])[1]
+        prepared = self._prepare_masks(query, lengths, masks, positions, cache, cache_index, **options)
+        pairs, in_chunks, queries_used, keys_used = prepared
 
         # Project
         if cache is not None:  # one product: what is not used is set to 0 afterwards
@@ -296,6 +286,21 @@ class MultiHeadAttention(keras.layers.Layer):
         results = (output, *([weights] if return_attention_scores else []), *([] if cache is None else [cache]))
         return results if len(results) > 1 else output
 
+    def _prepare_masks(
+        self, query, lengths, masks, positions, cache, cache_index, return_attention_scores, use_causal_mask
+    ):
+        """The AllowedPairs, whether they are computed in chunks, and which queries (B, T) and keys (B, S) are used."""
+        query_mask, value_mask, key_mask, attention_mask = masks
+        if cache is not None:
+            value_mask, key_mask = (mask_in_cache(mask, cache, cache_index) for mask in (value_mask, key_mask))
+        masks = four_axes(query_mask, value_mask, key_mask, with_batch_axis(attention_mask, query.shape[1]))
+        causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
+        pairs = AllowedPairs(masks, causal, self._pattern, start, positions)
+        in_chunks = not return_attention_scores and is_large(query, lengths[1], self.num_heads, pairs.pattern)
+        only_by_position = cache is not None and pairs.every_query_sees_itself
+        used = pairs.used(*lengths, roughly=in_chunks or only_by_position)
+        return pairs, in_chunks, *used
+
     def _project(self, query, value, key, used, joined):
         """Queries (B, T, H, K), keys (B, S, Hkv, K), values (B, S, Hkv, V); sets keys and values not `used` to 0."""
         value = zero_masked(value, used)
@@ -303,8 +308,12 @@ class MultiHeadAttention(keras.layers.Layer):
         projections = self.query_projection, self.key_projection, self.value_projection
         return project(projections, (query, key, value), joined)
 
-    def _attend_along_axes(self, query, value, key, masks, return_attention_scores, training, use_causal_mask):
+    def _attend_along_axes(
+        self, query, value, key, masks, positions, training, return_attention_scores, use_causal_mask
+    ):
         """`call` for inputs (B, ..., D) with more axes: folds them into three axes, attends, unfolds the result."""
+        if positions is not None:
+            raise ValueError("`positions` are for inputs of three axes. Received: inputs with more axes")
         axes = standard_axes(self.attention_axes, len(query.shape))
         query_mask, value_mask, key_mask, attention_mask = masks
         result = self.call(
@@ -323,7 +332,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return unfold(result, query, axes)
         return unfold(result[0], query, axes), unfold_weights(result[1], query, value, axes)
 
-    def _check_call(self, value, projected_key_value, cache, cache_index):
+    def _check_call(self, query, value, projected_key_value, cache, cache_index, rotation):
         if projected_key_value is not None and cache is not None:
             raise ValueError("`cache` needs a `value` to write. Received: `projected_key_value`")
         if (cache is None) != (cache_index is None):
@@ -331,6 +340,8 @@ class MultiHeadAttention(keras.layers.Layer):
         if (value is None) != (projected_key_value is not None):
             received = "neither" if value is None else "both"
             raise ValueError(f"Either `value` or `projected_key_value` must be given. Received: {received}")
+        if rotation is not None and (projected_key_value is not None or len(query.shape) > 3):
+            raise ValueError("`rotation` is for `query` and `value` of three axes. Received: other inputs")
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
         output_shape = (*query_shape[:-1], *(self._output_dims or query_shape[-1:]))
@@ -380,15 +391,3 @@ def output_dims(output_shape):
         return None
     dims = tuple(output_shape) if isinstance(output_shape, (tuple, list)) else (output_shape,)
     return tuple(positive(dim, "output_shape") for dim in dims)
-
-
-def with_batch_axis(attention_mask, num_queries):
-    """Returns a mask (T, S) as (1, T, S), and any other mask unchanged."""
-    if attention_mask is None or len(attention_mask.shape) != 2:
-        return attention_mask
-    if isinstance(num_queries, int) and attention_mask.shape[0] not in (1, None, num_queries):
-        raise ValueError(
-            "`attention_mask` with two axes is (queries, keys); a padding mask (batch, keys) is given as `value_mask`. "
-            f"Received: attention_mask.shape={tuple(attention_mask.shape)} for {num_queries} queries"
-        )
-    return attention_mask[None]

@@ -104,6 +104,18 @@ def four_axes(query_mask=None, value_mask=None, key_mask=None, attention_mask=No
     return masks
 
 
+def with_batch_axis(attention_mask, num_queries):
+    """Returns a mask (T, S) as (1, T, S), and any other mask unchanged."""
+    if attention_mask is None or len(attention_mask.shape) != 2:
+        return attention_mask
+    if isinstance(num_queries, int) and attention_mask.shape[0] not in (1, None, num_queries):
+        raise ValueError(
+            "`attention_mask` with two axes is (queries, keys); a padding mask (batch, keys) is given as `value_mask`. "
+            f"Received: attention_mask.shape={tuple(attention_mask.shape)} for {num_queries} queries"
+        )
+    return attention_mask[None]
+
+
 class Blocks:
     """Start, mask and dropout of each block. A block pairs chunk i of the queries with the keys of step j.
 
