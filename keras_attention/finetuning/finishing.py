@@ -118,8 +118,8 @@ def where_as_good(logits, word_logits, prepared):
     if weight == 0 or alone < network - margin or both < network:
         return weight, None
     return weight, (
-        f"A bag of words reaches {name} {alone:.1f} on the validation, the network {network:.1f}: the model judges by "
-        f"both, {100 * weight:.0f} % by words, and reaches {both:.1f}."
+        f"On the validation rows, a bag of words reaches {name} {alone:.1f} and the network {network:.1f}. The model "
+        f"averages both, with a weight of {100 * weight:.0f} % for the bag of words, and reaches {both:.1f}."
     )
 
 

@@ -22,7 +22,7 @@ class BertClassifier(FromPreset, keras.Model):
 
         x = encoder(text)        pooled = tanh(W_p x[0] + b_p)        logits = W pooled + b
 
-    With pooling "pair", two texts are encoded apart, and compared by the means u and v over their tokens:
+    With pooling "pair", two texts are encoded separately, and compared by the means u and v over their tokens:
 
         pooled = [u, v, |u - v|, u v]
 
@@ -34,7 +34,7 @@ class BertClassifier(FromPreset, keras.Model):
             to `pooled`.
         num_labels: int > 0, keyword only. Width of the logits; 1 for regression.
         pooling: "cls", the vector of [CLS]; "mean", the mean over all tokens including [CLS] and [SEP], for which
-            sentence encoders are trained; "both", their concatenation; or "pair", for two texts that are encoded apart.
+            sentence encoders are trained; "both", their concatenation; or "pair", for two separately encoded texts.
             The second text has segment 1 in the inputs; for the encoder, both have segment 0 and positions of their
             own, so that no token depends on the other text.
         pooler: bool. Whether to apply the dense layer W_p. Without it, the logits are computed from x directly.

@@ -101,7 +101,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     metrics = {
         "description": f"BERT with {settings['num_layers']} layers: fill masks, embed texts, or fine-tune your own "
-        f"classifier. Trained to predict {tokens:,.0f} masked tokens.",
+        f"classifier. Trained on {tokens:,.0f} masked tokens.",
         "data": [*before["data"], data],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
@@ -154,7 +154,7 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     curve = "curve.png"
     metrics = {
         "description": f"Causal language model with {settings['num_layers']} layers: continues and scores texts. "
-        f"Trained to predict {sum(entry['tokens'] for entry in history):,.0f} tokens.",
+        f"Trained on {sum(entry['tokens'] for entry in history):,.0f} tokens.",
         "data": [*before["data"], data],
         **facts,
         "command": "\n".join(filter(None, [before["command"], facts["command"]])),
