@@ -163,19 +163,19 @@ TRAINING = _breaks(
         "early stopping waits one validation longer",
         "self.waited >= self.patience",
         "self.waited > self.patience",
-        "tests/training/test_progress.py",
+        "tests/training/test_history.py",
     ),
     (
         "a loss is maximized",
         'mode = mode or ("min" if monitor.endswith("loss") else "max")',
         'mode = mode or "max"',
-        "tests/training/test_progress.py",
+        "tests/training/test_history.py",
     ),
     (
         "a resumed training forgets how long it waited",
         'self.best, self.best_epoch, self.waited = state["best"], state["best_epoch"], state["waited"]',
         'self.best, self.best_epoch = state["best"], state["best_epoch"]',
-        "tests/training/test_progress.py tests/training/test_session.py",
+        "tests/training/test_history.py tests/training/test_session.py",
     ),
     (
         "the average divides by the number asked for",

@@ -1,7 +1,9 @@
 """`evaluate` and `zoo`."""
 
+import importlib.util
 import json
 import os
+import socket
 
 import pytest
 from cli.running import translator
@@ -115,3 +117,15 @@ def test_zoo_verify(run, monkeypatch):
     code, out, _ = run("zoo", "verify", "tiny", "--json")
     (report,) = json.loads(out)
     assert (code, report["sound"], len(report["problems"])) == (1, False, 2)
+
+
+def test_what_cannot_be_served(complains, monkeypatch):
+    assert "no model 'tyni'" in complains("serve", "--model", "tyni")
+    assert "power of two. Received: max_batch=3" in complains("serve", "--max-batch", "3")
+    assert "concurrency=0" in complains("serve", "--concurrency", "0")
+    assert "Received: 70000" in complains("serve", "--port", "70000")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "in use. Choose others" in complains("serve", "--port", taken.getsockname()[1])
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else find(name))
+    assert "needs fastapi: pip install 'keras-attention[serve]'" in complains("serve")

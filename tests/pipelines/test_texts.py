@@ -1,8 +1,11 @@
+"""Input texts of any type, and the text behind unknown source tokens."""
+
 import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import as_pair, as_texts, is_calendar_day
+from keras_attention.pipelines.texts import as_pair, as_texts, is_calendar_day, source_surfaces
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -78,3 +81,24 @@ def test_pairs_have_as_many_second_texts():
 def test_the_sentence_that_is_none_is_numbered(entry, told):
     with pytest.raises(UserError, match=f"Sentence 2.*{told}"):
         as_texts(["fine", entry])
+
+
+@pytest.mark.parametrize("text", ["a ☃ b", "☃☃b a", "ab☃", "☃", "a ☃ b ☂☃ a"])
+def test_the_text_behind_unknown_characters(text):
+    tokenizer = CharacterTokenizer("ab ")
+    (ids,) = tokenizer.encode([text])
+    assert "".join(source_surfaces(tokenizer.tokens(ids), ids, text)).strip() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "copied"), [("A ☃ dog.", ["☃"]), ("A☃☂ dog☃.", ["☃☂", "☃"]), ("☃", ["☃"]), ("ﬁne  ☃", ["☃"])]
+)
+def test_the_text_behind_unknown_pieces(text, copied):
+    tokenizer = SentencePieceTokenizer.train(["A dog runs fine."], vocabulary_size=29)
+    (ids,) = tokenizer.encode([text])
+    surfaces = source_surfaces(tokenizer.tokens(ids), ids, text)
+    assert [surface for surface, token in zip(surfaces, ids, strict=True) if token == 1] == copied
+
+
+def test_tokens_of_another_text_stay_unchanged():
+    assert source_surfaces(["x", "<unk>", "y"], [4, 1, 5], "abc") == ["x", "<unk>", "y"]
