@@ -19,7 +19,7 @@ test: $(VENV)/installed-test browser
 	$(PYTEST) -m "not slow and not thorough" $(ARGS)
 
 # A process may map 65,530 pieces of memory, and compiled programs take many: so the longer tests run in three parts.
-NETWORKS = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/test_recipes.py
+NETWORKS = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/recipes
 PIPELINES = tests/pipelines tests/server tests/export tests/cli
 NONE_CHOSEN = 5
 define parts

@@ -311,7 +311,7 @@ TRAINING = _breaks(
         "the n-grams of Kneser and Ney have one discount",
         "taken = discounts[np.minimum(counts, 3)]",
         "taken = discounts[np.minimum(counts, 1)]",
-        "tests/test_kneser_ney.py",
+        "tests/recipes/tools/test_kneser_ney.py",
     ),
 )
 

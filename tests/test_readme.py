@@ -87,7 +87,7 @@ def test_indented_commands_of_the_start():
 @pytest.mark.slow
 @pytest.mark.parametrize("line", filter(is_recipe, SHELL))
 def test_recipes_have_the_flags_that_the_readme_names(line):
-    """The trainings themselves take too long here; tests/test_recipes.py runs them with --smoke."""
+    """The trainings themselves take too long here; tests/recipes/test_recipes.py runs them with --smoke."""
     script, *flags = words(line)[1:]
     recipe = runpy.run_path(str(ROOT / script))
     config = recipe["parse_config"](recipe["Config"], "", flags)

@@ -11,7 +11,7 @@ from keras_attention.errors import UserError
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.zoo.entry import read_entry, verify_files
 
-TOOL = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "tools" / "blend_with_words.py"))
+TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "blend_with_words.py"))
 WORDS = {"x": "red", "y": "green", "z": "tall", "bad": "dull", "good": "fine"}
 
 

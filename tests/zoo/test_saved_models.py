@@ -14,7 +14,7 @@ from keras_attention.pipelines.base import failing_examples
 from keras_attention.zoo.card import card_text, first_sentence
 from keras_attention.zoo.entry import read_entry, verify_files
 
-SAVED_MODELS = Path(__file__).parents[1] / "saved_models"
+SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 DATES, MULTI30K = "rnn_attention_dates", "rnn_attention_multi30k_en_de"
 NAMES = sorted({DATES, MULTI30K, *(path.parent.name for path in SAVED_MODELS.glob("*/manifest.json"))})
 MAX_BYTES = 100e6

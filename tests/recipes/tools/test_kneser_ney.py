@@ -12,7 +12,7 @@ import pytest
 from keras_attention.data.prose.token_stream import load_stream
 from keras_attention.errors import UserError
 
-TOOL = Path(__file__).parents[1] / "recipes" / "tools" / "kneser_ney.py"
+TOOL = Path(__file__).parents[3] / "recipes" / "tools" / "kneser_ney.py"
 V = 41
 TEXT = np.minimum(np.random.default_rng(3).zipf(1.4, size=311), V - 1)  # a few tokens often, many rarely, 0 never
 

@@ -28,7 +28,7 @@ from keras_attention.models import LANGUAGE_MODELS
 from keras_attention.whole_file import release_claims
 from keras_attention.zoo.entry import read_entry
 
-RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("*.py"))
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.py"))
 TRANSLATING = [path for path in RECIPES if path.stem.endswith(("attention", "transformer"))]
 SMOKES = [TRANSLATING[0], *(pytest.param(path, marks=pytest.mark.thorough) for path in TRANSLATING[1:])]
 BERT = {path.stem: path for path in RECIPES if path.stem.startswith("bert")}

@@ -9,7 +9,7 @@ import pytest
 
 from keras_attention.cli.main import guarded
 
-TOOL = Path(__file__).parents[1] / "recipes" / "tools" / "seeds.py"
+TOOL = Path(__file__).parents[3] / "recipes" / "tools" / "seeds.py"
 
 
 @pytest.fixture

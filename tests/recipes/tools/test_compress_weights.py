@@ -10,7 +10,7 @@ from zoo.tiny_entry import write_tiny_entry
 from keras_attention.errors import UserError
 from keras_attention.zoo.entry import read_entry
 
-TOOL = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "tools" / "compress_weights.py"))
+TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "compress_weights.py"))
 
 
 @pytest.mark.parametrize("changed", [False, True])
