@@ -25,6 +25,10 @@ from keras_attention.errors import UserError, quoted
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+PATIENCE = 0.5  # seconds; longer than it takes another process to remove its lock file
+MOST_BYTES = 1000  # read from a lock file
+LOCK = ".lock"  # the lock file inside a folder
+LONGEST_NAME = 150  # bytes; most systems allow 255, so there is room for prefix and suffix
 
 
 def check_place(path):
@@ -75,8 +79,7 @@ def whole_file(path, mode="w", lock=True):
         The open file.
 
     Raises:
-        UserError: see `check_place` and `locked`, raised at once; and if the disk is full. Nothing is left behind
-            then.
+        UserError: see `check_place` and `locked`, raised at once; and if the disk is full, with nothing left behind.
     """
     given, path = path, check_place(path)
     how = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
@@ -113,8 +116,7 @@ def whole_files(path):
         Path of an empty folder. Each file in it replaces the file with its name beside `path`.
 
     Raises:
-        UserError: see `check_place` and `locked`, raised at once; and if the disk is full. Nothing is left behind
-            then.
+        UserError: see `check_place` and `locked`, raised at once; and if the disk is full, with nothing left behind.
     """
     given, path = path, check_place(path)
     with explained(given), locked(path):
@@ -147,7 +149,7 @@ def whole_folder(path, check):
         Path of an empty folder.
 
     Raises:
-        UserError: see `check` and `locked`, raised at once; and if the disk is full. Nothing is left behind then.
+        UserError: see `check` and `locked`, raised at once; and if the disk is full, with nothing left behind.
     """
     given, path = path, Path(os.path.realpath(path))
     with explained(given), locked(path):
@@ -261,10 +263,6 @@ def explained(path):
         raise
 
 
-PATIENCE = 0.5  # seconds; longer than it takes another process to remove its lock file
-MOST_BYTES = 1000  # read from a lock file
-LOCK = ".lock"  # the lock file inside a folder
-LONGEST_NAME = 150  # bytes; most systems allow 255, so there is room for prefix and suffix
 _held = {}  # path of the lock file -> _Held
 _guard = threading.RLock()
 _claims = ExitStack()
