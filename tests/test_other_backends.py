@@ -1,7 +1,7 @@
 """Layers and models run on JAX and PyTorch where TensorFlow cannot be imported, and compute what they do on TensorFlow.
 
 Run as a program, this file is the part without TensorFlow: with KERAS_BACKEND set, `test_other_backends.py FILE` writes
-the outputs of the layers into the file and trains each model.
+the outputs of the layers into the file, trains each model, and uses some as any Keras model is used.
 """
 
 import functools
@@ -10,11 +10,13 @@ import importlib.machinery
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-B, T, S, D, VOCABULARY = 2, 3, 7, 4, 11
+B, T, S, D, VOCABULARY, CLASSES = 2, 3, 7, 4, 11, 5
 
 
 class NoTensorFlow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -87,6 +89,11 @@ def compute_outputs():
         model.fit({"token_ids": token_ids}, token_ids[:, ::-1], epochs=2, verbose=0)
         trained = [ops.convert_to_numpy(weight) for weight in model.trainable_weights]
         outputs[f"{name}, trained"] = np.concatenate([weight.ravel() for weight in trained])
+    for name, make_model in PLAIN.items():
+        model = make_model()
+        for weight in model.trainable_weights:
+            weight.assign(random.normal(size=weight.shape) / 2)
+        outputs[f"{name}, predicted"] = model.predict(plain_arrays(name)[0], verbose=0)
     return outputs
 
 
@@ -167,6 +174,66 @@ MODELS = {
 }
 
 
+def make_transformer():
+    from keras_attention.models import Transformer
+
+    model = Transformer(VOCABULARY, VOCABULARY, D, 5, 2, 1, 1)
+    model.build()
+    return model
+
+
+def make_classifier():
+    from keras_attention.models import BertClassifier
+
+    model = BertClassifier(VOCABULARY, D, 5, num_heads=2, num_layers=1, max_length=S, num_labels=CLASSES)
+    model.build()
+    return model
+
+
+PLAIN = {
+    "transformer": make_transformer,
+    "seq2seq": make_seq2seq,
+    "classifier": make_classifier,
+    "masked_lm": make_masked_lm,
+}
+
+
+def plain_arrays(name):
+    """Inputs with padding and labels of 2 B + 1 rows, which batches of B do not divide."""
+    random = np.random.default_rng(3)
+    pairs = {"source_ids": S, "target_ids": T}
+    sizes = pairs if name in ("transformer", "seq2seq") else {"token_ids": S}
+    inputs = {side: random.integers(1, VOCABULARY, (2 * B + 1, length)) for side, length in sizes.items()}
+    for token_ids in inputs.values():
+        token_ids[1, 2:] = 0
+    *_, token_ids = inputs.values()
+    return inputs, random.integers(0, CLASSES, 2 * B + 1) if name == "classifier" else token_ids
+
+
+def use_as_any_keras_model(name):
+    """Fits, predicts, saves, loads and clones one of the models."""
+    import keras
+
+    keras.utils.set_random_seed(5)
+    model, (inputs, labels) = PLAIN[name](), plain_arrays(name)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, weighted_metrics=["sparse_categorical_accuracy"])
+    losses = model.fit(inputs, labels, batch_size=B, epochs=8, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    whole = model.predict(inputs, batch_size=2 * B + 1, verbose=0)
+    np.testing.assert_allclose(model.predict(inputs, batch_size=B, verbose=0), whole, atol=1e-5)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.keras")
+        loaded = keras.models.load_model(Path(folder) / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    for other in (loaded, clone):
+        assert type(other) is type(model)
+        assert other.get_config() == model.get_config()
+        np.testing.assert_allclose(other.predict(inputs, batch_size=2 * B + 1, verbose=0), whole, atol=1e-6)
+    assert int(loaded.optimizer.iterations) == 8 * 3
+
+
 def make_pairs(random):
     inputs = {
         "source_ids": random.integers(1, VOCABULARY, (2 * B, S)),
@@ -210,6 +277,9 @@ def main(path):
 
     assert keras.backend.backend() == os.environ["KERAS_BACKEND"] != "tensorflow"
     np.savez(path, **compute_outputs())
+    for name in PLAIN:
+        use_as_any_keras_model(name)
+        print(f"plain-{name}")
     for name, make_model in MODELS.items():
         make_inputs = make_texts if name in LANGUAGE_MODELS else make_pairs
         train_two_steps(make_model(), make_packed_texts if name == "masked_lm" else make_inputs)
@@ -231,7 +301,12 @@ def on_backend(request, tmp_path_factory):
 
 @pytest.mark.thorough
 def test_two_training_steps_without_tensorflow(on_backend):
-    assert on_backend[1] == list(MODELS)
+    assert on_backend[1][-len(MODELS) :] == list(MODELS)
+
+
+@pytest.mark.thorough
+def test_models_are_plain_keras_without_tensorflow(on_backend):
+    assert on_backend[1][: len(PLAIN)] == [f"plain-{name}" for name in PLAIN]
 
 
 @pytest.mark.thorough

@@ -1,4 +1,8 @@
-"""Complete models; they return logits."""
+"""Complete models; they return logits.
+
+They use `keras.ops` only and run on TensorFlow, JAX and PyTorch. Tests fit, save, load and clone them on each backend
+that is installed.
+"""
 
 from typing import Any
 
