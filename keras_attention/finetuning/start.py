@@ -205,7 +205,7 @@ def starting_encoder(start, settings, texts):
 
 
 def _pooling(entry, pairs):
-    """The pooling of the classifier: that of the entry, else the mean; "pair" if pairs of texts are encoded apart.
+    """The pooling of the classifier: that of the entry, else the mean; "pair" if two texts are encoded separately.
 
     Raises:
         UserError: if `pairs` is "apart" and the model has no segments to tell the texts of a pair.

@@ -164,7 +164,7 @@ def prepare(
         f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
     )
     if model.pooling == "pair":
-        say("The two texts of a pair are encoded apart, and compared by their vectors (--pairs joint: one sequence).")
+        say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
     if settings.contrastive:
         check_contrastive(task, model, teacher)
     if settings.lora:  # before any program is traced, because tracing reads the kernels
