@@ -2,11 +2,17 @@
 
     python benchmarks/bench.py                            # about half an hour
     python benchmarks/bench.py --only train_speed first_answer
+    python benchmarks/bench.py --baseline                 # three times, on a quiet machine; commit the file
 
-The figures of each run are added to `benchmarks/results/quick-MACHINE.json`, with the commit and the versions of the
-packages. Each figure is compared with the last one on the same kind of machine (processor and number of cores); if it
-is more than 10 % worse, the command reports it and exits with 1. On a shared machine, repeat a slower benchmark before
-you trust the result.
+The figures of each run are added to `benchmarks/results/quick-MACHINE.json`, which git ignores, with the commit and the
+versions of the packages. Each figure is compared with your last one on the same kind of machine (processor and number
+of cores), and with the baseline in the repository, `baseline-MACHINE.json`: the medians of three runs. So the first run
+in a fresh clone has something to compare with, and small losses do not add up unnoticed. If a figure is more than 10 %
+worse, the command reports it and exits with 1.
+
+Machines of one kind differ, too, and so does one machine from hour to hour: each run also times a fixed calculation
+without this package, and the report says how much slower or faster that is. On a shared machine, repeat a slower
+benchmark before you trust the result.
 """
 
 import argparse
@@ -15,12 +21,16 @@ import hashlib
 import json
 import platform
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.training.history import run_facts
@@ -30,6 +40,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 LIMIT = 0.10  # how much worse a figure may be
 MOST_RUNS = 50  # stored per machine
+BASELINE_REPEATS = 3
 SENTENCES = ("A dog runs through the snow.", "Two men in red shirts are standing near a small house by the river.") * 16
 
 
@@ -52,7 +63,7 @@ QUICK = {
     "first_answer": Quick(("--only", "import", "translate", "classify", "--rounds", "3", "--json", "JSON")),
     "decode_speed": Quick(
         ("--model", MODEL, "--input", "INPUT", "--sentences", "32", "--rounds", "3", "--engines", "ours"),
-        ((r"^(beam \d+)  (batch \d+)  engine ours  sentences/s ([\d.]+)", "sentences/s"),),
+        ((r"^(beam \d+)  (batch \d+)  threads \d+  engine ours  sentences/s ([\d.]+)", "sentences/s"),),
     ),
     "train_speed": Quick(
         ("--rounds", "5", "--engines", "ours", "keras-hub"),
@@ -126,6 +137,46 @@ def worse(figures, runs, limit=LIMIT):
     return lines
 
 
+def calculation_seconds(repeats=15):
+    """Median time of a fixed calculation with one thread's loops and with NumPy, which tells how fast a machine is."""
+    matrix = np.random.default_rng(1).normal(size=(700, 700)).astype("float32")
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        np.sort(matrix @ matrix, axis=0)
+        sum(number * number for number in range(200_000))
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def read_runs(path):
+    """The runs in a file of results, oldest first: list of dict; empty if there is no file."""
+    return json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+
+
+def compared(run, last, name, limit=LIMIT):
+    """Prints how a run compares with earlier ones. Returns the number of figures that are worse.
+
+    Args:
+        run: dict with "time", "calculation" and "figures".
+        last: list of dict, oldest first, see `worse`.
+        name: str, what the earlier runs are, such as "the baseline".
+        limit: see `worse`.
+    """
+    if not any(set(one["figures"]) & set(run["figures"]) for one in last):
+        print(f"{name}: none of these figures has been measured on this kind of machine")
+        return 0
+    newest = last[-1]
+    age = datetime.datetime.fromisoformat(run["time"]) - datetime.datetime.fromisoformat(newest["time"])
+    line = f"{name}: {newest['commit']}, {age.days} days old"
+    if newest.get("calculation"):
+        change = 100 * (run["calculation"] / newest["calculation"] - 1)
+        line += f"; the machine itself is {abs(change):.0f} % {'slower' if change > 0 else 'faster'} now"
+    lines = worse(run["figures"], last, limit)
+    print("\n  ".join([line, *(lines or [f"no figure is more than {100 * limit:.0f} % worse"])]))
+    return len(lines)
+
+
 def machine_facts():
     """Everything besides the commit that a figure depends on: dict of str."""
     packages = ("tensorflow", "tensorflow-text", "keras", "numpy")
@@ -137,22 +188,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=QUICK, default=list(QUICK))
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--baseline", action="store_true", help="write the baseline: medians of three runs")
     arguments = parser.parse_args()
     machine = machine_facts()
     digest = hashlib.sha256(machine["hardware"].encode()).hexdigest()[:8]
-    path = arguments.results / f"quick-{digest}.json"
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    baseline, path = (arguments.results / f"{kind}-{digest}.json" for kind in ("baseline", "quick"))
     figures = {}
     for name in arguments.only:
-        print(f"{name} ...", flush=True)
-        figures |= figures_of(name)
+        for number in range(BASELINE_REPEATS if arguments.baseline else 1):
+            print(f"{name}{f', run {number + 1}' * arguments.baseline} ...", flush=True)
+            for key, value in figures_of(name).items():
+                figures.setdefault(key, []).append(value)
+    figures = {key: statistics.median(values) for key, values in figures.items()}
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     run = {"commit": run_facts()["commit"], "time": now, "machine": machine, "figures": figures}
+    run["calculation"] = calculation_seconds()
+    references, own = read_runs(baseline), read_runs(path)
+    write_runs(baseline if arguments.baseline else path, machine, [run] if arguments.baseline else [*own, run])
+    found = compared(run, references, "the baseline in the repository") + compared(run, own, "your last run")
+    return 1 if found else 0
+
+
+def write_runs(path, machine, runs):
     with whole_file(path) as file:
-        file.write(json.dumps({"hardware": machine["hardware"], "runs": [*runs, run][-MOST_RUNS:]}, indent=1) + "\n")
-    lines = worse(figures, runs)
-    print("\n".join(lines) or f"{len(figures)} figures, none more than {100 * LIMIT:.0f} % worse than before")
-    return 1 if lines else 0
+        file.write(json.dumps({"hardware": machine["hardware"], "runs": runs[-MOST_RUNS:]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
