@@ -6,8 +6,8 @@
 Each scenario runs in a new process: first with an empty cache folder ("cold"), then with the cache that this process
 has filled ("warm"). The scenarios take turns, round by round, and the medians are printed: CPU seconds of all threads,
 which depend less on other work on the machine than wall-clock time, and how many of them come on top of importing
-TensorFlow, tensorflow-text and Keras; and the resident memory. A server is measured until all its models are ready, all
-other scenarios until they exit.
+TensorFlow, tensorflow-text and Keras; and the resident memory. A server is measured until all its models are ready, the
+scenario "first update" until a recipe has computed its first update, and all others until they exit.
 """
 
 import argparse
@@ -29,7 +29,20 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("-m", "keras_attention")
 TEXT = "A dog runs through the snow."
 SERVED = ("transformer_tiny_multi30k_en_de", "rnn_attention_dates", "bert_mini_sst2")
-ROWS, COLUMNS = 180, ("--text", "text", "--label", "label")
+ROWS, COLUMNS, OUT = 180, ("--text", "text", "--label", "label"), ("--out", "OUT", "--overwrite")
+# Runs a recipe, and prints a line when its first update has been computed and recorded.
+FIRST_UPDATE = """
+import runpy, sys
+from keras_attention.cli.io.terminal import silent_libraries
+with silent_libraries():
+    from keras_attention.training.history import Epoch
+record = Epoch.record
+def recorded(epoch, update):
+    record(epoch, update)
+    print("first update", flush=True)
+Epoch.record, sys.argv = recorded, sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 class Scenario(NamedTuple):
@@ -43,8 +56,9 @@ SCENARIOS = {
     "import": Scenario(("-c", "import tensorflow, tensorflow_text, keras")),
     "translate": Scenario((*COMMAND, "translate", "--model", "transformer_tiny_multi30k_en_de", TEXT)),
     "classify": Scenario((*COMMAND, "classify", "--model", "bert_mini_sst2", TEXT)),
-    "finetune": Scenario((*COMMAND, "finetune", "TABLE", *COLUMNS, "--epochs", "1", "--out", "OUT", "--overwrite")),
-    "recipe": Scenario(("recipes/rnn_attention.py", "--smoke", "--out", "OUT", "--overwrite")),
+    "finetune": Scenario((*COMMAND, "finetune", "TABLE", *COLUMNS, "--epochs", "1", *OUT)),
+    "recipe": Scenario(("recipes/rnn_attention.py", "--smoke", *OUT)),
+    "first update": Scenario(("-c", "FIRST_UPDATE", "recipes/rnn_attention.py", "--smoke", *OUT), "^first update$"),
     "serve": Scenario(
         (*COMMAND, "serve", "--port", "0", *(word for name in SERVED for word in ("--model", name))),
         rf"\({len(SERVED)} of {len(SERVED)}\)",
@@ -61,7 +75,7 @@ class Use(NamedTuple):
 
 def measured(scenario, folder):
     """Runs a scenario whose cache, table and trained model are in a folder, and returns its Use."""
-    places = {"TABLE": str(folder / "table.csv"), "OUT": str(folder / "trained")}
+    places = {"TABLE": str(folder / "table.csv"), "OUT": str(folder / "trained"), "FIRST_UPDATE": FIRST_UPDATE}
     command = [sys.executable, *(places.get(word, word) for word in scenario.arguments)]
     environment = {**os.environ, "KERAS_ATTENTION_CACHE": str(folder / "cache"), "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
