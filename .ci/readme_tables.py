@@ -21,8 +21,10 @@ DECODE_SPEED = ROOT / "benchmarks" / "results" / "decode_speed.json"
 ENGINES = {
     "ours": "keras_attention",
     "ctranslate2": "CTranslate2",
+    "ctranslate2_int8": "CTranslate2 int8",
     "hugging_face": "Hugging Face",
     "uncached": "without cache",
+    "limit": "limit by memory",
 }
 HEADLINES = ("BLEU A", "BLEU B")
 
@@ -89,15 +91,18 @@ def score_table(entries):
 def speed_table(measured):
     """docs/models.md: the results of `decode_speed.py`, one line per setting and one column per engine.
 
-    The first column of figures is the median time of one call, which translates a whole batch.
+    The first column of figures is the median time of one call, which translates a whole batch. Engines that were not
+    measured have no column.
     """
-    rows = {}
+    rows, several = {}, len({row.get("threads") for row in measured["rows"]}) > 1
     for row in measured["rows"]:
         search = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
-        rows.setdefault(f"{search}, batch {row['batch']}", {})[row["engine"]] = row
-    columns = ["", "keras_attention, median ms", *(f"{name}, sentences/s" for name in ENGINES.values())]
+        threads = f", {row['threads']} thread{'s' * (row['threads'] > 1)}" if several else ""
+        rows.setdefault(f"{search}, batch {row['batch']}{threads}", {})[row["engine"]] = row
+    engines = [engine for engine in ENGINES if all(engine in found for found in rows.values())]
+    columns = ["", "keras_attention, median ms", *(f"{ENGINES[engine]}, sentences/s" for engine in engines)]
     lines = [
-        [setting, found["ours"]["p50 ms"], *(found[engine]["sentences/s"] for engine in ENGINES)]
+        [setting, found["ours"]["p50 ms"], *(found[engine]["sentences/s"] for engine in engines)]
         for setting, found in rows.items()
     ]
     title = f"{measured['sentences']} sentences, `{measured['model']}`, {measured['hardware']}:"

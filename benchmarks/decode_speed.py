@@ -2,11 +2,16 @@
 
     python benchmarks/decode_speed.py --model NAME --input FILE           # real sentences, one per line
     python benchmarks/decode_speed.py --untrained --input FILE            # tiny, random weights: speed without a model
+    python benchmarks/decode_speed.py --model NAME --input FILE --threads 1 2    # eight settings instead of four
 
 Each engine is a process of its own; they take turns on the same cores, round by round, so that all see the same
 machine. Printed for greedy search and beam 4, one sentence at a time and 64 together: the median of the rounds in
 sentences and tokens per second, the time of an answer (p50, p95), peak memory, the ratio to CTranslate2, and the share
-of equal texts. Needs `pip install .[benchmarks]`.
+of equal texts. With `--threads`, each process may use only this many cores, so all engines have equally many threads.
+
+The last row of each setting, "limit", is what reading the weights alone would allow: the weights that a step of the
+decoder uses are read once for a batch, as fast as the fastest of several simple NumPy passes over as many bytes, and a
+batch needs as many steps as its longest answer has tokens. Needs `pip install .[benchmarks]`.
 """
 
 import argparse
@@ -25,10 +30,11 @@ import numpy as np
 from keras_attention.cli.main import guarded
 from keras_attention.cores import available_cores
 from keras_attention.data.files import read_lines
+from keras_attention.errors import UserError
 from keras_attention.training.history import run_facts
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
-ENGINES = ("ours", "ctranslate2", "hugging_face", "uncached")
+ENGINES = ("ours", "ctranslate2", "ctranslate2_int8", "hugging_face", "uncached")
 SLOW = ("hugging_face", "uncached")  # measured in one round
 LENGTH_PENALTY = 0.0
 
@@ -43,7 +49,7 @@ class Ours:
 
     def translate(self, texts, beam):
         answers = self.translator.hypotheses(texts, beam_size=beam, length_penalty=LENGTH_PENALTY)
-        return [best.text for best, *_ in answers], sum(len(best.tokens) for best, *_ in answers)
+        return [best.text for best, *_ in answers], [len(best.tokens) for best, *_ in answers]
 
 
 class Uncached(Ours):
@@ -84,17 +90,19 @@ class HuggingFace:
                 bad_words_ids=[[PAD_ID], [UNKNOWN_ID], [START_ID]],
             )
         ids = [[number for number in row.tolist() if number not in (PAD_ID, START_ID, END_ID)] for row in found]
-        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in ids)
+        return self.tokenizer.decode(ids), [len(row) + 1 for row in ids]
 
 
 class CTranslate2:
     """CTranslate2 in float32 with the weights and the tokenizer of an entry."""
 
+    compute_type = "float32"
+
     def __init__(self, folder):
         os.environ.setdefault("CT2_USE_MKL", "0")  # on a virtual machine of two cores MKL takes up to 17 times as long
         import ctranslate2
 
-        options = {"compute_type": "float32", "inter_threads": 1, "intra_threads": available_cores()}
+        options = {"compute_type": self.compute_type, "inter_threads": 1, "intra_threads": available_cores()}
         self.engine = ctranslate2.Translator(str(Path(folder) / "ctranslate2"), **options)
         from keras_attention.tokenizers import load_tokenizer
         from keras_attention.zoo.entry import read_entry
@@ -115,24 +123,89 @@ class CTranslate2:
             disable_unk=True,
         )
         ids = [[self.ids[piece] for piece in result.hypotheses[0]] for result in found]
-        return self.tokenizer.decode(ids), sum(len(row) + 1 for row in ids)
+        return self.tokenizer.decode(ids), [len(row) + 1 for row in ids]
 
 
-KINDS = {"ours": Ours, "ctranslate2": CTranslate2, "hugging_face": HuggingFace, "uncached": Uncached}
+class CTranslate2Int8(CTranslate2):
+    """The same with 8-bit matrix products."""
+
+    compute_type = "int8"
 
 
-def serve(kind, folder, texts, pipe):
-    """The process of one engine: answers (beam, batch) with the result of a round, and None with its peak memory."""
+KINDS = dict(zip(ENGINES, (Ours, CTranslate2, CTranslate2Int8, HuggingFace, Uncached), strict=True))
+
+
+def use_cores(count):
+    """Limits this process to `count` of its cores (None: all of them), before its libraries start their threads."""
+    if count is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+        os.environ["OMP_NUM_THREADS"] = str(count)
+
+
+def weight_bytes(model):
+    """The bytes of the weights that one step of a model's decoder reads."""
+    import tensorflow as tf
+
+    from keras_attention.tokenizers.special_tokens import END_ID
+
+    memory = model.encode(np.array([[END_ID]], "int32"))
+    state = model.initial_state(memory, 2)
+    step = tf.function(lambda token_ids: model.step(token_ids, state, memory)[0], autograph=False)
+    graph = step.get_concrete_function(tf.TensorSpec((1,), tf.int32)).graph
+    used = {id(handle) for handle, _ in graph.captures}
+    return sum(np.asarray(weight).nbytes for weight in model.weights if id(weight.value.handle) in used)
+
+
+def read_speed(size, seconds=0.5):
+    """The most bytes per second at which this process reads `size` bytes of float32 again and again."""
+    width = 1024
+    matrix = np.ones((max(1, size // (4 * width)), width), "float32")
+    vector, whole, copy = np.ones(width, "float32"), matrix.ravel(), np.empty_like(matrix)
+    passes = (lambda: matrix @ vector, lambda: whole @ whole, lambda: np.copyto(copy, matrix))
+    best, end = np.inf, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for one in passes:
+            begun = time.perf_counter()
+            one()
+            best = min(best, time.perf_counter() - begun)
+    return matrix.nbytes / best
+
+
+def limit_row(beam, batch, threads, lengths, size, speed):
+    """The row "limit" of a setting: how fast the answers would be if a step only read its weights.
+
+    Args:
+        beam, batch, threads: the setting.
+        lengths: list of int, the tokens of each answer in the order of the sentences, including END.
+        size: int, bytes of the weights of a step.
+        speed: float, bytes per second.
+    """
+    steps = sum(max(lengths[start : start + batch]) for start in range(0, len(lengths), batch))
+    seconds = steps * size / speed
+    row = {"beam": beam, "batch": batch, "threads": threads, "engine": "limit"}
+    return row | {"sentences/s": len(lengths) / seconds, "MB per step": size / 1e6, "GB/s": speed / 1e9}
+
+
+def serve(kind, folder, texts, cores, pipe):
+    """The process of one engine: answers (beam, batch) with the result of a round, and None with its peak memory.
+
+    The result of our own engine has the row "limit" as well, with the limit measured at that moment.
+    """
+    use_cores(cores)
     engine = KINDS[kind](folder)
+    size = weight_bytes(engine.translator.model) if kind == "ours" else None
     for beam, batch in iter(pipe.recv, None):
-        answers, tokens, seconds = [], 0, []
+        answers, lengths, seconds = [], [], []
         for start in range(0, len(texts), batch):
             begun = time.perf_counter()
-            found, count = engine.translate(texts[start : start + batch], beam)
+            found, counts = engine.translate(texts[start : start + batch], beam)
             seconds.append(time.perf_counter() - begun)
             answers += found
-            tokens += count
-        pipe.send({"answers": answers, "tokens": tokens, "seconds": seconds})
+            lengths += counts
+        result = {"answers": answers, "tokens": sum(lengths), "seconds": seconds}
+        if size:
+            result["limit"] = limit_row(beam, batch, available_cores(), lengths, size, read_speed(size))
+        pipe.send(result)
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -144,12 +217,17 @@ def main():
     parser.add_argument("--sentences", type=int, default=256, help="how many of them")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--threads", type=int, nargs="+", metavar="N", help="cores of each engine; default: all")
     parser.add_argument("--json", help="write the results to this file as well")
     arguments = parser.parse_args()
+    if arguments.threads and not all(0 < number <= available_cores() for number in arguments.threads):
+        raise UserError(f"--threads must be between 1 and {available_cores()}. Received: {arguments.threads}")
     texts = read_lines(arguments.input)[: arguments.sentences]
     with tempfile.TemporaryDirectory() as temporary:
         folder = prepared(arguments, texts, Path(temporary))
-        rows = measure(arguments, folder, texts)
+        rows = []
+        for cores in arguments.threads or (None,):
+            rows += measure(arguments, folder, texts, cores)
     if arguments.json:
         facts = {"model": arguments.model or "untrained", "sentences": len(texts), "hardware": run_facts()["hardware"]}
         Path(arguments.json).write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
@@ -198,13 +276,14 @@ def write_untrained(folder, texts):
     write_entry(folder, model, {"source": tokenizer, "target": tokenizer}, about=about, metrics=metrics)
 
 
-def measure(arguments, folder, texts):
+def measure(arguments, folder, texts, cores=None):
+    """The rows of all settings with `cores` cores."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = {}, []
     for kind in arguments.engines:
         pipes[kind], theirs = context.Pipe()
         place = folder if kind == "ctranslate2" else (folder / "entry").resolve()
-        processes.append(context.Process(target=serve, args=(kind, place, texts, theirs), daemon=True))
+        processes.append(context.Process(target=serve, args=(kind, place, texts, cores, theirs), daemon=True))
         processes[-1].start()
     rows = []
     for beam, batch in SETTINGS:
@@ -217,20 +296,21 @@ def measure(arguments, folder, texts):
                 result = pipe.recv()
                 if number:  # the first round compiles
                     rounds[kind].append(result)
-        rows += compared(beam, batch, rounds)
+        rows += compared(beam, batch, cores or available_cores(), rounds)
     for kind, pipe in pipes.items():
         pipe.send(None)
         print(f"{kind}: peak memory {pipe.recv():,.0f} MB")
     return rows
 
 
-def compared(beam, batch, rounds):
-    """Prints and returns one row for each engine."""
+def compared(beam, batch, threads, rounds):
+    """Prints and returns one row for each engine, and the row "limit"."""
     rows = []
     totals = {kind: statistics.median(sum(one["seconds"]) for one in results) for kind, results in rounds.items()}
     for kind, results in rounds.items():
         answers = results[-1]["answers"]
-        row = {"beam": beam, "batch": batch, "engine": kind, "sentences/s": len(answers) / totals[kind]}
+        row = {"beam": beam, "batch": batch, "threads": threads, "engine": kind}
+        row["sentences/s"] = len(answers) / totals[kind]
         row["tokens/s"] = results[-1]["tokens"] / totals[kind]
         times = [1000 * seconds for result in results for seconds in result["seconds"]]
         row["p50 ms"], row["p95 ms"] = (float(x) for x in np.percentile(times, (50, 95)))
@@ -239,6 +319,9 @@ def compared(beam, batch, rounds):
             expected = rounds["ctranslate2"][-1]["answers"]
             row["same texts %"] = 100 * sum(a == b for a, b in zip(answers, expected, strict=True)) / len(answers)
         rows.append(row)
+    limits = [result["limit"] for result in rounds.get("ours", ())]
+    rows += [max(limits, key=lambda row: row["sentences/s"])] if limits else []
+    for row in rows:
         shown = (f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items())
         print("  ".join(shown), flush=True)
     return rows
