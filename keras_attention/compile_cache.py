@@ -1,14 +1,16 @@
-"""Keeps the programs that XLA compiles for a model on disk, so that only its first use waits for the compiler.
+"""Keeps traced graphs and the programs that XLA compiles for them on disk, for the processes that follow.
 
-TensorFlow reads and writes these programs in the folder named by `TF_XLA_FLAGS` and trusts its content. So a process
+TensorFlow reads and writes compiled programs in the folder named by `TF_XLA_FLAGS` and trusts its content. So a process
 never works in the store itself:
 
-    store     CACHE/programs/MACHINE/MODEL/NAME.SHA256     programs, verified by the digest in their names
-    session   CACHE/programs/MACHINE/.session-PID-*/       links to the verified programs of the models in use
+    store     CACHE/programs/MACHINE/GRAPH/NAME.SHA256     a graph and its programs, verified by the digest in the names
+    session   CACHE/programs/MACHINE/.session-PID-*/       links to the verified files of the graphs in use
 
-`MACHINE` is a digest of the versions and the processor. New programs of the session move to the store when the process
+`MACHINE` is a digest of the versions and the processor; `GRAPH` one of everything that a graph depends on, see
+`pipelines.stored_programs`: the settings of the model and its code, but not its weights. So models of equal settings
+share programs, and each process verifies only what it runs. New files of the session move to the store when the process
 ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
-used. `pipelines.stored_programs` stores the traced graphs of these programs in the same place.
+used.
 """
 
 import atexit
@@ -18,8 +20,8 @@ import platform
 import re
 import shutil
 import stat
-import sys
 import tempfile
+import threading
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,21 +31,24 @@ from keras_attention.cores import available_cores
 MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
 FLAG = "--tf_xla_persistent_cache_directory="
+INHERITED = re.compile(rf"\s*{FLAG}\S*/\.session-(\d+)-\S*")  # in the environment of a process that we have started
 PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
+GRAPH_FILE = re.compile(r"graph_([0-9a-f]{32})\.pb")
+MARK = "stored_"  # precedes the digest of a graph in the names of its functions, and so in what XLA compiles
+MARKED = re.compile(MARK.encode() + b"([0-9a-f]{32})")
 
 
 class CompileCache:
-    """The compiled programs of the models that one process uses.
+    """The graphs and compiled programs that one process uses.
 
     Args:
         root: Path. Folder of all caches of this user; made if it is missing.
-        models: sequence of str, names or folders of the models whose programs are wanted.
 
     Raises:
         OSError: if a folder cannot be created, or other users can write to it.
     """
 
-    def __init__(self, root, models):
+    def __init__(self, root):
         self.machine = root / "programs" / machine_digest()
         for folder in (root, self.machine.parent, self.machine):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -51,62 +56,76 @@ class CompileCache:
         _check_private(self.machine)
         _remove_dead_sessions(self.machine)
         self.session = Path(tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.machine))
-        self.models = [_folder_name(model) for model in models]
-        self.linked = sum(self._link(self.machine / model) for model in self.models)
+        self._process, self._linked, self._linking = os.getpid(), set(), threading.Lock()
 
-    def keep(self, model=None):
-        """Links new programs of the session into the store of a model, by default the first.
+    def read(self, graph):
+        """Makes the verified files of a graph available to TensorFlow.
 
-        Disk errors are ignored: later processes only compile again.
+        Args:
+            graph: str, the digest of the graph, 32 hexadecimal digits.
 
         Returns:
-            bool, whether all programs are stored.
+            Bytes of the graph that an earlier process has stored, or None.
         """
-        store = self.machine / (self.models[0] if model is None else _folder_name(model))
         with suppress(OSError):
-            store.mkdir(exist_ok=True, mode=0o700)
+            with self._linking:
+                if graph not in self._linked:
+                    self._linked.add(graph)
+                    self._link(self.machine / graph)
+            return (self.session / f"graph_{graph}.pb").read_bytes()
+        return None
+
+    def write(self, graph, content):
+        """Stores the bytes of a graph for later processes. Disk errors are ignored."""
+        unfinished = self.session / f"graph_{graph}.tmp"
+        with suppress(OSError):
+            unfinished.write_bytes(content)
+            unfinished.replace(self.session / f"graph_{graph}.pb")
+
+    def keep(self):
+        """Links new files of the session into the stores of their graphs.
+
+        A compiled program belongs to the graph whose digest it contains. Others, such as the programs of a training,
+        are not stored: later processes would not find them, because TensorFlow numbers their functions. Disk errors are
+        ignored: later processes only compile again.
+
+        Returns:
+            bool, whether all could be stored.
+        """
+        with suppress(OSError):
             for path in self.session.iterdir():
                 if path.stat().st_nlink == 1 and path.suffix != ".tmp":  # neither from the store nor unfinished
+                    content = path.read_bytes()
+                    if (graph := _graph_of(path.name, content)) is None:
+                        continue
+                    store = self.machine / graph
+                    store.mkdir(exist_ok=True, mode=0o700)
                     path.chmod(0o600)
                     with suppress(FileExistsError):
-                        os.link(path, store / f"{path.name}.{_digest(path)}")
+                        os.link(path, store / f"{path.name}.{hashlib.sha256(content).hexdigest()}")
             self._shrink()
             return True
         return False
 
-    def read(self, name):
-        """The verified bytes stored under a name by an earlier process, or None."""
-        with suppress(OSError):
-            return (self.session / name).read_bytes()
-        return None
-
-    def write(self, name, content):
-        """Stores bytes for later processes. Disk errors are ignored."""
-        unfinished = self.session / f"{name}.tmp"
-        with suppress(OSError):
-            unfinished.write_bytes(content)
-            unfinished.replace(self.session / name)
-
     def close(self):
-        self.keep()
-        shutil.rmtree(self.session, ignore_errors=True)
+        """Stores what is new and ends the session. Does nothing in a process that was forked from the session's."""
+        if os.getpid() == self._process:
+            self.keep()
+            shutil.rmtree(self.session, ignore_errors=True)
 
     def _link(self, store):
-        """Links the intact programs of a model into the session and removes the others. Returns the number of links."""
+        """Links the intact files of a store into the session and removes the others."""
         if not store.is_dir():
-            return 0
+            return
         _check_private(store)
-        sound = 0
         for path in store.iterdir():
             match = PROGRAM.fullmatch(path.name)
             place = self.session / path.name[:-65]
             if match and not place.exists() and _is_ours(path) and _digest(path) == match[1]:
                 os.link(path, place)
                 os.utime(path)
-                sound += 1
             else:
                 path.unlink(missing_ok=True)
-        return sound
 
     def _shrink(self):
         """Removes the least recently used programs until the total is below `MAX_BYTES`."""
@@ -117,6 +136,8 @@ class CompileCache:
                 return
             path.unlink(missing_ok=True)
             total -= facts.st_size
+            with suppress(OSError):  # not empty yet
+                path.parent.rmdir()
 
 
 def programs_fit(share=0.5):
@@ -139,64 +160,76 @@ def programs_fit(share=0.5):
         return True
 
 
-def use_compile_cache(models):
-    """Makes TensorFlow, which must not be imported yet, store the programs that it compiles for these models.
+def use_compile_cache():
+    """Lets this process store its graphs and compiled programs, and read those of earlier processes.
 
     The cache is in the folder that the environment variable KERAS_ATTENTION_CACHE names, or else in
     $XDG_CACHE_HOME/keras_attention or ~/.cache/keras_attention. An empty variable disables the cache; so do a folder
-    that is not writable and a `TF_XLA_FLAGS` that already names a cache.
-
-    Args:
-        models: sequence of str, at least one name or folder.
+    that is not writable and a `TF_XLA_FLAGS` that already names a cache. TensorFlow reads `TF_XLA_FLAGS` when it
+    computes for the first time. Afterwards, only graphs are stored.
 
     Returns:
-        `CompileCache`, or None if the cache is disabled.
+        bool, whether there is a cache.
     """
-    flags = os.environ.get("TF_XLA_FLAGS", "")
-    root = cache_root()
-    if root is None or FLAG in flags or "tensorflow" in sys.modules:
-        return None
+    if _in_use:
+        return True
+    root, flags = cache_root(), os.environ.get("TF_XLA_FLAGS", "")
+    if (inherited := INHERITED.search(flags)) and int(inherited[1]) != os.getpid():
+        flags = flags.replace(inherited[0], "")
+    if root is None or FLAG in flags:
+        return False
+    if inherited:
+        os.environ["TF_XLA_FLAGS"] = flags  # part of the digest of this machine
     try:
-        cache = CompileCache(root, models)
+        cache = CompileCache(root)
     except OSError:
-        return None
+        return False
     os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
     atexit.register(cache.close)
     _in_use.append(cache)
-    return cache
+    return True
 
 
 _in_use: list = []
 
 
-def has_compiled():
-    """Whether programs of an earlier process were found: bool."""
-    return any(cache.linked for cache in _in_use)
-
-
-def keep_compiled(model=None):
-    """Stores the programs compiled so far under a name or folder, by default the first one of `use_compile_cache`.
+def keep_compiled():
+    """Stores what was traced and compiled so far.
 
     Returns:
         bool, whether there is a cache, and all could be stored.
     """
-    return bool(_in_use) and all([cache.keep(model) for cache in _in_use])
+    return bool(_in_use) and all([cache.keep() for cache in _in_use])
 
 
 def has_cache():
-    """Whether this process stores programs: bool."""
+    """Whether this process stores graphs: bool."""
     return bool(_in_use)
 
 
-def read_stored(name):
-    """The bytes that an earlier process has stored under a name for a model in use, or None."""
-    return next((content for cache in _in_use if (content := cache.read(name)) is not None), None)
+def read_stored(graph):
+    """The bytes of a graph that an earlier process has stored, or None; see `CompileCache.read`."""
+    return next((content for cache in _in_use if (content := cache.read(graph)) is not None), None)
 
 
-def write_stored(name, content):
-    """Stores bytes beside the compiled programs, if there is a cache."""
+def write_stored(graph, content):
+    """Stores the bytes of a graph, if there is a cache."""
     for cache in _in_use:
-        cache.write(name, content)
+        cache.write(graph, content)
+
+
+def tell_compiling():
+    """Tells the function that `when_compiling` was called with that XLA will compile a program."""
+    for tell in _tell:
+        tell()
+
+
+def when_compiling(tell):
+    """From now on, calls `tell` before each program that XLA must compile, because no earlier process has stored it."""
+    _tell[:] = [tell]
+
+
+_tell: list = []
 
 
 def cache_root():
@@ -228,10 +261,11 @@ def _processor_features():
         return platform.processor()
 
 
-def _folder_name(model):
-    """A folder name for a model: its own name in safe characters, with a digest if that is ambiguous."""
-    safe = re.sub(r"[^A-Za-z0-9_-]", "_", Path(model).name)[:60]
-    return safe if safe == str(model) else f"{safe}-{hashlib.sha256(str(model).encode()).hexdigest()[:8]}"
+def _graph_of(name, content):
+    """The digest (str) of the graph to which a new file of a session belongs, or None."""
+    if file := GRAPH_FILE.fullmatch(name):
+        return file[1]
+    return mark[1].decode() if (mark := MARKED.search(content)) else None
 
 
 def _digest(path):

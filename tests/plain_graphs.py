@@ -13,11 +13,9 @@ def run_graphs_as_traced():
 class GraphsOfThisProcess:
     """A compile cache in memory: pipelines of equal models, such as the tiny ones, trace and compile once."""
 
-    linked = 0
-
     def __init__(self):
         self._graphs = {}
         self.read, self.write = self._graphs.get, self._graphs.__setitem__
 
-    def keep(self, model=None):
+    def keep(self):
         return True

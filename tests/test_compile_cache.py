@@ -1,23 +1,32 @@
 """Compiled programs are kept for the next process, and never read where somebody else could have written them."""
 
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import version
 
 import pytest
-from zoo.tiny_entry import ENGLISH
+from plain_graphs import GraphsOfThisProcess
+from zoo.tiny_bert import tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer
+from zoo.tiny_entry import ENGLISH, tiny_translator
+from zoo.tiny_gpt import tiny_generator
 
 from keras_attention import compile_cache
 from keras_attention.compile_cache import CompileCache, cache_root, machine_digest, programs_fit, use_compile_cache
+from keras_attention.pipelines.text_encoder import TextEncoder
+
+GRAPH, OTHER = "0" * 31 + "a", "0" * 31 + "b"
+PROGRAM = b"a program of stored_" + GRAPH.encode()
 
 
 @pytest.fixture
 def opened(tmp_path):
     caches = []
 
-    def open_cache(*models):
-        caches.append(CompileCache(tmp_path, models or ("dates",)))
+    def open_cache():
+        caches.append(CompileCache(tmp_path))
         return caches[-1]
 
     yield open_cache
@@ -25,37 +34,58 @@ def opened(tmp_path):
         cache.close()
 
 
-def stored(cache, model="dates"):
-    return sorted((cache.machine / model).iterdir())
+def stored(cache, graph=GRAPH):
+    return sorted((cache.machine / graph).iterdir())
 
 
-def compile_program(cache, name="a.pb", content=b"program"):
+def compile_program(cache, name="a.pb", content=PROGRAM):
     (cache.session / name).write_bytes(content)
+
+
+def linked(cache, graph=GRAPH):
+    """The files that TensorFlow finds once the graph is in use."""
+    cache.read(graph)
+    return sorted(path.name for path in cache.session.iterdir())
 
 
 def test_what_one_process_compiles_the_next_one_reads(opened):
     first = opened()
     compile_program(first)
+    first.write(GRAPH, b"graph")
     first.close()
     assert not first.session.exists()
     second = opened()
-    assert second.linked == 1
-    assert (second.session / "a.pb").read_bytes() == b"program"
+    assert second.read(GRAPH) == b"graph"
+    assert (second.session / "a.pb").read_bytes() == PROGRAM
 
 
-def test_another_model_reads_only_its_own_programs(opened):
-    first = opened("dates")
+def test_a_process_reads_only_the_programs_of_its_graphs(opened):
+    first = opened()
     compile_program(first)
+    compile_program(first, "b.pb", PROGRAM.replace(GRAPH.encode(), OTHER.encode()))
     first.close()
-    assert opened("english").linked == 0
-    assert opened("english", "dates").linked == 1
+    second = opened()
+    assert not list(second.session.iterdir())
+    assert linked(second, OTHER) == ["b.pb"]
+    assert linked(second) == ["a.pb", "b.pb"]
 
 
-def test_a_path_and_a_name_do_not_share_programs(opened):
-    first = opened("dates")
+def test_a_program_of_no_graph_is_not_stored(opened):
+    first = opened()
+    compile_program(first, content=b"a step of a training")
+    first.close()
+    assert not list(first.machine.iterdir())
+
+
+def test_a_forked_process_leaves_the_session_to_its_parent(opened):
+    first = opened()
     compile_program(first)
-    first.close()
-    assert opened("/elsewhere/dates").linked == 0
+    process = os.fork()
+    if not process:
+        first.close()
+        os._exit(0)
+    os.waitpid(process, 0)
+    assert first.session.exists()
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "grow", "rename", "group", "link"])
@@ -65,11 +95,11 @@ def test_an_unsound_program_is_removed_and_never_read(opened, tmp_path, damage):
     first.close()
     (path,) = stored(first)
     if damage == "flip":
-        path.write_bytes(b"Program")
+        path.write_bytes(PROGRAM.upper())
     elif damage == "cut":
         path.write_bytes(b"")
     elif damage == "grow":
-        path.write_bytes(b"program.")
+        path.write_bytes(PROGRAM + b".")
     elif damage == "rename":
         path.rename(path.with_name("a.pb"))
     elif damage == "group":
@@ -78,32 +108,42 @@ def test_an_unsound_program_is_removed_and_never_read(opened, tmp_path, damage):
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
     second = opened()
-    assert second.linked == 0
-    assert not list(second.session.iterdir())
+    assert not linked(second)
     assert not stored(second)
 
 
-@pytest.mark.parametrize("folder", ["machine", "programs", "store"])
+@pytest.mark.parametrize("folder", ["machine", "programs"])
 def test_a_folder_that_others_may_write_to_is_not_used(opened, tmp_path, folder, monkeypatch):
     first = opened()
     compile_program(first)
     first.close()
-    {"machine": first.machine, "programs": first.machine.parent, "store": first.machine / "dates"}[folder].chmod(0o770)
+    {"machine": first.machine, "programs": first.machine.parent}[folder].chmod(0o770)
     with pytest.raises(PermissionError, match="other users can write to it"):
         opened()
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
-    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
-    assert use_compile_cache(["dates"]) is None
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    assert not use_compile_cache()
+
+
+def test_a_store_that_others_may_write_to_is_not_used(opened):
+    first = opened()
+    compile_program(first)
+    first.write(GRAPH, b"graph")
+    first.close()
+    (first.machine / GRAPH).chmod(0o770)
+    second = opened()
+    assert second.read(GRAPH) is None
+    assert not linked(second)
 
 
 def test_two_processes_may_compile_the_same_program(opened):
     first, second = opened(), opened()
     compile_program(first)
-    compile_program(second, content=b"the same, otherwise written")
+    compile_program(second, content=PROGRAM + b", otherwise written")
     first.close()
     second.close()
     third = opened()
-    assert third.linked == 1
+    assert linked(third) == ["a.pb"]
     assert len(stored(third)) == 1  # the superfluous one is gone
 
 
@@ -119,14 +159,13 @@ def test_sessions_of_dead_processes_are_removed(opened):
 
 
 def test_the_programs_unused_for_longest_are_removed(opened, monkeypatch):
-    monkeypatch.setattr(compile_cache, "MAX_BYTES", 16)
+    monkeypatch.setattr(compile_cache, "MAX_BYTES", 2 * len(PROGRAM))
     for number in range(5):
-        cache = opened(f"model{number}")
-        compile_program(cache, content=bytes([number]) * 7)
+        cache = opened()
+        compile_program(cache, content=PROGRAM[:-1] + str(number).encode())
         os.utime(cache.session / "a.pb", (number, number))
         cache.close()
-    kept = sorted(path.parent.name for path in cache.machine.glob("[!.]*/*"))
-    assert kept == ["model3", "model4"]
+    assert sorted(path.name[-1] for path in cache.machine.iterdir()) == ["3", "4"]  # folders, none of them empty
 
 
 def test_other_versions_and_processors_have_other_programs(monkeypatch):
@@ -145,14 +184,42 @@ def test_where_the_cache_is(monkeypatch):
     assert str(cache_root()) == "/mine"
     monkeypatch.setenv(compile_cache.VARIABLE, "")
     assert cache_root() is None
-    assert use_compile_cache(["dates"]) is None
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    assert not use_compile_cache()
 
 
 def test_a_cache_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path / "file" / "cache"))
-    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
-    assert use_compile_cache(["dates"]) is None
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    assert not use_compile_cache()
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        (None, ""),
+        ("--tf_xla_auto_jit=2", "--tf_xla_auto_jit=2 "),
+        ("--tf_xla_auto_jit=2 {flag}/x/programs/m/.session-1-abc", "--tf_xla_auto_jit=2 "),  # of a parent process
+        ("{flag}/x/programs/m/.session-1-abc --tf_xla_auto_jit=2", "--tf_xla_auto_jit=2 "),
+        ("--tf_xla_auto_jit=2 {flag}/mine", None),
+    ],
+)
+def test_flags_of_the_user_stay(tmp_path, monkeypatch, before, kept):
+    monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("TF_XLA_FLAGS", before := before.format(flag=compile_cache.FLAG))
+    assert use_compile_cache() is (kept is not None)
+    if kept is None:
+        assert os.environ["TF_XLA_FLAGS"] == before
+        return
+    (cache,) = compile_cache._in_use
+    assert os.environ["TF_XLA_FLAGS"] == f"{kept}{compile_cache.FLAG}{cache.session}"
+    assert use_compile_cache()  # again, without another session
+    assert compile_cache._in_use == [cache]
+    cache.close()
 
 
 @pytest.mark.slow
@@ -172,27 +239,74 @@ def test_after_warm_the_first_translation_compiles_nothing(tmp_path, zoo):
         assert run("translate", "--model", str(zoo / "tiny"), text).returncode == 0
     assert sorted((tmp_path / "cache" / "programs").glob("*/*/*")) == programs
     assert len(programs) >= 4  # two graphs, and what XLA has compiled
+    assert run("translate", "--stream", "--model", str(zoo / "tiny"), ENGLISH[0]).returncode == 0
+    assert sorted((tmp_path / "cache" / "programs").glob("*/*/*")) == programs
     refused = run("warm", str(zoo / "tiny"), **{compile_cache.VARIABLE: ""})
     assert refused.returncode == 2
     assert "KERAS_ATTENTION_CACHE" in refused.stderr
 
 
 @pytest.mark.slow
-def test_the_second_translation_compiles_nothing(tmp_path, zoo):
-    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache")}
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "pairs", "mask_filler", "generator", "translator"])
+def test_warm_computes_what_the_first_answer_needs(tmp_path, zoo, kind, monkeypatch):
+    """Of every kind of pipeline: afterwards, nothing is traced, and so nothing is compiled."""
+    computed = {
+        "encoder": (lambda: TextEncoder(tiny_encoder(), tokenizer(), 23), lambda one: one.encode("A dog runs.")),
+        "classifier": (tiny_classifier, lambda one: one.classify(["A dog runs.", "Men sit near many bushes."])),
+        "pairs": (partial(tiny_classifier, pair=True), lambda one: one.classify("A dog runs.", "Men sit.")),
+        "mask_filler": (tiny_mask_filler, lambda one: (one.fill_mask("A [MASK] runs."), one.encode("A dog."))),
+        "generator": (tiny_generator, lambda one: (one.generate("A dog"), one.score("A dog runs."))),
+        "translator": (tiny_translator, lambda one: (one.translate(ENGLISH[2]), list(one.stream(ENGLISH[0])))),
+    }
+    make, answer = computed[kind]
+    monkeypatch.setattr(compile_cache, "_in_use", [GraphsOfThisProcess()])
+    make().warm()
+    monkeypatch.setattr("keras_attention.pipelines.stored_programs._traced", lambda *_: pytest.fail("traced again"))
+    answer(make())
+
+
+TRANSLATE = ("-m", "keras_attention", "translate", "--model", "{}", ENGLISH[0])
+LOAD = "import {}, sys, keras_attention; print(*keras_attention.load(sys.argv[1]).translate([sys.argv[2]]))"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [TRANSLATE, ("-c", LOAD.format("os"), "{}", ENGLISH[0]), ("-c", LOAD.format("tensorflow"), "{}", ENGLISH[0])],
+    ids=["command", "python", "tensorflow before"],
+)
+def test_the_second_translation_compiles_nothing(tmp_path, zoo, command):
+    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache"), "PYTHONPATH": os.getcwd()}
     environment.pop("TF_XLA_FLAGS", None)
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    command = [sys.executable, "-m", "keras_attention", "translate", "--model", str(zoo / "tiny"), ENGLISH[0]]
+    command = [sys.executable, *(word.format(zoo / "tiny") for word in command)]
     answers, programs = [], []
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0
+        assert not done.stderr or "import tensorflow" in command[2]
         answers.append(done.stdout)
         programs.append(sorted((tmp_path / "cache" / "programs").glob("*/*/*")))
     assert answers[0] == answers[1]
     assert programs[0] == programs[1]
-    assert programs[0]
+    assert [path.name[:3] for path in programs[0]] == ["gra", "xla"]
     assert not list((tmp_path / "cache" / "programs").glob("*/.session*"))
+
+
+@pytest.mark.slow
+def test_a_server_without_names_stores_the_programs_of_all_models(tmp_path, zoo):
+    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.getcwd()
+    code = "import sys, keras_attention.zoo.registry as r; r.zoo_folders = lambda: [r.Path(sys.argv[1])]; "
+    code += "from keras_attention.cli.main import main; main(['serve', '--port', '0'])"
+    process = subprocess.Popen([sys.executable, "-c", code, zoo], env=environment, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if "(1 of 1)" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    kinds = {path.name[:3] for path in (tmp_path / "cache" / "programs").glob("*/*/*")}
+    assert kinds == {"gra", "xla"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="has no limit")

@@ -7,7 +7,8 @@ import warnings
 from contextlib import contextmanager
 
 from keras_attention import __version__
-from keras_attention.compile_cache import use_compile_cache
+from keras_attention.cli.io.terminal import compiling_note
+from keras_attention.compile_cache import use_compile_cache, when_compiling
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
 from keras_attention.whole_file import release_claims
@@ -37,10 +38,8 @@ def main(argv=None):
         given = make_parser().parse_args(words)
         # TensorFlow's C++ code logs to stderr unless the log level is set before the import.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        models = next((value for name in ("model", "models", "name") if (value := getattr(given, name, None))), None)
-        if models:
-            use_compile_cache([models] if isinstance(models, str) else models)
         command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)
+        when_compiling(compiling_note.show)
         outcome.code = command(given) or 0
     return outcome.code
 
@@ -101,6 +100,7 @@ def one_line_errors(program, debug=False, mendable=(UserError, OSError)):
         print(f"{program}: {one_line(describe(error))}", file=sys.stderr)
         outcome.code = BAD_USAGE
     finally:
+        compiling_note.clear()
         release_claims()
 
 
@@ -112,8 +112,13 @@ def guarded(function, program, debug=False, mendable=(UserError, OSError)):
 
 
 def run_recipe(main, path):
-    """Runs the `main` of the recipe at `path` and exits; reports errors that the user can fix in one line."""
+    """Runs the `main` of the recipe at `path` and exits; reports errors that the user can fix in one line.
+
+    The compile cache serves the translations and answers at the end of a recipe. The programs of its training are not
+    stored: TensorFlow numbers their functions, and compiling them takes a small part of a training.
+    """
     open_closed_streams()
+    use_compile_cache()
     sys.exit(guarded(main, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from keras_attention.cli import bert, translate
 from keras_attention.cli.io.many_texts import ProgressLine
-from keras_attention.cli.io.terminal import json_text, print_json, print_whole, safe, silent_libraries
+from keras_attention.cli.io.terminal import compiling_note, json_text, print_json, print_whole, safe, silent_libraries
 from keras_attention.cores import available_cores
 from keras_attention.data.translation.parallel_corpus import read_parallel
 from keras_attention.errors import UserError
@@ -314,6 +314,7 @@ def _evaluate_translator(arguments, entry):
     progress = ProgressLine()
     translator = translate.with_engine(translate.load(entry, "translate"), arguments)
     answers = translator.hypotheses(sources, progress=progress, **translate.search_options(arguments))
+    compiling_note.clear()
     outputs = [best.text for best, *_ in answers]
     report = {
         "model": arguments.model,

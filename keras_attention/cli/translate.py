@@ -6,9 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import json_text, load, safe
+from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
-from keras_attention.compile_cache import has_compiled
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
 from keras_attention.visualize.pages import check_page_path
@@ -27,7 +26,7 @@ def translate(arguments):
         return
     with many_texts(arguments, entry.folder) as job:
         translator = with_engine(load(entry, "translate"), arguments)
-        for window in job.windows(compiling=arguments.engine == "keras" and not has_compiled()):
+        for window in job.windows():
             answers = translator.hypotheses(
                 window.texts,
                 n_best=arguments.n_best,
@@ -71,6 +70,7 @@ def _stream(arguments, entry):
         translator = with_engine(load(entry, "translate"), arguments)
         for text in texts:
             for piece in translator.stream(text, **sampling):
+                compiling_note.clear(forever=True)
                 print(piece, end="", file=output, flush=True)
             print(file=output, flush=True)
 
@@ -187,6 +187,7 @@ def attention(arguments):
             raise UserError(f"{flag} does not work with {arguments.model}. Leave it out.")
     view = pipeline.attention_view(*pipeline.sides(arguments.text), **options)
     view.save(path)
+    compiling_note.clear()
     report = {"model": arguments.model, "page": str(path), "bytes": path.stat().st_size}
     print(json_text(report) if arguments.json else f"{path}: {report['bytes'] / 1e3:.0f} kB")
 
@@ -202,13 +203,16 @@ def generate(arguments):
     prompts = arguments.prompts or [""]
     generator = load(entry, "generate")
     if arguments.json:
-        for prompt, answers in zip(prompts, generator.generations(prompts, n=arguments.n, **sampling), strict=True):
+        found = generator.generations(prompts, n=arguments.n, **sampling)
+        compiling_note.clear()
+        for prompt, answers in zip(prompts, found, strict=True):
             print(json_text({"prompt": prompt, "generations": [answer._asdict() for answer in answers]}))
         return
     if arguments.n == 1:
         for number, prompt in enumerate(prompts):
             pieces = generator.stream(prompt, **sampling)
             first = next(pieces, "")  # wrong settings are found before anything is printed
+            compiling_note.clear(forever=True)
             print(BETWEEN * (number > 0) + "\n" * (number > 0), end="")
             print(shown(prompt + first), end="", flush=True)
             for piece in pieces:
@@ -216,6 +220,7 @@ def generate(arguments):
             print(flush=True)
         return
     found = generator.generations(prompts, n=arguments.n, **sampling)
+    compiling_note.clear()
     texts = [prompt + answer.text for prompt, answers in zip(prompts, found, strict=True) for answer in answers]
     print(f"{BETWEEN}\n".join(map(shown, texts)))
 

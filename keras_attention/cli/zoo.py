@@ -7,7 +7,7 @@ import time
 import warnings
 from functools import partial
 
-from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
+from keras_attention.cli.io.terminal import compiling_note, print_json, safe, silent_libraries
 from keras_attention.compile_cache import keep_compiled, use_compile_cache
 from keras_attention.errors import UserError
 from keras_attention.server import ServerSettings
@@ -103,27 +103,20 @@ def _facts(summary):
     return ", ".join([*facts, *(f"{score['metric']} {score['value']:.2f} ({score['set']})" for score in scores)])
 
 
-WORDS = (5, 20, 45)  # per sentence: a few lengths, for each of which a program is compiled
-
-
 def warm(arguments):
-    """Answers sentences of a few lengths with each model, which compiles and stores the programs."""
-    names = arguments.models or list_models()
-    entries = [open_entry(name) for name in names]
-    if not arguments.models:
-        use_compile_cache(names)
+    """Lets each model compute the programs of the usual requests, and stores them."""
+    entries = [open_entry(name) for name in arguments.models or list_models()]
+    use_compile_cache()
     report = []
-    for name, entry in zip(names, entries, strict=True):
+    for entry in entries:
         begun = time.monotonic()
         with silent_libraries():
             from keras_attention.pipelines.base import load_pipeline
 
-        pipeline = load_pipeline(entry)
-        if pipeline.batching == "search":  # the programs of other pipelines are not stored
-            with warnings.catch_warnings(action="ignore"):  # about texts longer than the model reads
-                for words in WORDS:
-                    pipeline.answers([" ".join(["a"] * words)])
-        if not keep_compiled(name):
+        with warnings.catch_warnings(action="ignore"):  # about texts longer than the model reads
+            load_pipeline(entry).warm()
+        compiling_note.clear()
+        if not keep_compiled():
             raise UserError(
                 "Compiled programs cannot be stored. Set KERAS_ATTENTION_CACHE to a folder that only you can write to."
             )
@@ -152,12 +145,18 @@ def serve(arguments):
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
     say = partial(_say, as_json=arguments.json)
-    tell = (lambda text: None) if arguments.json else partial(print, flush=True)
+    tell = (lambda text: None) if arguments.json else _tell
     answered = serve(names, settings, bind(arguments.host, arguments.port), say, tell)
     total = sum(answered.values())
     print(json.dumps({"answered": answered}) if arguments.json else f"Stopped after {total:,} requests.")
 
 
+def _tell(text):
+    compiling_note.clear()
+    print(text, flush=True)
+
+
 def _say(names, url, as_json):
+    compiling_note.clear()
     found = json.dumps({"models": names, "url": url}) if as_json else f"{url} serves {', '.join(names)}; Ctrl-C stops"
     print(found, flush=True)

@@ -184,7 +184,8 @@ class TracedOnce:
     """A `CompiledBert.trace` that makes one graph for sequences of all lengths.
 
     Tracing a graph takes as long as running it on some hundred sequences. A graph for a single length is only a little
-    faster.
+    faster. It is not stored on disk: a fine-tuning traces it once, and runs no compiled programs on a CPU (see
+    `start.accelerated`).
     """
 
     def __init__(self):

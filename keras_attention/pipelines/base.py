@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.explanation import Explanation
 from keras_attention.visualize.pages import AttentionView
@@ -187,6 +188,14 @@ class Pipeline(abc.ABC):
             if name not in self.view_options:
                 raise UserError(f"This model has no option `{name}`: leave it out.")
 
+    def warm(self) -> None:
+        """Computes the programs that the usual requests need, so that the compile cache can store them.
+
+        By default, the pipeline answers the examples of its card. Override it if requests need other programs, too.
+        """
+        if examples := self.entry.metrics["examples"] if self.entry else self.examples():
+            self.answers(*_sides(examples))
+
     def examples(self) -> list[dict[str, str]]:
         """The `samples` with the model's answers, in the form of metrics.json."""
         sides = [dict(zip(("source", "source_b"), _as_tuple(sample), strict=False)) for sample in self.samples]
@@ -281,6 +290,7 @@ def load_pipeline(entry, task=None):
         UserError: if the model does not have the task.
     """
     entry = check_task(entry, task) if isinstance(entry, Entry) else open_entry(entry, task)
+    use_compile_cache()
     loaded = load_entry(entry)
     pipeline = entry.architecture.use.pipeline_class().from_loaded(loaded)
     pipeline.entry = entry

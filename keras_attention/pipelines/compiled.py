@@ -12,9 +12,11 @@ from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import forbid, most_probable, sampler
 from keras_attention.pipelines.stored_programs import stored_program
+from keras_attention.pipelines.texts import TokenSequence
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 SOURCE_LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+USUAL_LENGTHS = SOURCE_LENGTHS[:3]  # tokens of a sentence or two
 BATCH_SIZES = (1, 8, 32)
 
 
@@ -128,6 +130,21 @@ class CompiledBert:
                     progress(done, len(sequences))
         return results
 
+    def compiling(self, lengths=USUAL_LENGTHS, **more):
+        """List of callables that compute sequences of the usual padded lengths once.
+
+        Args:
+            lengths: sequence of int.
+            more: the number of int32 values per sequence in each further input, by name.
+        """
+
+        def compute(length):
+            sequence = TokenSequence(np.ones(length, "int32"), np.zeros(length, "int32"), False)
+            self.run([sequence], **{name: np.zeros((1, number), "int32") for name, number in more.items()})
+
+        padded_lengths = {source_bucket(min(length, self.max_tokens), self.max_tokens) for length in lengths}
+        return [partial(compute, length) for length in sorted(padded_lengths)]
+
     def _call(self, inputs):
         key = tuple((name, value.shape[1:]) for name, value in inputs.items())
         if key not in self._traced:
@@ -143,10 +160,7 @@ def traced(function, specs, model=None):
     def call(*inputs):
         return function(dict(zip(names, inputs, strict=True)))
 
-    signature = list(specs.values())
-    program = stored_program(call, signature, model, repr(names))
-    if program is None:
-        program = tf.function(call, input_signature=signature, autograph=False).get_concrete_function()
+    program = stored_program(call, list(specs.values()), model, repr(names))
 
     def run(inputs):
         outputs = program(*(tf.constant(inputs[name], tf.int32) for name in names))
@@ -203,9 +217,6 @@ class CompiledSearch:
                     signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
                     function = search_function(self.model, max_steps, **options)
                     program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
-                    if program is None:
-                        program = tf.function(function, jit_compile=True, input_signature=signature, autograph=False)
-                        program = program.get_concrete_function()
                 program = self._keep(key, program)
         found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
         return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))
@@ -228,10 +239,10 @@ class CompiledSearch:
         """
         settings = () if sampling is None else tuple(sorted((k, v) for k, v in sampling.items() if k != "seed"))
         key = ("stream", source_ids.shape, max_steps, settings)
-        begin, go_on = self._program(key, lambda: self._compile_stream(source_ids.shape, max_steps, sampling))
-        seed = tf.constant(0 if sampling is None else sampling["seed"])
+        begin = self._program(("begin", *key[1:3]), lambda: self._compile_beginning(source_ids.shape, max_steps))
         memory, state = begin(tf.constant(source_ids))
-        token = tf.constant([START_ID])
+        go_on = self._program(key, lambda: self._compile_step(key, memory, state, sampling))
+        token, seed = tf.constant([START_ID]), tf.constant(0 if sampling is None else sampling["seed"])
         for index in range(limit):
             token, state = go_on(token, state, memory, tf.constant(index), seed)
             yield int(token[0])
@@ -267,13 +278,14 @@ class CompiledSearch:
         self._programs[key] = program
         return program
 
-    def _compile_stream(self, shape, max_steps, sampling):
-        @tf.function(jit_compile=True, autograph=False, input_signature=[tf.TensorSpec(shape, tf.int32)])
+    def _compile_beginning(self, shape, max_steps):
         def begin(source_ids):
             memory = self.model.encode(source_ids)
             return memory, self.model.initial_state(memory, max_steps)
 
-        @tf.function(jit_compile=True, autograph=False)
+        return stored_program(begin, [tf.TensorSpec(shape, tf.int32)], self.model, repr(max_steps), jit_compile=True)
+
+    def _compile_step(self, key, memory, state, sampling):
         def go_on(token_ids, state, memory, index, seed):
             choose = most_probable
             if sampling is not None:
@@ -282,16 +294,21 @@ class CompiledSearch:
             allowed = forbid(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
             return choose(allowed, index), {name: new[name] for name in state}
 
-        return begin, go_on
+        index = seed = tf.TensorSpec((), tf.int32)
+        specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
+        return stored_program(go_on, specs, self.model, repr(key), jit_compile=True)
 
     def _compile_attention(self, source_shape, target_shape):
-        signature = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
-
-        @tf.function(jit_compile=True, input_signature=signature, autograph=False)
         def program(source_ids, target_ids):
             return self.model.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
 
-        return program.get_concrete_function()
+        specs = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
+        return stored_program(program, specs, self.model, "", jit_compile=True)
+
+
+def specs_of(tensors):
+    """The tf.TensorSpec of each of some nested tensors."""
+    return tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors)
 
 
 def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, **options):

@@ -11,7 +11,8 @@ import tensorflow as tf
 from keras_attention.compile_cache import programs_fit
 from keras_attention.decoding.sampling import draw_within, forbid, most_probable, top_tokens, uniform
 from keras_attention.errors import UserError
-from keras_attention.pipelines.compiled import SOURCE_LENGTHS, source_bucket
+from keras_attention.pipelines.compiled import SOURCE_LENGTHS, source_bucket, specs_of
+from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16
@@ -132,16 +133,18 @@ class CompiledSteps:
             token_ids[i, length - len(beginning) :], mask[i, length - len(beginning) :] = beginning, True
             was_there[i, seen[i if i < sequences else 0]] = True
         room = source_bucket(max(length, steps), longest)
-        memory = self._program(("read", size, length), self._compile_reading)(tf.constant(token_ids), tf.constant(mask))
+        prompts = tf.constant(token_ids), tf.constant(mask)
+        memory = self._program(("read", size, length), self._read, prompts)(*prompts)
         memory = self.model.widened(memory, room)
         state = self.model.initial_state(memory, room)
         memory = {name: memory[name] for name in ("mask", "last_ids")}
         kept = self._kept(sampling)
-        program = self._program(("write", size, room, kept), lambda: self._compile_writing(size, kept))
         done = tf.constant([False] * sequences + [True] * (size - sequences))
         tokens, was_there = tf.constant([START] * size), tf.constant(was_there)
         fixed = self._inputs(sampling, [*keys, *[0] * (size - sequences)], alternatives)
         index, last, count = first_step, first_step + steps, CHUNK if patient else 1
+        inputs = tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed
+        program = self._program(("write", size, room, kept), self._writing(size, kept), inputs)
         while index < last:
             began, count = time.perf_counter(), min(count, last - index)
             found = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
@@ -190,20 +193,21 @@ class CompiledSteps:
             "alternatives": tf.constant(alternatives),
         }
 
-    def _program(self, key, compiled):
+    def _program(self, key, function, inputs):
+        """The program of a function for inputs like these."""
         with self._tracing:  # threads that need the same program trace it once
             if key not in self._programs:
-                self._programs[key] = compiled()
+                facts, specs = repr((key, self.never, self.end_id)), [specs_of(one) for one in inputs]
+                self._programs[key] = stored_program(function, specs, self.model, facts, jit_compile=programs_fit())
             return self._programs[key]
 
-    def _compile_reading(self):
-        return tf.function(self.model.encode, jit_compile=programs_fit(), autograph=False)
+    def _read(self, token_ids, mask):
+        return self.model.encode(token_ids, mask)
 
-    def _compile_writing(self, size, kept):
-        """The program that generates up to CHUNK tokens. It returns their number, the new state and the tokens."""
+    def _writing(self, size, kept):
+        """The function that generates up to CHUNK tokens. It returns their number, the new state and the tokens."""
         width = min(ALTERNATIVES, self.model.vocabulary_size)
 
-        @tf.function(jit_compile=programs_fit(), autograph=False)
         def write(tokens, state, memory, seen, done, index, count, fixed):
             def unfinished(made, tokens, state, seen, done, *written):
                 return tf.logical_and(made < count, tf.logical_not(tf.reduce_all(done)))

@@ -122,6 +122,15 @@ class TextEncoder(Pipeline):
     def tokenizers(self):
         return {"text": self.tokenizer}
 
+    def warm(self):
+        """Reads texts of the usual lengths, for answers and for vectors."""
+        super().warm()
+        for compute in self.compiled.compiling(**self.extra_inputs):
+            compute()
+        if self.encoding is not self.compiled:
+            for compute in self.encoding.compiling():
+                compute()
+
     def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
         """The cosine of each pair of texts; an empty list for single texts, whose answers are vectors."""
         if sources_b is None:

@@ -121,19 +121,14 @@ class TextGenerator(Pipeline):
     }
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        line_break: str | None = None,
-        begins_with: str = "end",
-        language: str = "en",
+        self, model: Any, tokenizer: Any, line_break: str | None = None, begins_with: str = "end", language: str = "en"
     ):
         self.model, self.tokenizer, self.end_id = model, tokenizer, tokenizer.end_id
         self.line_break, self.begins_with, self.language = line_break, begins_with, language
         self.window = min(model.max_length, SOURCE_LENGTHS[-1])
         special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
         self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)], self.end_id)
-        self.compiled = CompiledBert(self._token_log_probs, self.window, 1)
+        self.compiled = CompiledBert(self._token_log_probs, self.window, 1, model)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
@@ -153,6 +148,10 @@ class TextGenerator(Pipeline):
 
     def answers(self, sources, sources_b=None):
         return self.generate(sources, **CARD)
+
+    def warm(self):
+        for compute in (*self.steps.compiling(), *self.compiled.compiling()):
+            compute()
 
     def reply(self, prompts, n=1, **sampling):
         return [

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.decoding.hypotheses import replace_unknowns
 from keras_attention.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import UNKNOWN_ID
 
@@ -258,6 +257,8 @@ def copy_unknowns(tokens, ids, weights, source_tokens, source_ids, source_text):
     Returns:
         str.
     """
+    from keras_attention.decoding.hypotheses import replace_unknowns  # here: it imports Keras, which commands silence
+
     written = source_surfaces(source_tokens, source_ids, source_text)
     pieces = replace_unknowns(ids, tokens, weights, written, UNKNOWN_ID)
     return " ".join("".join(pieces).replace(WORD_START, " ").split())

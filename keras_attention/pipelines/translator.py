@@ -121,9 +121,9 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
             shown = text_so_far
 
 
-# Characters per token of the limit. Longer sentences are cut before tokenization, to save time.
-CHARACTERS_PER_TOKEN = 64
+CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
+USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
 SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # fields of a Translation in JSON
 
 
@@ -209,7 +209,6 @@ class Translator(Pipeline):
 
     @property
     def has_attention(self) -> bool:
-        """bool. Whether the model has attention."""
         return self.model.has_attention
 
     @property
@@ -218,6 +217,11 @@ class Translator(Pipeline):
 
     def answers(self, sources, sources_b=None):
         return self.translate(sources)
+
+    def warm(self):
+        for sentence in USUAL_SENTENCES:
+            self.translate(sentence)
+        list(self.stream(USUAL_SENTENCES[0]))
 
     def reply(self, texts, n_best=1):
         return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best)]

@@ -41,6 +41,18 @@ def test_answers_without_tensorflow(zoo, arguments):
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=environment)
 
 
+def test_importing_the_commands_does_not_import_tensorflow():
+    """Which each command does itself: without TensorFlow's messages and without garbage collection."""
+    program = (
+        "import importlib, pkgutil, sys, keras_attention.cli as cli\n"
+        "for module in pkgutil.walk_packages(cli.__path__, 'keras_attention.cli.'):\n"
+        "    importlib.import_module(module.name)\n"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def commands(parser):
     """Every command and action that runs something."""
     for action in parser._actions:

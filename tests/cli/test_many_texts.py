@@ -7,11 +7,15 @@ import sys
 
 import pytest
 from cli.running import translator
+from plain_graphs import GraphsOfThisProcess
 from zoo.tiny_bert import TEXTS, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
+from zoo.tiny_gpt import tiny_generator
 
+from keras_attention import compile_cache
 from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
+from keras_attention.cli.io import terminal as terminal_module
 from keras_attention.cli.io.many_texts import ProgressLine
 
 WINDOW = 5
@@ -170,19 +174,49 @@ def test_the_time_left_counts_what_this_run_did(monkeypatch):
     assert "80/100 sentences, 10 s, 10 s left" in terminal.getvalue()
 
 
-@pytest.mark.slow
-def test_the_first_answer_of_a_new_model_says_that_it_compiles(run, monkeypatch):
-    """On a terminal, and gone before the answer is printed."""
+@pytest.fixture
+def note(run, monkeypatch):
+    """Runs a command in a new process, so to speak, at a terminal or not: (stderr, stdout)."""
 
     class Terminal(io.StringIO):
         def isatty(self):
-            return True
+            return self.terminal
 
-    def shown():
-        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-        assert run("translate", "--model", "tiny", ENGLISH[0])[0] == 0
-        return terminal.getvalue()
+    def shown(*arguments, terminal=True, new=True):
+        if new:
+            monkeypatch.setattr(compile_cache, "_in_use", [GraphsOfThisProcess()])
+        monkeypatch.setattr(translate, "load", terminal_module.load)
+        monkeypatch.setattr(terminal_module.compiling_note, "_over", False)
+        monkeypatch.setattr(sys, "stderr", stream := Terminal())
+        stream.terminal = terminal
+        code, out, _ = run(*arguments)
+        assert code == 0
+        assert out
+        return stream.getvalue()
 
-    assert shown() == "\rcompiling (once) ... \x1b[K\r\x1b[K"
-    monkeypatch.setattr("keras_attention.cli.translate.has_compiled", lambda: True)
-    assert shown() == ""
+    return shown
+
+
+NOTE = "\rcompiling (once) ... \x1b[K\r\x1b[K"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [("translate",), ("translate", "--stream"), ("translate", "--n-best", "2", "--json")], ids=" ".join
+)
+def test_the_first_answer_of_a_new_model_says_that_it_compiles(note, command):
+    """On a terminal, and gone before the answer is printed."""
+    command = *command, "--model", "tiny", ENGLISH[0]
+    assert note(*command) == NOTE
+    assert note(*command, new=False) == ""  # the graph is stored
+    assert note(*command, terminal=False) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--n", "2"), ("--json",)], ids=["pieces", "two", "json"])
+def test_the_first_text_of_a_new_model_says_that_it_compiles(note, more, tmp_path):
+    tiny_generator("char").save(tmp_path / "writer")
+    command = "generate", "--model", tmp_path / "writer", "A dog", "--max-tokens", "3", *more
+    assert note(*command) == NOTE
+    assert note(*command, new=False) == ""
+    assert note(*command, terminal=False) == ""

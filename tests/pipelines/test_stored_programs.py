@@ -22,7 +22,7 @@ def next_process(tmp_path, monkeypatch):
     def open_cache():
         for cache in caches:
             cache.close()
-        caches.append(CompileCache(tmp_path, ["dates"]))
+        caches.append(CompileCache(tmp_path))
         monkeypatch.setattr(compile_cache, "_in_use", caches[-1:])
         return caches[-1]
 
@@ -51,7 +51,7 @@ def repeated(dense):
 
 def run(dense, key="loop", **options):
     program = stored_program(repeated(dense), SPECS, dense, key, **options)
-    return [output.numpy() for output in program(tf.constant(X), tf.constant(11))]
+    return {name: output.numpy() for name, output in program(tf.constant(X), tf.constant(11)).items()}
 
 
 def graphs(cache):
@@ -70,9 +70,9 @@ def test_a_graph_that_is_read_gives_the_same_bits(next_process, monkeypatch, jit
     next_process()
     monkeypatch.setattr(stored_programs, "_traced", no_tracing)
     read = run(dense, jit_compile=jit_compile)
-    assert len(read) == 2
-    for mine, its in zip(read, traced, strict=True):
-        np.testing.assert_array_equal(mine, its)
+    assert set(read) == set(traced) == {"sum", "x"}
+    for name, value in read.items():
+        np.testing.assert_array_equal(value, traced[name])
 
 
 def test_a_graph_that_is_read_uses_the_weights_of_its_model(next_process, monkeypatch):
@@ -84,7 +84,7 @@ def test_a_graph_that_is_read_uses_the_weights_of_its_model(next_process, monkey
     other = layer(seed=3)
     program = stored_program(repeated(other), SPECS, other, "loop")
     other.set_weights(layer(seed=7).get_weights())
-    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(11))[0], expected[0])
+    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(11))["sum"], expected["sum"])
 
 
 def test_each_model_function_and_version_has_a_graph_of_its_own(next_process, monkeypatch):
@@ -107,31 +107,64 @@ def test_a_graph_that_cannot_be_read_is_traced_again(next_process, content):
     dense = layer()
     expected = run(dense)
     cache = next_process()
-    (name,) = graphs(cache)
-    (cache.session / name).unlink()  # a link to the store
-    cache.write(name, content)
-    np.testing.assert_array_equal(run(dense)[0], expected[0])
-    assert cache.read(name) != content
+    graph = next(cache.machine.glob("[!.]*")).name
+    assert cache.read(graph)
+    (cache.session / f"graph_{graph}.pb").unlink()  # a link to the store
+    cache.write(graph, content)
+    np.testing.assert_array_equal(run(dense)["sum"], expected["sum"])
+    assert cache.read(graph) != content
 
 
 def test_a_function_of_more_than_weights_is_not_stored(next_process):
     cache = next_process()
     dense, more = layer(), tf.Variable(3.0)
     program = stored_program(lambda x, times: dense(x) * more, SPECS, dense, "more")
-    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(1))[0], dense(X) * 3.0)
+    np.testing.assert_array_equal(program(tf.constant(X), tf.constant(1)), dense(X) * 3.0)
     assert not graphs(cache)
 
 
 def test_without_a_cache_or_a_model_nothing_is_stored(next_process, monkeypatch):
     cache = next_process()
-    assert stored_program(lambda x, times: x + 1, SPECS, None, "") is None
-    monkeypatch.setattr(compile_cache, "_in_use", [])
-    assert stored_program(lambda x, times: x + 1, SPECS, layer(), "") is None
+    for model in (None, layer()):
+        program = stored_program(lambda x, times: x + 1, SPECS, model, "")
+        np.testing.assert_array_equal(program(tf.constant(X), tf.constant(1)), X + 1)
+        monkeypatch.setattr(compile_cache, "_in_use", [])
     assert not graphs(cache)
+
+
+def test_arguments_and_results_may_be_nested(next_process, monkeypatch):
+    """As the state of a language model: the graph that is read returns what the function returns."""
+
+    def function(state, x):
+        return {"caches": tuple(cache + x for cache in state["caches"]), "more": [x, {"x": 2 * x}]}, x
+
+    state = {"caches": (tf.constant([1.0, 2.0]), tf.constant([3.0, 5.0])), "more": [tf.constant(7.0)]}
+    specs = [
+        tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), state),
+        tf.TensorSpec((), tf.float32),
+    ]
+    expected = function(state, tf.constant(11.0))
+    for trace in (stored_programs._traced, no_tracing):
+        next_process()
+        monkeypatch.setattr(stored_programs, "_traced", trace)
+        found = stored_program(function, specs, layer(), "nested")(state, tf.constant(11.0))
+        tf.nest.assert_same_structure(found, expected, check_types=True)
+        for mine, its in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
+def test_only_what_xla_must_compile_is_announced(next_process, monkeypatch):
+    announced = []
+    monkeypatch.setattr(compile_cache, "_tell", [lambda: announced.append(1)])
+    for expected in ([1], [1]):  # the second process finds the program
+        next_process()
+        run(layer())
+        run(layer(), jit_compile=True)
+        assert announced == expected
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(next_process):
     cache = next_process()
     cache.session.rmdir()
-    np.testing.assert_array_equal(run(layer())[1], X)
+    np.testing.assert_array_equal(run(layer())["x"], X)
     assert not graphs(cache)

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from keras_attention.cli.io.terminal import compiling_note
 from keras_attention.cli.io.text_files import answers_to, input_lines, keyboard_lines, standard_input_lines
 from keras_attention.data.files import opened
 from keras_attention.errors import UserError
@@ -43,13 +44,6 @@ class ProgressLine:
         if done >= total:
             self.close()
         self._stream.flush()
-
-    def compiling(self):
-        """Explains why the first answer takes long."""
-        if self._stream.isatty():
-            self._stream.write("\rcompiling (once) ... \x1b[K")
-            self._stream.flush()
-            self._shown = True
 
     def close(self):
         """Clears the line."""
@@ -91,16 +85,10 @@ class Job:
         self._line = ProgressLine(before=output.done)
         self._size, self._cut = 0, []
 
-    def windows(self, compiling=False):
-        """Yields each Window. Pass its answers to `write` before you request the next window.
-
-        Args:
-            compiling: bool. Whether the model must be compiled for the first window; the progress line says so.
-        """
+    def windows(self):
+        """Yields each Window. Pass its answers to `write` before you request the next window."""
         if self._typed:
             print("Type a text and press Enter; Ctrl-D ends.", file=sys.stderr)
-        elif compiling:
-            self._line.compiling()
         try:
             while texts := list(islice(self._texts, 1 if self._typed else WINDOW)):
                 first, self._size = self._output.done + 1, len(texts)
@@ -118,6 +106,7 @@ class Job:
         """
         first = self._output.done + 1
         self._line.close()
+        compiling_note.clear()
         self._cut += [first + i for i, was_cut in enumerate(truncated) if was_cut]
         self._output.write(lines, self._output.done + self._size)
         if self._typed:

@@ -67,6 +67,30 @@ def load(entry, task=None):
     return load_pipeline(entry, task)
 
 
+class CompilingNote:
+    """Tells a person at a terminal, on stderr, why the first answer takes long. Nothing is written to a pipe."""
+
+    def __init__(self):
+        self._shown = self._over = False
+
+    def show(self):
+        if not self._shown and not self._over and sys.stderr.isatty():
+            self._shown = True
+            sys.stderr.write("\rcompiling (once) ... \x1b[K")
+            sys.stderr.flush()
+
+    def clear(self, forever=False):
+        """Clears the line, before an answer is printed; `forever` if the answer is printed in pieces of a line."""
+        self._over = forever
+        if self._shown:
+            self._shown = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+compiling_note = CompilingNote()
+
+
 def json_text(value, indent=None):
     r"""Returns `value` as JSON, with characters that are not printable written as "\uXXXX"."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
