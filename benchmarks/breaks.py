@@ -216,7 +216,7 @@ TRAINING = _breaks(
     ),
     (
         "the hash of a checkpoint is not compared",
-        'if found["sha256"] != sha256:',
+        'if facts["sha256"] != sha256:',
         "if not sha256:",
         "tests/training/test_checkpoints.py",
     ),

@@ -37,14 +37,14 @@ class BagOfWords(NamedTuple):
     def logits(self, texts, texts_b=None):
         """Float32 array (N, K) for a list of N texts, or of pairs; equal to scikit-learn's."""
         places = {term: place for place, term in enumerate(self.terms)}
-        found = np.tile(self.bias.astype("float32"), (len(texts), 1))
+        logits = np.tile(self.bias.astype("float32"), (len(texts), 1))
         for row, terms in enumerate(all_terms(texts, texts_b)):
             counts = Counter(places[term] for term in terms if term in places)
             if counts:
                 ids = np.fromiter(counts, int, len(counts))
                 values = (1 + np.log(np.fromiter(counts.values(), float, len(counts)))) * self.idf[ids]
-                found[row] += (values / np.linalg.norm(values)) @ self.kernel[ids]
-        return found
+                logits[row] += (values / np.linalg.norm(values)) @ self.kernel[ids]
+        return logits
 
     def scaled(self, factor):
         """A BagOfWords whose logits are `factor` times as large."""
@@ -115,9 +115,9 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
 
     most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
     texts = texts if texts_b is None else list(zip(texts, texts_b, strict=True))
-    known = None if any(map(_short_terms, texts)) else [NO_TERM]
+    vocabulary = None if any(map(_short_terms, texts)) else [NO_TERM]
     words = TfidfVectorizer(
-        analyzer=_short_terms, sublinear_tf=True, max_features=most, vocabulary=known, dtype=np.float32
+        analyzer=_short_terms, sublinear_tf=True, max_features=most, vocabulary=vocabulary, dtype=np.float32
     )
     counts = words.fit_transform(texts)
 
@@ -138,11 +138,11 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
                 model = fitted(yes)
                 kernel[:, label], bias[label] = model.coef_[0], model.intercept_[0]
     else:
-        known = np.unique(targets)
+        class_ids = np.unique(targets)
         model = fitted(targets)
-        two = len(known) == 2  # two labels share one column
-        kernel[:, known] = np.stack([-model.coef_[0] / 2, model.coef_[0] / 2], axis=1) if two else model.coef_.T
-        bias[known] = (-model.intercept_[0] / 2, model.intercept_[0] / 2) if two else model.intercept_
+        two = len(class_ids) == 2  # two labels share one column
+        kernel[:, class_ids] = np.stack([-model.coef_[0] / 2, model.coef_[0] / 2], axis=1) if two else model.coef_.T
+        bias[class_ids] = (-model.intercept_[0] / 2, model.intercept_[0] / 2) if two else model.intercept_
     names = list(words.get_feature_names_out())
     return BagOfWords(names, words.idf_.astype("float32"), kernel.astype("float32"), bias.astype("float32"))
 

@@ -97,9 +97,9 @@ def best_thresholds(targets, probabilities):
     return [round(float(each), 4) for each in own**share * common ** (1 - share)]
 
 
-def _f1(yes, given):
+def _f1(yes, predicted):
     """F1 of each column; 0 if the label is neither true nor predicted in any row."""
-    return 2 * (given & yes).sum(axis=0) / np.maximum(given.sum(axis=0) + yes.sum(axis=0), 1)
+    return 2 * (predicted & yes).sum(axis=0) / np.maximum(predicted.sum(axis=0) + yes.sum(axis=0), 1)
 
 
 def _middle_of_best(values):
@@ -214,8 +214,8 @@ class Comparison(NamedTuple):
     def text(self, first, second):
         """The comparison as a sentence; `first` and `second` are the names of the classifiers."""
         doubt = "more than chance explains" if self.p_value < 0.05 else "chance may explain it"
-        found = f"{self.score} {self.difference:+.2f}, p = {self.p_value:.3f} ({self.test})"
-        return f"{second} beside {first}: {found}: {doubt}"
+        result = f"{self.score} {self.difference:+.2f}, p = {self.p_value:.3f} ({self.test})"
+        return f"{second} beside {first}: {result}: {doubt}"
 
 
 def compare(targets, first, second, task, seed=0):
@@ -245,12 +245,12 @@ def compare(targets, first, second, task, seed=0):
         p_value = float(binomtest(won, lost + won).pvalue) if lost + won else 1.0
         return Comparison(name, difference, p_value, "exact McNemar test")
     random = np.random.default_rng(seed)
-    drawn = []
+    differences = []
     for _ in range(SAMPLES):
         rows = random.integers(0, len(targets), len(targets))
         both = (Predictions(found.values[rows], found.chosen[rows]) for found in (first, second))
         one, other = (scores(targets[rows], found, task)[name] for found in both)
-        drawn.append(other - one)
-    drawn = np.array(drawn)
-    p_value = 2 * min((drawn <= 0).mean(), (drawn >= 0).mean())
+        differences.append(other - one)
+    differences = np.array(differences)
+    p_value = 2 * min((differences <= 0).mean(), (differences >= 0).mean())
     return Comparison(name, difference, float(min(1.0, p_value)), f"paired bootstrap, {SAMPLES} samples")

@@ -52,8 +52,8 @@ class MaskedLMScores:
         totals = [0.0] * 5
         index, count = workers()
         for i in range(index, len(batches), count):
-            found: tuple = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
-            totals = [total + float(value) for total, value in zip(totals, found, strict=True)]
+            sums: tuple = self._sums({name: tf.constant(value) for name, value in batches[i].items()})
+            totals = [total + float(value) for total, value in zip(totals, sums, strict=True)]
         loss, tokens, correct, rows, right = add_up(totals)
         scores = {"loss": loss / max(tokens, 1.0), "accuracy": 100 * correct / max(tokens, 1.0)}
         return scores | ({"next_accuracy": 100 * right / rows} if rows else {})

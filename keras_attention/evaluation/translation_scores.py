@@ -175,19 +175,19 @@ def scores_on(translator, sources, references, target_language, set_name, severa
     """
     outputs = translator.translate(sources)
     if target_language == "iso":
-        found = {"exact match (%)": exact_match(outputs, references)}
+        by_metric = {"exact match (%)": exact_match(outputs, references)}
     else:
-        found = {
+        by_metric = {
             "BLEU A": bleu_tradition_a(outputs, references, target_language),
             "BLEU B": bleu_tradition_b(outputs, references),
             "chrF2": chrf(outputs, references),
         }
         if several_references:
-            found["BLEU B, all references"] = bleu_tradition_b(*by_source(outputs, references, sources))
+            by_metric["BLEU B, all references"] = bleu_tradition_b(*by_source(outputs, references, sources))
     where = f"{set_name}, {len(sources):,} pairs"
     return [
         {"set": where, "metric": name, "value": score.score, "signature": score.signature}
-        for name, score in found.items()
+        for name, score in by_metric.items()
     ]
 
 

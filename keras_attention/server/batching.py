@@ -192,10 +192,10 @@ class BatchedSearch:
         length = next(length for length in self._lengths if length >= source_ids.shape[1])
         sources = np.full((len(places), length), PAD_ID, "int32")
         sources[:, : source_ids.shape[1]] = source_ids[places]
-        found, together = self._batcher(length)(sources, limits[places])
-        for size in together:
+        fields, batch_sizes = self._batcher(length)(sources, limits[places])
+        for size in batch_sizes:
             self._observe(int(size))
-        return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in found))
+        return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in fields))
 
     def steps(self):
         """List of callables that compile the programs for the usual length; longer sentences are compiled on demand."""
@@ -229,8 +229,8 @@ def _one_by_one(program, size):
     """A program for `size` sequences that runs the program for a single sequence on each of them."""
 
     def compute(*sequences):
-        found = [program(*(sequence[i : i + 1] for sequence in sequences)) for i in range(size)]
-        return [tf.concat(fields, axis=0) for fields in zip(*found, strict=True)]
+        results = [program(*(sequence[i : i + 1] for sequence in sequences)) for i in range(size)]
+        return [tf.concat(fields, axis=0) for fields in zip(*results, strict=True)]
 
     return compute
 

@@ -66,11 +66,11 @@ class CompletionsRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_defaults(cls, given):
+    def _with_defaults(cls, fields):
         """The fields without those that are null."""
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None or name not in cls.model_fields}
 
     @property
     def prompts(self):
@@ -145,14 +145,14 @@ def pieces(generator, request):
     sampling = {name: getattr(request, name) for name in ("max_tokens", "top_k", "top_p", "repetition_penalty", "n")}
     sampling |= {"temperature": request.temperature, "stop": [text for text in stop if text]}
     sampling |= {"seed": secrets.randbelow(2**31) if request.seed is None else request.seed}
-    found = generator.pieces(prompts, details=request.logprobs is not None, **sampling)
-    first = next(found)  # raises an error about a setting, before the echo begins a stream
+    generated = generator.pieces(prompts, details=request.logprobs is not None, **sampling)
+    first = next(generated)  # raises an error about a setting, before the echo begins a stream
     if request.echo:
         for index in range(len(prompts) * request.n):
             yield _choice(prompts[index // request.n], index), 0
-    for piece in chain([first], found):
-        told = None if request.logprobs is None else _logprobs(piece, prompts, request)
-        yield _choice(piece.text, piece.number, told, FINISH[piece.finish]), piece.tokens
+    for piece in chain([first], generated):
+        logprobs = None if request.logprobs is None else _logprobs(piece, prompts, request)
+        yield _choice(piece.text, piece.number, logprobs, FINISH[piece.finish]), piece.tokens
 
 
 def _choice(text, index, logprobs=None, finish_reason=None):
@@ -172,18 +172,18 @@ def _logprobs(piece, prompts, request):
 
 def _by_text(alternatives):
     """Dict from text to log probability; among tokens with the same text, the most probable one counts."""
-    found = {}
+    log_probs = {}
     for text, log_prob in alternatives:
-        found.setdefault(text, log_prob)
-    return found
+        log_probs.setdefault(text, log_prob)
+    return log_probs
 
 
-async def answer(name, found, request, is_gone):
+async def answer(name, pieces, request, is_gone):
     """The response to a request.
 
     Args:
         name: str, the model.
-        found: asynchronous generator of the pairs that `pieces` yields.
+        pieces: asynchronous generator of the pairs that `pieces` yields.
         request: CompletionsRequest.
         is_gone: callable() -> bool, whether the client has disconnected; generation then stops.
 
@@ -193,53 +193,53 @@ async def answer(name, found, request, is_gone):
     facts = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
     facts["model"] = name
     if request.stream:
-        _, prompt_tokens = await anext(found)
-        first = await anext(found)
+        _, prompt_tokens = await anext(pieces)
+        first = await anext(pieces)
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        lines = _events(facts, prompt_tokens, first, found, request)
+        lines = _events(facts, prompt_tokens, first, pieces, request)
         return StreamingResponse(lines, media_type="text/event-stream", headers=headers)
-    async with aclosing(found):
-        _, prompt_tokens = await anext(found)
-        written, choices = 0, {}
-        async for choice, tokens in found:
+    async with aclosing(pieces):
+        _, prompt_tokens = await anext(pieces)
+        completion_tokens, choices = 0, {}
+        async for choice, tokens in pieces:
             if is_gone():
                 raise Refusal(CLIENT_GONE, "The client has left.")
-            written += tokens
+            completion_tokens += tokens
             _extend(choices, choice)
     ordered = [choices[index] for index in sorted(choices)]
-    return JSONResponse({**facts, "choices": ordered, "usage": _usage(prompt_tokens, written)})
+    return JSONResponse({**facts, "choices": ordered, "usage": _usage(prompt_tokens, completion_tokens)})
 
 
 def _extend(choices, piece):
     """Appends a piece to the earlier pieces of the same answer."""
-    known = choices.setdefault(piece["index"], piece)
-    if known is piece:
+    choice = choices.setdefault(piece["index"], piece)
+    if choice is piece:
         return
-    known["text"] += piece["text"]
-    known["finish_reason"] = piece["finish_reason"]
-    if known["logprobs"]:
+    choice["text"] += piece["text"]
+    choice["finish_reason"] = piece["finish_reason"]
+    if choice["logprobs"]:
         for name, values in piece["logprobs"].items():
             if values is not None:
-                known["logprobs"][name] += values
+                choice["logprobs"][name] += values
 
 
 def _usage(prompt, completion):
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-async def _events(facts, prompt_tokens, first, found, request):
+async def _events(facts, prompt_tokens, first, pieces, request):
     """The lines of server-sent events; an error after the first piece is sent as an event, too."""
-    written = 0
-    async with aclosing(found):  # stops the generation, also if the client disconnects
+    completion_tokens = 0
+    async with aclosing(pieces):  # stops the generation, also if the client disconnects
         try:
             choice, tokens = first
             while True:
-                written += tokens
+                completion_tokens += tokens
                 yield _event({**facts, "choices": [choice]})
-                choice, tokens = await anext(found)
+                choice, tokens = await anext(pieces)
         except StopAsyncIteration:
             if request.stream_options and request.stream_options.include_usage:
-                yield _event({**facts, "choices": [], "usage": _usage(prompt_tokens, written)})
+                yield _event({**facts, "choices": [], "usage": _usage(prompt_tokens, completion_tokens)})
             yield "data: [DONE]\n\n"
         except (Refusal, UserError) as error:
             yield _event({"error": {"message": str(error), "type": type(error).__name__}})

@@ -63,8 +63,8 @@ DEMO_POLICY = (
 
 def tasks():
     """Dict from each task that the server can offer to the class of its pipeline."""
-    found = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
-    return {task: pipeline for task, pipeline in found.items() if pipeline.request_fields}
+    pipelines = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
+    return {task: pipeline for task, pipeline in pipelines.items() if pipeline.request_fields}
 
 
 def paths():
@@ -133,28 +133,28 @@ def _add_questions(app, server):
     @app.post("/v1/explain", response_model=ExplainReply, responses=ERRORS)
     async def words(request: ExplainRequest):
         """Returns how much the probability of a label falls when each word is left out."""
-        name, found = await server.answer(explain, request, "classify")
-        return JSONResponse({"model": name, **found.as_json()})
+        name, explanation = await server.answer(explain, request, "classify")
+        return JSONResponse({"model": name, **explanation.as_json()})
 
     @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
     async def vectors(request: EmbeddingsRequest):
         """Returns the vectors of texts, in the format of OpenAI's API."""
-        name, found = await server.answer(embeddings, request, "encode", beside=True)
-        return JSONResponse({**found, "model": name})
+        name, reply = await server.answer(embeddings, request, "encode", beside=True)
+        return JSONResponse({**reply, "model": name})
 
     @app.post("/v1/similar", response_model=SimilarReply, responses=ERRORS)
     async def nearest(request: SimilarRequest):
         """Returns the texts that are most similar to a query."""
-        name, found = await server.answer(similar, request, "encode", beside=True)
-        return JSONResponse({"model": name, "answers": found})
+        name, answers = await server.answer(similar, request, "encode", beside=True)
+        return JSONResponse({"model": name, "answers": answers})
 
     @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
     async def complete(request: completions.CompletionsRequest, http: Request):
         """Continues prompts, in the format of OpenAI's API; also as a stream."""
         completions.check(request)
-        name, found = server.stream(completions.pieces, request, "generate")
+        name, pieces = server.stream(completions.pieces, request, "generate")
         is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
-        return await completions.answer(name, found, request, is_gone)
+        return await completions.answer(name, pieces, request, is_gone)
 
 
 def explain(pipeline, request):
@@ -164,14 +164,14 @@ def explain(pipeline, request):
 
 def _add_task(app, server, task, pipeline):
     """The route of a task; the pipeline's class defines its request and its answer."""
-    given = request_model(task, pipeline)
+    request_type = request_model(task, pipeline)
     options = {"response_model": reply_model(task, pipeline), "responses": ERRORS, "name": task}
 
     def reply(pipeline, request):
         return pipeline.reply(**{name: getattr(request, name) for name in pipeline.request_fields})
 
     @app.post(f"/v1/{task}", **options, description=pipeline.__doc__.partition("\n")[0])
-    async def answer(request: given):
+    async def answer(request: request_type):
         name, answers = await server.answer(reply, request, task)
         return JSONResponse({"model": name, "answers": answers})
 

@@ -218,12 +218,12 @@ def _described(task, fields):
 
 def check_limits(request, settings):
     """Raises UserError if a request has too many or too long texts."""
-    given = [value for name, value in request if name != "model"]
-    lists = [value for value in given if isinstance(value, list)]
+    values = [value for name, value in request if name != "model"]
+    lists = [value for value in values if isinstance(value, list)]
     most = max(map(len, lists), default=0)
     if most > settings.items:
         raise UserError(f"A request has at most {settings.items} texts. Received: {most}")
-    texts = [text for texts in (*lists, given) for text in texts if isinstance(text, str)]
+    texts = [text for texts in (*lists, values) for text in texts if isinstance(text, str)]
     longest = max(map(len, texts), default=0)
     if longest > settings.characters:
         raise UserError(f"A text has at most {settings.characters:,} characters. Received: {longest:,}")
@@ -308,17 +308,17 @@ class EmbeddingsReply(BaseModel):
 def embeddings(pipeline, request):
     """The vectors of a request: the dict of an EmbeddingsReply without the name of the model."""
     texts = [request.input] if isinstance(request.input, str) else request.input
-    found = pipeline.encode(texts)
+    embedded = pipeline.encode(texts)
 
     def written(vector):
         if request.encoding_format == "float":
             return vector.tolist()
         return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
-    tokens = sum(map(len, found.tokens))
+    tokens = sum(map(len, embedded.tokens))
     return {
         "object": "list",
-        "data": [{"object": "embedding", "index": i, "embedding": written(v)} for i, v in enumerate(found.pooled)],
+        "data": [{"object": "embedding", "index": i, "embedding": written(v)} for i, v in enumerate(embedded.pooled)],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
 

@@ -58,8 +58,8 @@ def load_models(names, settings, observe):
         UserError: if a model is missing or damaged, or two models have the same name.
     """
     models = {}
-    for given in names:
-        entry = open_entry(given)
+    for requested in names:
+        entry = open_entry(requested)
         if entry.name in models:
             raise UserError(f"Two models have the name {entry.name!r}. Rename one of the folders.")
         pipeline = load_pipeline(entry)
@@ -117,8 +117,8 @@ class Workers:
         self.busy += 1
         work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
         work.add_done_callback(self._release)
-        done, _ = await asyncio.wait([work], timeout=self.seconds)
-        if not done:
+        finished, _ = await asyncio.wait([work], timeout=self.seconds)
+        if not finished:
             raise self._too_late()
         return work.result()
 
@@ -231,8 +231,8 @@ class Server:
                 steps = {
                     name: [threads.submit(run, step) for step in model.steps] for name, model in self.models.items()
                 }
-                for name, running in steps.items():
-                    for step in running:
+                for name, futures in steps.items():
+                    for step in futures:
                         step.result()
                     if self.state == "warming":
                         return_memory()

@@ -16,9 +16,9 @@ VERSION = "#version"  # how the first line of merges.txt may begin
 
 def _byte_characters():
     """Dict from each byte to the character that stands for it in pieces: itself, or one from U+0100 on."""
-    shown = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(256) if byte not in shown]
-    return {byte: chr(byte) for byte in shown} | {byte: chr(256 + number) for number, byte in enumerate(others)}
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + number) for number, byte in enumerate(others)}
 
 
 BYTE_OF = {character: byte for byte, character in _byte_characters().items()}

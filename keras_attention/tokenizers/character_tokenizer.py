@@ -41,8 +41,8 @@ class CharacterTokenizer:
     def __init__(self, characters: str, lowercase: bool = False):
         if not characters or len(set(characters)) != len(characters):
             raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r:.80}")
-        if found := control_character(characters):
-            raise UserError(f"`characters` may hold no control character. Found: U+{ord(found):04X}")
+        if control := control_character(characters):
+            raise UserError(f"`characters` may hold no control character. Found: U+{ord(control):04X}")
         self.characters = characters
         self.lowercase = lowercase
         first_id = len(SPECIAL_PIECES)
@@ -74,13 +74,13 @@ class CharacterTokenizer:
                 folded[lower.get(character, character)] += count
             counts = folded
         limit = len(counts) if vocabulary_size is None else max(vocabulary_size - len(SPECIAL_PIECES), 0)
-        kept = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
-        if not kept:
+        alphabet = sorted(counts, key=lambda character: (-counts[character], character))[:limit]
+        if not alphabet:
             raise UserError(
                 "There is no character to learn a vocabulary from. "
                 f"Found: {len(counts)} different characters, vocabulary_size={vocabulary_size}"
             )
-        return cls("".join(sorted(kept)), lowercase)
+        return cls("".join(sorted(alphabet)), lowercase)
 
     @property
     def vocabulary_size(self) -> int:
@@ -107,13 +107,13 @@ class CharacterTokenizer:
         import tensorflow as tf
         import tensorflow_text
 
-        known = sorted(self._ids)
-        known_points = tf.constant([ord(character) for character in known], tf.int32)
-        known_ids = tf.constant([self._ids[character] for character in known], tf.int32)
+        characters = sorted(self._ids)
+        known_points = tf.constant([ord(character) for character in characters], tf.int32)
+        known_ids = tf.constant([self._ids[character] for character in characters], tf.int32)
         points = tf.strings.unicode_decode(tensorflow_text.normalize_utf8(texts, "NFC"), "UTF-8")
 
         def lookup(points):
-            place = tf.minimum(tf.searchsorted(known_points, points), len(known) - 1)
+            place = tf.minimum(tf.searchsorted(known_points, points), len(characters) - 1)
             return tf.where(tf.gather(known_points, place) == points, tf.gather(known_ids, place), UNKNOWN_ID)
 
         return tf.ragged.map_flat_values(lookup, points)

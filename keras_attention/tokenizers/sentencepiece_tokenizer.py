@@ -58,10 +58,10 @@ class SentencePieceTokenizer:
             raise UserError(
                 f"This is not a valid SentencePiece model ({_reason(error)}). Expected: one of this package."
             ) from error
-        found = tuple(getattr(self._processor, name)() for name in ("pad_id", "unk_id", "bos_id", "eos_id"))
-        if found != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+        ids = tuple(getattr(self._processor, name)() for name in ("pad_id", "unk_id", "bos_id", "eos_id"))
+        if ids != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
             raise UserError(
-                f"The SentencePiece model has the ids {found} for padding, unknown, start and end. "
+                f"The SentencePiece model has the ids {ids} for padding, unknown, start and end. "
                 f"Expected: {(PAD_ID, UNKNOWN_ID, START_ID, END_ID)}"
             )
         are_bytes = self._processor.is_byte(list(range(len(pieces))))

@@ -20,8 +20,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udff
 
 def control_character(text):
     """The first control character or half of a surrogate pair in `text`, or None."""
-    found = _CONTROL.search(text)
-    return found and found[0]
+    match = _CONTROL.search(text)
+    return match and match[0]
 
 
 def without_control_characters(text):

@@ -40,12 +40,12 @@ class PieceCutter:
         if sum(map(len, texts)) > SHORT_CHARACTERS:
             return self._cut_all(texts)
         words = [text.split() for text in texts]
-        known: dict = {word: self._known.get(word) for of_text in words for word in of_text}
-        if new := [word for word, ids in known.items() if ids is None]:
-            found = {word: ids.tolist() for word, ids in zip(new, self._cut_all(new), strict=True)}
-            known |= found
-            self._remember(found)
-        return [np.array([i for word in of_text for i in known[word]], np.int32) for of_text in words]
+        ids_of_words: dict = {word: self._known.get(word) for of_text in words for word in of_text}
+        if new := [word for word, ids in ids_of_words.items() if ids is None]:
+            new_ids = {word: ids.tolist() for word, ids in zip(new, self._cut_all(new), strict=True)}
+            ids_of_words |= new_ids
+            self._remember(new_ids)
+        return [np.array([i for word in of_text for i in ids_of_words[word]], np.int32) for of_text in words]
 
     def cut_in_graph(self, texts):
         """A string tensor (B,) -> tf.RaggedTensor int32 (B, None), inside a TensorFlow graph."""
@@ -66,11 +66,11 @@ class PieceCutter:
         pieces = self._compiled(tf.constant(texts, tf.string))
         return np.split(pieces.values.numpy(), pieces.row_splits.numpy()[1:-1])
 
-    def _remember(self, found):
+    def _remember(self, ids_of_words):
         """Caches the ids of words; safe with several threads."""
-        if len(self._known) + len(found) > MAX_KNOWN_WORDS:
+        if len(self._known) + len(ids_of_words) > MAX_KNOWN_WORDS:
             self._known = {}
-        self._known.update((word, ids) for word, ids in found.items() if len(word) <= MAX_WORD_CHARACTERS)
+        self._known.update((word, ids) for word, ids in ids_of_words.items() if len(word) <= MAX_WORD_CHARACTERS)
 
     def _library_tokenizer(self):
         import tensorflow as tf
@@ -195,9 +195,10 @@ class WordPieceTokenizer:
         texts = []
         for ids in sequences:
             pieces = self.tokens([i for i in _integers(ids) if i not in dropped])
-            shown = [UNKNOWN_TEXT if piece == UNKNOWN else piece for piece in pieces]
+            texts_of_pieces = [UNKNOWN_TEXT if piece == UNKNOWN else piece for piece in pieces]
             joined = "".join(
-                piece.removeprefix(CONTINUATION) if piece.startswith(CONTINUATION) else f" {piece}" for piece in shown
+                piece.removeprefix(CONTINUATION) if piece.startswith(CONTINUATION) else f" {piece}"
+                for piece in texts_of_pieces
             )
             texts.append(english_spacing(joined.strip()))
         return texts
@@ -332,12 +333,14 @@ def learn_pieces(texts, vocabulary_size, lowercase):
         for character in word:
             characters[character] += count
     by_count = sorted(characters, key=lambda character: (-characters[character], character))
-    kept = sorted(by_count[: min(MAX_CHARACTERS, max(1, room // 4))])
-    known = set(kept)
-    words = sorted((item for item in counts.items() if known.issuperset(item[0])), key=lambda item: (-item[1], item[0]))
-    alphabet = [*kept, *(CONTINUATION + character for character in kept)]
-    learnt = _learn(words[:MAX_WORDS], vocabulary_size) if words else []
-    return list(dict.fromkeys([*SPECIALS, *alphabet, *learnt]))[:vocabulary_size]
+    frequent = sorted(by_count[: min(MAX_CHARACTERS, max(1, room // 4))])
+    letters = set(frequent)
+    words = sorted(
+        (item for item in counts.items() if letters.issuperset(item[0])), key=lambda item: (-item[1], item[0])
+    )
+    alphabet = [*frequent, *(CONTINUATION + character for character in frequent)]
+    pieces = _learn(words[:MAX_WORDS], vocabulary_size) if words else []
+    return list(dict.fromkeys([*SPECIALS, *alphabet, *pieces]))[:vocabulary_size]
 
 
 def count_words(texts, lowercase):

@@ -332,12 +332,12 @@ def _fault(path):
         return f"{path / MANIFEST} is not a manifest"
     for name, (size, sha256) in expected.items():
         try:
-            found = _size_and_hash(path / name)
+            facts = _size_and_hash(path / name)
         except OSError as error:
             return f"{path / name}: {error.strerror}"
-        if found["size"] != size:
-            return f"{path / name} has {found['size']} bytes instead of {size}"
-        if found["sha256"] != sha256:
+        if facts["size"] != size:
+            return f"{path / name} has {facts['size']} bytes instead of {size}"
+        if facts["sha256"] != sha256:
             return f"{path / name} has changed since it was written (sha256 differs)"
     return None
 

@@ -115,11 +115,11 @@ class Epoch:
 
     def __iter__(self):
         session, progress, steps = self.session, self.session.progress, len(self.sequence)
-        left = math.inf if session.max_steps is None else max(1, session.max_steps - progress.total_steps)
-        drawn = min(steps, progress.epoch_step + left)  # steps on the bar, from which the time left follows
-        told = session.num_epochs, drawn, progress, session.rate, session.verbose, session.unit
+        remaining_steps = math.inf if session.max_steps is None else max(1, session.max_steps - progress.total_steps)
+        bar_steps = min(steps, progress.epoch_step + remaining_steps)  # the bar tells the time that these take
+        bar_options = session.num_epochs, bar_steps, progress, session.rate, session.verbose, session.unit
         reason = session.stopped_because  # not None if a resumed training has no updates left
-        bar = EpochBar(*told, compiling=reason is None and not session.compiled)
+        bar = EpochBar(*bar_options, compiling=reason is None and not session.compiled)
         while progress.epoch_step < steps and reason is None:
             session.stop_if_interrupted()
             step = progress.epoch_step
@@ -185,10 +185,10 @@ class EpochBar:
         """Starts to measure the speed."""
         self._started = self._drawn = time.perf_counter()
         self._tokens_before = self.progress.tokens  # excludes the steps before a resume and the compiling step
-        shown = ["loss", "accuracy", self.speed, "rate"]
+        metrics = ["loss", "accuracy", self.speed, "rate"]
         import keras  # here: the facts about a run need no Keras
 
-        self._bar = keras.utils.Progbar(self._steps, verbose=self.verbose, unit_name="step", stateful_metrics=shown)
+        self._bar = keras.utils.Progbar(self._steps, verbose=self.verbose, unit_name="step", stateful_metrics=metrics)
 
     def update(self, last=False):
         """Draws the bar if it is due. With `last`, draws it in any case and ends the line."""
@@ -313,9 +313,9 @@ def load_trained(path, model):
     """
     try:
         with np.load(weights_path(path), allow_pickle=False) as file:
-            told = json.loads(file["told"].item())
+            record = json.loads(file["told"].item())
             model.set_weights([file[f"weights.{number}"] for number in range(len(file.files) - 1)])
-        return TrainResult(**told["result"]), told["facts"]
+        return TrainResult(**record["result"]), record["facts"]
     except UNREADABLE as error:
         raise UserError(f"{path}.npz: no weights for this model ({str(error).splitlines()[0]}).") from error
 

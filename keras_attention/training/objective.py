@@ -100,8 +100,8 @@ def symmetric_divergence(labels, first, second, pad_id=NO_TOKEN):
     Source: Liang et al. (2021), R-Drop, equation 2, https://arxiv.org/abs/2106.14448. No differences.
     """
     first, second = (ops.log_softmax(ops.cast(logits, "float32"), axis=-1) for logits in (first, second))
-    apart = ops.sum((ops.exp(first) - ops.exp(second)) * (first - second), axis=-1) / 2.0  # (B, T)
-    return ops.sum(ops.where(ops.not_equal(labels, pad_id), apart, 0.0))
+    divergence = ops.sum((ops.exp(first) - ops.exp(second)) * (first - second), axis=-1) / 2.0  # (B, T)
+    return ops.sum(ops.where(ops.not_equal(labels, pad_id), divergence, 0.0))
 
 
 def class_cross_entropy(labels, logits, weights=None, label_smoothing=0.0):
@@ -193,10 +193,10 @@ def hidden_loss(hidden, teacher_hidden, aligned):
 
     Source: Jiao et al. (2020), TinyBERT, equation 8, https://arxiv.org/abs/1909.10351. The paper does not divide.
     """
-    wanted = ops.take_along_axis(teacher_hidden, ops.maximum(aligned, 0)[:, :, None], axis=1)  # (B, T, D)
+    target = ops.take_along_axis(teacher_hidden, ops.maximum(aligned, 0)[:, :, None], axis=1)  # (B, T, D)
     shared = ops.cast(aligned >= 0, "float32")[:, :, None]  # (B, T, 1)
-    error = ops.sum(ops.square(hidden - wanted) * shared)
-    return error / ops.maximum(ops.sum(ops.square(wanted) * shared), 1e-6)
+    error = ops.sum(ops.square(hidden - target) * shared)
+    return error / ops.maximum(ops.sum(ops.square(target) * shared), 1e-6)
 
 
 def attention_loss(weights, teacher_weights, aligned):
@@ -218,13 +218,13 @@ def attention_loss(weights, teacher_weights, aligned):
     values, equation 7, is left out.
     """
     places = ops.maximum(aligned, 0)
-    wanted = ops.take_along_axis(teacher_weights, places[:, None, :, None], axis=2)  # (B, H, T, S)
-    wanted = ops.take_along_axis(wanted, places[:, None, None, :], axis=3)  # (B, H, T, T)
+    target = ops.take_along_axis(teacher_weights, places[:, None, :, None], axis=2)  # (B, H, T, S)
+    target = ops.take_along_axis(target, places[:, None, None, :], axis=3)  # (B, H, T, T)
     shared = ops.cast(aligned >= 0, "float32")
     keys, queries = shared[:, None, None, :], shared[:, None, :]  # (B, 1, 1, T), (B, 1, T)
-    student, teacher = (_scaled(x * keys) for x in (weights, wanted))
-    apart = ops.sum(keys * teacher * (ops.log(teacher) - ops.log(student)), axis=-1)  # (B, H, T)
-    return ops.sum(apart * queries) / ops.maximum(ops.sum(queries) * ops.shape(weights)[1], 1.0)
+    student, teacher = (_scaled(x * keys) for x in (weights, target))
+    divergence = ops.sum(keys * teacher * (ops.log(teacher) - ops.log(student)), axis=-1)  # (B, H, T)
+    return ops.sum(divergence * queries) / ops.maximum(ops.sum(queries) * ops.shape(weights)[1], 1.0)
 
 
 def soft_label_loss(logits, teacher_logits, temperature=2.0):

@@ -115,8 +115,8 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step):
         number = ops.cast(step, "float32") + 1.0
-        left = (self.total_steps - number) / (self.total_steps - self.warmup_steps)
-        return self.peak * ops.maximum(ops.minimum(number / max(self.warmup_steps, 1), left), 0.0)
+        decay = (self.total_steps - number) / (self.total_steps - self.warmup_steps)
+        return self.peak * ops.maximum(ops.minimum(number / max(self.warmup_steps, 1), decay), 0.0)
 
     def get_config(self):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}

@@ -198,8 +198,8 @@ class Session:
         self._started = self._saved_at = time.perf_counter()
         self.num_epochs, self.max_steps, self._time_limit_s = epochs, max_steps, time_limit_s
         self.stopping, self._restore_best = EarlyStopping(monitor, mode, patience), restore_best
-        watched = {"monitor": monitor, "mode": mode, "patience": patience, "restore_best": restore_best}
-        self._shared["train"] |= watched
+        stopping_rule = {"monitor": monitor, "mode": mode, "patience": patience, "restore_best": restore_best}
+        self._shared["train"] |= stopping_rule
         first = batches.epoch(0)
         if not len(first):
             raise ValueError("`batches` must not be empty. Received: an epoch of length 0")
@@ -220,9 +220,9 @@ class Session:
                     self.save()
                 self.stopped_because = self._nothing_left()
         self.save()
-        kept = self._best_weights if self._best_weights is not None else self._averaged_weights()
-        if kept is not None:
-            optim.assign_weights(self.model, kept)
+        weights = self._best_weights if self._best_weights is not None else self._averaged_weights()
+        if weights is not None:
+            optim.assign_weights(self.model, weights)
         self.say(f"Training ended: {self.stopped_because}.")
 
     @contextlib.contextmanager
@@ -242,8 +242,8 @@ class Session:
     @property
     def starts_alone(self):
         """Whether a single process trains from the beginning, without a checkpoint and without `--weights`."""
-        given = self.config.weights or (self.config.resume and Path(self.checkpoint_dir).exists())
-        return not given and devices.workers().count == 1
+        start = self.config.weights or (self.config.resume and Path(self.checkpoint_dir).exists())
+        return not start and devices.workers().count == 1
 
     @property
     def description(self):

@@ -224,8 +224,8 @@ def _draw_grid(weights, layers, heads, labels, families):
             left, bottom = j * (width + GAP), total[1] - i * (height + GAP) - height
             place = (left / total[0], bottom / total[1], width / total[0], height / total[1])
             axes = figure.add_axes(place)
-            shown = weights[layer - 1, head - 1]
-            axes.imshow(shown, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+            head_weights = weights[layer - 1, head - 1]
+            axes.imshow(head_weights, cmap="gray", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
             axes.tick_params(length=0)
             axes.xaxis.tick_top()
             axes.set_xticks(range(columns) if i == 0 else [], labels[0] if i == 0 else [], parse_math=False, **font)

@@ -195,13 +195,13 @@ def _article(explained):
 
 def _coloured(text, words, full):
     """The text as HTML, each word in a span whose colour is as strong as its effect."""
-    parts, done = [], 0
+    parts, end = [], 0
     for word in words:
-        shown = html.escape(text[word["start"] : word["end"]])
+        word_html = html.escape(text[word["start"] : word["end"]])
         style = f'class="{_kind(word)}" style="--share: {_share(word, full):.2f}" title="{word["effect"]:+.4f}"'
-        parts += [html.escape(text[done : word["start"]]), f"<span {style}>{shown}</span>"]
-        done = word["end"]
-    return "".join(parts) + html.escape(text[done:])
+        parts += [html.escape(text[end : word["start"]]), f"<span {style}>{word_html}</span>"]
+        end = word["end"]
+    return "".join(parts) + html.escape(text[end:])
 
 
 def _kind(word):

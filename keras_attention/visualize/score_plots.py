@@ -85,11 +85,11 @@ def confusion_matrix_plot(counts: ArrayLike, labels: Sequence[str], path: str | 
     if not counts.size:
         raise UserError("There is nothing to draw: there are no labels.")
     check_figure_path(path)
-    shown = [
+    short_labels = [
         label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
         for label in labels
     ]
-    (*names, title), families = drawable([*shown, title or ""])
+    (*names, title), families = drawable([*short_labels, title or ""])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     cell = min(CELL, LONGEST_SIDE / len(labels))
     font = {"family": families, "size": min(10.0, 22 * cell)}

@@ -62,10 +62,10 @@ class JaxUpdate:
         """The results of `_gradients` for the whole batch, computed in parts that are weighted by their labels."""
         sums = None
         for part in split_batch(batch, self.turns):
-            *found, non_trainable = self._gradients(trainable, non_trainable, part, scale)
-            weight = jax.numpy.maximum(found[-1][1], 1.0)  # the divisor of the mean
-            found[:2] = jax.tree.map(lambda x, weight=weight: x * weight, found[:2])
-            sums = found if sums is None else jax.tree.map(jax.numpy.add, sums, found)
+            *results, non_trainable = self._gradients(trainable, non_trainable, part, scale)
+            weight = jax.numpy.maximum(results[-1][1], 1.0)  # the divisor of the mean
+            results[:2] = jax.tree.map(lambda x, weight=weight: x * weight, results[:2])
+            sums = results if sums is None else jax.tree.map(jax.numpy.add, sums, results)
             # Forces JAX to compute one part at a time, which saves memory.
             sums, non_trainable, trainable = jax.lax.optimization_barrier((sums, non_trainable, trainable))
         gradients, loss, counts = sums
