@@ -6,13 +6,12 @@ that is installed.
 
 from typing import Any
 
-from keras_attention.models import convolutional_lm, gpt, recurrent_lm
+from keras_attention.models import convolutional_lm, gpt, recurrent_networks
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
 from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projections
-from keras_attention.models.recurrent_classifier import RecurrentClassifier
-from keras_attention.models.recurrent_lm import RecurrentLM
+from keras_attention.models.recurrent_networks import RecurrentClassifier, RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.transformer import PRESETS, Transformer
 
@@ -37,7 +36,7 @@ __all__ = [
 # Kind -> class, the names of its settings, and the settings that define the kind.
 LANGUAGE_MODELS = {
     "gpt": (GPT, gpt.SETTINGS, {}),
-    **{cell: (RecurrentLM, recurrent_lm.SETTINGS, {"cell": cell}) for cell in recurrent_lm.CELLS},
+    **{cell: (RecurrentLM, recurrent_networks.SETTINGS, {"cell": cell}) for cell in recurrent_networks.CELLS},
     "convolutional": (ConvolutionalLM, convolutional_lm.SETTINGS, {}),
 }
 

@@ -91,7 +91,7 @@ register(
 register(
     Architecture(
         name="RecurrentLM",
-        model="keras_attention.models.recurrent_lm:RecurrentLM",
+        model="keras_attention.models.recurrent_networks:RecurrentLM",
         settings={
             "vocabulary_size": VOCABULARY,
             "hidden_dim": whole(1, 8192),
