@@ -282,9 +282,10 @@ def measure(arguments, folder, texts, cores=None):
     pipes, processes = {}, []
     for kind in arguments.engines:
         pipes[kind], theirs = context.Pipe()
-        place = folder if kind == "ctranslate2" else (folder / "entry").resolve()
+        place = folder if issubclass(KINDS[kind], CTranslate2) else (folder / "entry").resolve()
         processes.append(context.Process(target=serve, args=(kind, place, texts, cores, theirs), daemon=True))
         processes[-1].start()
+        theirs.close()  # so that the end of that process ends the wait for its answer
     rows = []
     for beam, batch in SETTINGS:
         rounds = {kind: [] for kind in pipes}
