@@ -122,7 +122,7 @@ class TextEncoder(Pipeline):
     def tokenizers(self):
         return {"text": self.tokenizer}
 
-    def warm(self):
+    def warm(self) -> None:
         """Reads texts of the usual lengths, for answers and for vectors."""
         super().warm()
         for compute in self.compiled.compiling(**self.extra_inputs):

@@ -149,7 +149,7 @@ class TextGenerator(Pipeline):
     def answers(self, sources, sources_b=None):
         return self.generate(sources, **CARD)
 
-    def warm(self):
+    def warm(self) -> None:
         for compute in (*self.steps.compiling(), *self.compiled.compiling()):
             compute()
 

@@ -218,7 +218,7 @@ class Translator(Pipeline):
     def answers(self, sources, sources_b=None):
         return self.translate(sources)
 
-    def warm(self):
+    def warm(self) -> None:
         for sentence in USUAL_SENTENCES:
             self.translate(sentence)
         list(self.stream(USUAL_SENTENCES[0]))
