@@ -117,7 +117,9 @@ def _flag(name):
 # With a moving average of the weights, larger steps and fewer epochs give better models: docs/fine_tune.md.
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
 AVERAGED_EPOCHS = ((100, 20), (300, 12), (1_000, 8), (5_000, 4), (50_000, 3), (float("inf"), 2))
-ROWS_PER_CLASS, MORE_EPOCHS = 200, 2  # many classes with few rows each need more epochs
+# Many classes with few rows each need more epochs, unless the table is large: with 13,500 rows of 150 classes, the
+# accuracy was 66.2 % after 3 epochs (10.4 CPU minutes) and 66.5 % after 5 (14.2), on 4,500 test rows.
+MORE_EPOCHS, ROWS_PER_CLASS, ROWS_FOR_MORE_EPOCHS = 2, 200, (1_000, 10_000)
 AVERAGED_UPDATES = (10, 1_000)  # minimum and maximum number of updates over which the weights are averaged
 MOST_TOKENS = 256
 ROWS_PER_BATCH = ((300, 8), (1_000, 16), (10_000, 32), (float("inf"), 64))
@@ -129,7 +131,8 @@ MANY_ROWS = 20_000  # with more rows, tokens occur often enough to train their e
 def epochs_for(rows, classes=2, averaged=True):
     """Default number of epochs: small tables need more of them."""
     epochs = next(epochs for most, epochs in (AVERAGED_EPOCHS if averaged else EPOCHS) if rows <= most)
-    return epochs + MORE_EPOCHS * (classes > 2 and rows > 1_000 and rows < ROWS_PER_CLASS * classes)
+    least, most = ROWS_FOR_MORE_EPOCHS
+    return epochs + MORE_EPOCHS * (classes > 2 and least < rows <= most and rows < ROWS_PER_CLASS * classes)
 
 
 def ema_decay_for(rows, rows_per_batch):
