@@ -17,8 +17,8 @@ import statistics
 import sys
 import time
 
+from keras_attention.cli.launch import free_ports
 from keras_attention.cli.main import guarded
-from keras_attention.cli.train import free_ports
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 

@@ -62,7 +62,7 @@ def add_evaluate(commands):
         "Score a translator on a source file and its translation (BLEU in two traditions, chrF, BLEU by length), or a "
         "classifier on a table (its scores; precision, recall and F1 of each label)."
     )
-    command = add_command(commands, "evaluate", "train", "evaluate", help_text)
+    command = add_command(commands, "evaluate", "evaluate", "evaluate", help_text)
     command.add_argument("--source", metavar="FILE", help="UTF-8 text, one sentence per line; also .gz, .xz")
     command.add_argument("--target", metavar="FILE", help="the reference translation, line by line")
     command.add_argument("--table", metavar="FILE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
@@ -105,7 +105,7 @@ def add_zoo(commands):
 
 
 def add_export(commands):
-    command = add_command(commands, "export", "formats", "export", "Export a model for use without this package.")
+    command = add_command(commands, "export", "export", "export", "Export a model for use without this package.")
     command.add_argument("name", metavar="NAME", help=MODEL)
     command.add_argument("folder", metavar="DIR", help="new folder, written whole or not at all")
     command.add_argument(
@@ -138,7 +138,7 @@ def add_launch(commands):
     command.add_argument(
         "command", nargs="+", metavar="COMMAND", help="after --: recipes/NAME.py or finetune, with options"
     )
-    command.set_defaults(module="train", function="launch")
+    command.set_defaults(module="launch", function="launch")
 
 
 def add_search(command):
@@ -166,7 +166,7 @@ def add_engine(command):
 
 def add_finetune(commands):
     command = add_command(
-        commands, "finetune", "train", "finetune", "Train a classifier on a table of texts and labels."
+        commands, "finetune", "finetune", "finetune", "Train a classifier on a table of texts and labels."
     )
     command.add_argument("table", metavar="TABLE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
     command.add_argument("--text", required=True, metavar="COLUMN", help="column of the texts")
@@ -212,7 +212,7 @@ def add_convert(commands):
     help_text = (
         "Convert a published BERT or GPT-2 checkpoint (Hugging Face, Google, keras-hub) into a model of this package."
     )
-    command = add_command(commands, "convert", "formats", "convert", help_text)
+    command = add_command(commands, "convert", "convert", "convert", help_text)
     help_text = "folder of the checkpoint, hf://ORG/NAME[@REVISION] or kaggle://ORG/MODEL/keras/VARIANT[/VERSION]"
     command.add_argument("path", metavar="PATH", help=help_text)
     command.add_argument("--out", metavar="DIR", help="new folder; default: named after the checkpoint")
@@ -223,7 +223,7 @@ def add_convert(commands):
 
 
 def add_classify(commands):
-    command = add_command(commands, "classify", "bert", "classify", "Classify texts with a trained model.")
+    command = add_command(commands, "classify", "classify", "classify", "Classify texts with a trained model.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; for text pairs, a tab separates the two")
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
@@ -245,7 +245,7 @@ def add_classify(commands):
 
 
 def add_encode(commands):
-    command = add_command(commands, "encode", "bert", "encode", "Turn texts into vectors.")
+    command = add_command(commands, "encode", "encode", "encode", "Turn texts into vectors.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
     add_encoder(command)
     command.add_argument("--output", metavar="FILE", help="NumPy file (.npy) of float32, one row per text")
@@ -253,7 +253,7 @@ def add_encode(commands):
 
 def add_similar(commands):
     help_text = "Find the texts that are most like a query, by the cosine of their vectors."
-    command = add_command(commands, "similar", "bert", "similar", help_text)
+    command = add_command(commands, "similar", "encode", "similar", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts to compare with; or --input")
     command.add_argument("--query", required=True, action="append", metavar="TEXT", help="may be repeated")
     add_encoder(command)
@@ -269,7 +269,7 @@ def add_encoder(command):
 
 
 def add_fill_mask(commands):
-    command = add_command(commands, "fill-mask", "bert", "fill_mask", "Predict the masked words of a text.")
+    command = add_command(commands, "fill-mask", "encode", "fill_mask", "Predict the masked words of a text.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help='texts with "[MASK]" in place of each missing word')
     help_text = f"masked language model, by name or folder (default: {DEFAULT_MASKED_LM})"
     command.add_argument("--model", default=DEFAULT_MASKED_LM, metavar="NAME_OR_PATH", help=help_text)
@@ -281,7 +281,7 @@ def add_fill_mask(commands):
 
 def add_generate(commands):
     help_text = "Continue texts with a trained language model."
-    command = add_command(commands, "generate", "translate", "generate", help_text)
+    command = add_command(commands, "generate", "generate", "generate", help_text)
     command.add_argument("prompts", nargs="*", metavar="PROMPT", help="texts to continue; default: start a new text")
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
     command.add_argument("--max-tokens", type=int, default=200, metavar="N", help="maximum number of tokens (200)")
@@ -302,7 +302,7 @@ def add_generate(commands):
 
 def add_score(commands):
     help_text = "Print the log probability and the perplexity of texts under a language model."
-    command = add_command(commands, "score", "translate", "score", help_text)
+    command = add_command(commands, "score", "generate", "score", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")

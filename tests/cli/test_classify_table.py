@@ -7,7 +7,7 @@ import json
 import pytest
 from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, tiny_encoder, write_tiny
 
-from keras_attention.cli import bert
+from keras_attention.cli import classify
 from keras_attention.cli.io import many_texts
 
 ROWS = [[str(number), TEXTS[number % 4], "x,y"] for number in range(13)]
@@ -86,7 +86,7 @@ def test_an_interrupted_run_goes_on(run, complains, judges, table, monkeypatch):
             return super().classify(texts, *more, **options)
 
     breaking = Breaking(judge.model, judge.tokenizer, judge.max_tokens, judge.task)
-    monkeypatch.setattr(bert, "load", lambda entry, task: breaking)
+    monkeypatch.setattr(classify, "load", lambda entry, task: breaking)
     out = table.with_name("out.csv")
     words = ("classify", "--model", folder, "--table", table, "--text", "review", "--output", out)
     code, _, err = run(*words)

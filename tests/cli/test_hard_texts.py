@@ -5,7 +5,7 @@ from cli.running import translator
 from pipelines.hard_texts import WRITTEN
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, write_tiny
 
-from keras_attention.cli import bert, translate
+from keras_attention.cli import classify, encode, translate
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize("command", ["translate", "classify", "fill-mask"])
 def test_every_written_text(run, models, monkeypatch, command):
     folder, pipeline = models[command]
-    for module in (translate, bert):
+    for module in (translate, classify, encode):
         monkeypatch.setattr(module, "load", lambda entry, task: pipeline)
     lines = 5 if command == "fill-mask" else 1
     for name, text in SHORT.items():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from keras_attention.cli import launch
 from keras_attention.cli import main as cli
-from keras_attention.cli import train
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = TESTS / "training" / "worker_run.py"
@@ -71,7 +71,7 @@ def test_without_restarts_the_exit_code_is_75_within_a_minute(tmp_path, expected
 def run_script(text, tmp_path, count=2, signals=()):
     path = tmp_path / "script.py"
     path.write_text(text)
-    return train.run_workers(train.python_command([str(path)]), count, list(signals))
+    return launch.run_workers(launch.python_command([str(path)]), count, list(signals))
 
 
 NUMBER = "import json, os, sys, time; number = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
@@ -92,7 +92,7 @@ def test_exit_codes(tmp_path, ending, code, capfd):
 
 
 def test_who_does_not_end_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(launch, "GRACE_SECONDS", 0.5)
     begun = time.monotonic()
     assert run_script(f"{NUMBER}if number == 0: sys.exit(75)\ntime.sleep(100)", tmp_path) == 75
     assert time.monotonic() - begun < 20
@@ -103,10 +103,10 @@ def test_signals_are_passed_on(tmp_path):
 
 
 def test_the_command_that_goes_on():
-    command = train.python_command(["recipes/transformer.py", "--restart", "--epochs=3"])
-    assert train.resuming(command) == [sys.executable, "recipes/transformer.py", "--epochs=3", "--resume"]
-    assert train.resuming(train.resuming(command)) == train.resuming(command)
-    assert train.python_command(["finetune", "a.csv"])[1:] == ["-m", "keras_attention", "finetune", "a.csv"]
+    command = launch.python_command(["recipes/transformer.py", "--restart", "--epochs=3"])
+    assert launch.resuming(command) == [sys.executable, "recipes/transformer.py", "--epochs=3", "--resume"]
+    assert launch.resuming(launch.resuming(command)) == launch.resuming(command)
+    assert launch.python_command(["finetune", "a.csv"])[1:] == ["-m", "keras_attention", "finetune", "a.csv"]
 
 
 def test_numbers_out_of_range(capsys):

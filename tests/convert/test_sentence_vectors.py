@@ -7,7 +7,7 @@ import pytest
 from convert.bert_reference import Reference
 from convert.tiny_checkpoints import tiny_config, tiny_tensors, write_checkpoint
 
-from keras_attention.cli.formats import about_converted
+from keras_attention.cli.convert import about_converted
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import make_pipeline

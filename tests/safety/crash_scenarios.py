@@ -14,8 +14,9 @@ from convert.tiny_checkpoints import TINY_BERT
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer, write_tiny
 from zoo.tiny_entry import ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
+import keras_attention.cli.export  # noqa: F401 (imported before the fork)
 from keras_attention import export
-from keras_attention.cli import bert, formats, translate  # noqa: F401 (imported before the fork)
+from keras_attention.cli import classify, translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
@@ -152,7 +153,7 @@ def use_stubs():
     """Puts prepared answers in the place of all that computes."""
     many_texts.WINDOW = 5
     translate.load = lambda entry, task: StubTranslator()
-    bert.load = lambda entry, task: STUBS["classifier"]
+    classify.load = lambda entry, task: STUBS["classifier"]
     base.load_pipeline = lambda folder, *wanted: StubPipeline()
     workflow.finetune_classifier = finetune_with_checkpoints
     report.make_report = prepared_report

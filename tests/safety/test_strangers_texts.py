@@ -13,7 +13,7 @@ from tiny_byte_level import END, pieces
 from zoo.hostile_entries import sign
 from zoo.tiny_entry import tiny_parts, write_tiny_entry
 
-from keras_attention.cli import translate
+from keras_attention.cli import generate
 from keras_attention.cli.io.terminal import json_text, print_json, safe
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
@@ -118,8 +118,8 @@ class Obeying:
     "command", ["generate", "generate --n 2", "generate --json", "score", "score --tokens", "score --json"]
 )
 def test_no_terminal_obeys_a_model_that_writes_bytes(monkeypatch, capsys, command):
-    monkeypatch.setattr(translate, "open_entry", lambda name, task: name)
-    monkeypatch.setattr(translate, "load", lambda entry, task: Obeying())
+    monkeypatch.setattr(generate, "open_entry", lambda name, task: name)
+    monkeypatch.setattr(generate, "load", lambda entry, task: Obeying())
     name, *flags = command.split()
     assert main([name, *flags, "--model", "writer", HOSTILE]) == 0
     out, _ = capsys.readouterr()

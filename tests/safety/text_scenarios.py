@@ -27,7 +27,7 @@ from safety.crash_scenarios import (
 from zoo.tiny_bert import tiny_classifier
 
 from keras_attention import compile_cache
-from keras_attention.cli import bert, translate, zoo  # noqa: F401 (imported before the fork)
+from keras_attention.cli import classify, encode, generate, translate, zoo  # noqa: F401 (imported before the fork)
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences, save_encoded
@@ -72,7 +72,7 @@ def with_rows(prepare=None):
 
 def interrupted(folder):
     """What a killed run left: two windows of rows."""
-    load = bert.load
+    load = classify.load
 
     class Killed(StubClassifier):
         def classify(self, texts, texts_b=None, **options):
@@ -80,10 +80,10 @@ def interrupted(folder):
                 raise KeyboardInterrupt
             return super().classify(texts, **options)
 
-    bert.load = lambda entry, task: Killed()
+    classify.load = lambda entry, task: Killed()
     with contextlib.redirect_stderr(None):
         assert TABLE(folder) == 130
-    bert.load = load
+    classify.load = load
     assert (folder / KEPT[1]).exists()
 
 
@@ -98,7 +98,7 @@ class Explaining(StubClassifier):
 
 EXPLAIN = using(
     command("classify", "a day", "a night", "--model", "{}/model", "--explain", "{}/out.html"),
-    load=(bert, "load", lambda entry, task: Explaining()),
+    load=(classify, "load", lambda entry, task: Explaining()),
 )
 
 
@@ -134,10 +134,10 @@ class StubWriter:
         return [Score(-float(len(text)), 2.0) for text in texts]
 
 
-ENCODER = {"load": (bert, "load", lambda entry, task: StubEncoder())}
+ENCODER = {"load": (encode, "load", lambda entry, task: StubEncoder())}
 WRITER = {
-    "entry": (translate, "open_entry", lambda name, task: name),
-    "load": (translate, "load", lambda entry, task: StubWriter()),
+    "entry": (generate, "open_entry", lambda name, task: name),
+    "load": (generate, "load", lambda entry, task: StubWriter()),
 }
 ENCODE = command("encode", "--model", "{}/model", "--input", "{}/texts", "--output", "{}/out.npy")
 SIMILAR = command("similar", "--query", "a dog", "--model", "{}/model", "--input", "{}/texts", "--json")

@@ -13,7 +13,7 @@ import pytest
 from training.split_run import MODELS
 from training.tiny_run import TinyModel, token_loss
 
-from keras_attention.cli.train import free_ports
+from keras_attention.cli.launch import free_ports
 from keras_attention.training.backends import compile_update
 
 PROGRAM = Path(__file__).with_name("split_run.py")
@@ -106,7 +106,7 @@ def test_replicas_drop_different_units():
 import keras, numpy as np, tensorflow as tf
 from training.tiny_run import TinyModel, token_loss
 from keras_attention.training import devices
-from keras_attention.cli.train import free_ports
+from keras_attention.cli.launch import free_ports
 from keras_attention.training.backends import compile_update
 two = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)

@@ -32,7 +32,9 @@ STARTS = [
     *sorted({path.partition(":")[0] for one in ARCHITECTURES.values() for path in (one.model, one.use.pipeline)}),
     "keras_attention.convert",
     "keras_attention.cli.translate",
-    "keras_attention.cli.bert",
+    "keras_attention.cli.classify",
+    "keras_attention.cli.encode",
+    "keras_attention.cli.generate",
 ]
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {

@@ -1,82 +1,15 @@
-"""`keras-attention convert` and `export`: models from other libraries, and in formats that run without this package."""
+"""`keras-attention export`: writes a model in a format that runs without this package."""
 
 import os
 import shutil
 from pathlib import Path
 
-from keras_attention.cli.io.terminal import load, print_json, safe, silent_libraries
-from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
+from keras_attention.cli.io.terminal import load, print_json, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export import listing
-from keras_attention.training.history import run_facts
 from keras_attention.whole_file import tidy, whole_folder
-from keras_attention.zoo.architectures import LANGUAGE
-from keras_attention.zoo.registry import check_free, claim_entry, open_entry
-from keras_attention.zoo.schema import check_value, imported
-
-
-def convert(arguments):
-    """Reads a published checkpoint and writes it as an entry, with example answers in its card."""
-    out = Path(arguments.out or default_folder(arguments.path))
-    check_free(out, arguments.overwrite)
-    check_value("--language", arguments.language, LANGUAGE, "convert")
-    source = fetched(arguments.path) if is_published_name(arguments.path) else Path(arguments.path)
-    with silent_libraries():
-        from keras_attention.convert import load_checkpoint
-        from keras_attention.pipelines.base import make_pipeline
-        from keras_attention.tokenizers import WordPieceTokenizer
-        from keras_attention.zoo.archive import write_entry
-
-    facts = run_facts()
-    with silent_libraries():
-        converted = load_checkpoint(source if isinstance(source, Path) else source.folder)
-        tokenizer = converted.tokenizer or WordPieceTokenizer(converted.vocabulary, converted.lowercase)
-    if arguments.pair and converted.label_names is None:
-        raise UserError(f"--pair is for classifiers, and {arguments.path} has no labels. Leave it out.")
-    claim_entry(out, arguments.overwrite)
-    about = about_converted(converted, arguments.language, arguments.pair)
-    metrics = {
-        **facts,
-        **entry_texts(converted, source),
-        "parameters": converted.model.count_params(),
-        "examples": make_pipeline(converted.model, {"text": tokenizer}, about).examples(),
-    }
-    if is_cached_place(out):
-        metrics["loaded_as"] = metrics["source"]
-    options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
-    options["overwrite"] = arguments.overwrite
-    entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
-    report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
-    report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}
-    report |= {"source": metrics.get("source")}
-    if arguments.json:
-        print_json(report)
-    else:
-        print(safe(_as_text(report)))
-
-
-def about_converted(converted, language, pair=False):
-    """The fields of config.json for a Converted, except those of the network; see `schema.Use`."""
-    if converted.vectors is None:
-        return {"language": language}
-    longest = converted.model.get_config()["max_length"]
-    about = {"language": language, "max_tokens": converted.vectors.max_tokens or longest}
-    if converted.label_names is None:
-        return about | {"pooling": converted.vectors.pooling, "normalize": converted.vectors.normalize}
-    return about | {"max_tokens": longest, "task": task_of(converted.label_names, pair)}
-
-
-def task_of(label_names, pair=False):
-    """The task of a published classifier, see `schema.TASK`; a single output means regression."""
-    kind = {1: "regression", 2: "binary"}.get(len(label_names), "multiclass")
-    names = [] if kind == "regression" else list(label_names)
-    return {"kind": kind, "label_names": names, "separator": None, "threshold": 0.5, "pair": pair}
-
-
-def _as_text(report):
-    left_out = f"; left out: {', '.join(report['left_out'])}" if report["left_out"] else ""
-    source = f", from {report['source']}" if report["source"] else ""
-    return f"{report['folder']}: {report['architecture']}, {report['parameters']:,} parameters{source}{left_out}"
+from keras_attention.zoo.registry import check_free, open_entry
+from keras_attention.zoo.schema import imported
 
 
 def check_new(path):

@@ -1,18 +1,16 @@
-"""`keras-attention classify`, `encode`, `similar` and `fill-mask`: what BERTs answer about texts."""
+"""`keras-attention classify`: labels of texts or of the rows of a table, and the words that decide."""
 
-import heapq
 import sys
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
-from keras_attention.cli.io.terminal import json_text, load, safe
+from keras_attention.cli.io.terminal import json_text, load
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
-from keras_attention.errors import BAD_USAGE, UserError, quoted
+from keras_attention.errors import UserError, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.visualize.pages import check_page_path
-from keras_attention.whole_file import claim_place, whole_file
+from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
 
 MOST_EXPLAINED = 100  # texts on one page
@@ -161,132 +159,3 @@ def _write_page(path, explained):
     page = ExplanationPage(explained)
     page.save(path)
     print(f"keras-attention: {path}: {len(explained)} texts with their words in colours", file=sys.stderr)
-
-
-def encode(arguments):
-    """Writes the vector of each text: with --output as a NumPy file (N, D), otherwise as lines of numbers."""
-    _check_source(arguments)
-    if arguments.output and not arguments.output.endswith(".npy"):
-        raise UserError(f"The name of a file of vectors must end with .npy. Received: {arguments.output!r}")
-    if arguments.output and arguments.json:
-        raise UserError("--json prints the vectors, --output writes them as a NumPy file. Give one of them.")
-    entry = open_entry(arguments.model, "encode")
-    width = entry.config["model"]["hidden_dim"]
-    answers = (lambda count: _vector_file(arguments.output, count, width)) if arguments.output else None
-    with many_texts(arguments, entry.folder, answers=answers) as job:
-        encoder = load(entry, "encode")
-        for window in job.windows():
-            found = encoder.encode(window.texts, progress=window.progress)
-            lines = found.pooled if answers else _vector_lines(arguments, window.texts, found)
-            job.write(lines, found.truncated)
-    if answers:
-        print(f"{arguments.output}: {job.total:,} vectors of {width} numbers (float32)")
-
-
-def similar(arguments):
-    """Prints the texts that are most like each query: the cosine of their vectors, and the text."""
-    _check_source(arguments)
-    if arguments.top < 1:
-        raise UserError(f"--top must be at least 1. Found: {arguments.top}")
-    if _is_typed(arguments):
-        raise UserError("There are no texts to compare with. Give them as arguments or by --input.")
-    entry = open_entry(arguments.model, "encode")
-    with many_texts(arguments, entry.folder, answers=lambda count: nullcontext(_Vectors())) as job:
-        encoder = load(entry, "encode")
-        from keras_attention.pipelines.text_encoder import unit
-
-        queries = encoder.directions(arguments.query)  # (Q, D)
-        best = [[] for _ in arguments.query]  # lists of (score, -number, text), the best first
-        for window in job.windows():
-            found = encoder.encode(window.texts, progress=window.progress)
-            scores = queries @ unit(found.pooled).T  # (Q, N)
-            for heap, row in zip(best, scores.tolist(), strict=True):
-                ranked = zip(row, range(-window.first, -window.first - len(row), -1), window.texts, strict=True)
-                heap[:] = heapq.nlargest(arguments.top, [*heap, *ranked])
-            job.write([], found.truncated)
-    for query, nearest in zip(arguments.query, best, strict=True):
-        if arguments.json:
-            texts = [{"line": -number, "text": text, "score": score} for score, number, text in nearest]
-            print(json_text({"query": query, "similar": texts}))
-            continue
-        if len(best) > 1:
-            print(safe(f"{query}:"))
-        for score, _, text in nearest:
-            print(safe(f"{score:.4f}\t{text}", keep="\t"))
-
-
-def _check_source(arguments):
-    if arguments.texts and arguments.input:
-        raise UserError("Give texts either as arguments or by --input, not both.")
-    if arguments.output and _is_typed(arguments):
-        raise UserError("--output needs texts as arguments, by --input or from standard input.")
-
-
-def _is_typed(arguments):
-    """Whether the texts would come from the keyboard, one by one."""
-    return not arguments.texts and not arguments.input and sys.stdin.isatty()
-
-
-def _vector_lines(arguments, texts, found):
-    """One line for each vector."""
-    vectors = zip(texts, found.pooled.tolist(), found.truncated, strict=True)
-    if arguments.json:
-        return [json_text({"text": text, "vector": vector, "truncated": cut}) for text, vector, cut in vectors]
-    return [" ".join(f"{number:.6f}" for number in vector) for _, vector, _ in vectors]
-
-
-class _Vectors:
-    """Has the interface of AnswerFile, but takes arrays instead of lines."""
-
-    def __init__(self, write=None):
-        self._write, self.done = write, 0
-
-    def write(self, vectors, done):
-        if self._write:
-            self._write(vectors.astype("<f4").tobytes())
-        self.done = done
-
-
-@contextmanager
-def _vector_file(path, count, width):
-    """A NumPy file of float32 (count, width), written whole or not at all, in constant memory."""
-    from numpy.lib.format import write_array_header_1_0
-
-    with whole_file(path, "wb") as file:
-        write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (count, width)})
-        yield _Vectors(file.write)
-
-
-def fill_mask(arguments):
-    """Prints the best fillings of each text, one per line: joint probability of the words, and the text.
-
-    Returns:
-        int, 2 if a text could not be answered, else 0. Each such text is reported on standard error.
-    """
-    if arguments.texts and arguments.input:
-        raise UserError("Give texts either as arguments or by --input, not both.")
-    entry = open_entry(arguments.model, "fill-mask")
-    options, code = {"top_k": arguments.top, "max_pieces": arguments.pieces}, 0
-    with many_texts(arguments, entry.folder) as job:
-        filler = load(entry, "fill-mask")
-        filler.fill_mask([], **options)  # raises an error if an option is out of range
-        for window in job.windows():
-            lines, truncated, notes = [], [], []
-            for number, text in enumerate(window.texts, start=window.first):
-                try:
-                    fillings = filler.fill_mask(text, **options)
-                except UserError as error:
-                    code = BAD_USAGE
-                    notes.append(f"text {number}: {error}")
-                    truncated.append(False)
-                    continue
-                lines += _fillings(text, fillings, arguments.json)
-                truncated.append(fillings[0].truncated)
-            job.write(lines, truncated, notes)
-    return code
-
-
-def _fillings(text, fillings, as_json):
-    if as_json:
-        return [json_text({"text": text, "fillings": [filling._asdict() for filling in fillings]})]
-    return [f"{filling.score:.4f}\t{filling.text}" for filling in fillings]

@@ -1,0 +1,148 @@
+"""`keras-attention evaluate`: scores a translator on files, or classifiers on a table."""
+
+from contextlib import nullcontext
+
+from keras_attention.cli import classify, translate
+from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.cli.io.terminal import compiling_note, json_text, print_whole, safe, silent_libraries
+from keras_attention.data.translation.parallel_corpus import read_parallel
+from keras_attention.errors import UserError
+from keras_attention.evaluation import translation_scores as metrics
+from keras_attention.whole_file import whole_file
+from keras_attention.zoo.registry import open_entry
+
+LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
+OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b", "delimiter")
+
+
+def evaluate(arguments):
+    """Scores a translator on the target file, or classifiers on the labels of the table."""
+    arguments.model, *others = arguments.models
+    entry = open_entry(arguments.model)
+    task = entry.architecture.use.task
+    if others and task != "classify":
+        raise UserError(f"{arguments.model} can {task}. Expected: one --model; only classifiers can be compared.")
+    if task == "classify":
+        _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
+        beside = {"--engine": arguments.engine != "keras", "--compute-type": arguments.compute_type}
+        beside |= translate.search_flags(arguments)
+        if given := [name for name, value in beside.items() if value]:
+            raise UserError(f"{arguments.model} is a classifier: leave out {' and '.join(given)}.")
+        evaluate_model = _evaluate_classifier
+    elif task == "translate":
+        _check_files(arguments, "translator", OF_TRANSLATORS, OF_CLASSIFIERS)
+        translate.check_engine(arguments)
+        evaluate_model = _evaluate_translator
+    else:
+        raise UserError(f"{arguments.model} can {task}. Expected: a model that can translate or classify.")
+    with whole_file(arguments.output) if arguments.output else nullcontext() as file:
+        report = evaluate_model(arguments, entry)
+        if file:
+            file.write(f"{report}\n")
+    if not arguments.output:
+        print_whole(report)
+
+
+def _check_files(arguments, kind, needed, in_vain):
+    """Raises UserError unless the given files fit the kind of model."""
+    for name in (*in_vain, *needed):
+        if (getattr(arguments, name) is None) == (name in needed):
+            found = "is missing" if name in needed else "is not allowed"
+            flags = " and ".join(f"--{name} FILE" for name in needed)
+            raise UserError(
+                f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {found}. Expected: {flags}"
+                f"{' [--text COLUMN] [--label COLUMN]' * (kind == 'classifier')}"
+            )
+
+
+def _evaluate_classifier(arguments, entry):
+    task = entry.config["task"]
+    with silent_libraries():
+        from keras_attention.evaluation.classification_scores import compare
+        from keras_attention.finetuning.examples import read_examples
+        from keras_attention.finetuning.report import judge, report_of, report_text
+
+    columns = arguments.text or "text", arguments.label or "label", arguments.text_b
+    options = {"empty_labels": task["separator"] is not None, "delimiter": arguments.delimiter}
+    if task["pair"] != (arguments.text_b is not None):
+        expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
+        raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
+    examples, said = read_examples(arguments.table, *columns, **options)
+    first, parts, reports = None, [], []
+    for number, name in enumerate(arguments.models):
+        classifier = classify.load(open_entry(name, "classify") if number else entry, "classify")
+        _check_alike(arguments.model, task, name, classifier.task)
+        judged = judge(classifier, examples)
+        first = first or judged
+        comparison = compare(judged.targets, first.found, judged.found, judged.task) if number else None
+        report = report_of(classifier, examples, judged)
+        if arguments.json:
+            beside = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
+            reports.append({"model": name, **report.as_json(), **beside})
+            continue
+        if len(arguments.models) > 1:
+            said = said if number == 0 else ""
+            said += f"\n\n{name}"
+        parts += [said, safe(report_text(report), keep="\n")]
+        if number:
+            parts += ["", comparison.text(arguments.model, name)]
+    if arguments.json:
+        return json_text(reports if len(reports) > 1 else reports[0], indent=1)
+    return "\n".join(parts)
+
+
+def _check_alike(first, task, second, other):
+    """Raises UserError unless two classifiers have the same task and labels, so that they can be compared."""
+    for name in ("kind", "label_names", "pair", "separator"):
+        if task[name] != other[name]:
+            raise UserError(
+                f"{first} and {second} cannot be compared: {name} is {task[name]!r:.100} and {other[name]!r:.100}. "
+                "Expected: models with the same labels."
+            )
+
+
+def _evaluate_translator(arguments, entry):
+    sources, references = read_parallel(arguments.source, arguments.target)
+    progress = ProgressLine()
+    translator = translate.with_engine(translate.load(entry, "translate"), arguments)
+    answers = translator.hypotheses(sources, progress=progress, **translate.search_options(arguments))
+    compiling_note.clear()
+    outputs = [best.text for best, *_ in answers]
+    report = {
+        "model": arguments.model,
+        "sentences": len(sources),
+        "exact_match": 100.0 * sum(map(str.__eq__, outputs, references)) / len(outputs),
+        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, entry.config["target_language"])._asdict(),
+        "bleu_tradition_b": metrics.bleu_tradition_b(outputs, references)._asdict(),
+        "chrf": metrics.chrf(outputs, references)._asdict(),
+        "bleu_by_source_length": [
+            row._asdict()
+            for row in metrics.bleu_by_source_length(outputs, references, sources, LENGTH_EDGES)
+            if row.sentences
+        ],
+    }
+    if len(set(sources)) < len(sources):
+        grouped = metrics.by_source(outputs, references, sources)
+        report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
+    return json_text(report, indent=1) if arguments.json else _as_text(report)
+
+
+def _as_text(report):
+    """The report as lines, each score with its signature."""
+    names = {
+        "bleu_tradition_a": "BLEU A (lower-cased, Moses tokens)",
+        "bleu_tradition_b": "BLEU B (cased, detokenised)",
+        "chrf": "chrF2",
+        "bleu_all_references": "BLEU B, all targets of a source",
+    }
+    lines = [f"{report['sentences']} sentences, {report['exact_match']:.2f} % exactly as in the target file"]
+    lines += [
+        f"{name:35} {report[key]['score']:6.2f}  {report[key]['signature']}"
+        for key, name in names.items()
+        if key in report
+    ]
+    lines += ["", "source words  sentences  BLEU B"]
+    for row in report["bleu_by_source_length"]:
+        words = f"{row['at_least']}+" if row["less_than"] is None else f"{row['at_least']}-{row['less_than'] - 1}"
+        lines.append(f"{words:>12}  {row['sentences']:9}  {row['bleu']:6.2f}")
+    return "\n".join(lines)
