@@ -311,7 +311,7 @@ def add_score(commands):
 
 def add_serve(commands):
     help_text = "Serve models over HTTP: a JSON API and a web page."
-    command = add_command(commands, "serve", "zoo", "serve", help_text)
+    command = add_command(commands, "serve", "serve", "serve", help_text)
     command.add_argument(
         "--model", dest="models", action="append", metavar="NAME_OR_PATH", help="may be repeated; default: all models"
     )

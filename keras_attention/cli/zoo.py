@@ -1,16 +1,12 @@
-"""`keras-attention zoo list | show | verify`, `warm` and `serve`: models, their programs, and their server."""
+"""`keras-attention zoo list | show | verify` and `warm`: the models and their programs."""
 
-import importlib.util
-import json
 import sys
 import time
 import warnings
-from functools import partial
 
 from keras_attention.cli.io.terminal import compiling_note, print_json, safe, silent_libraries
 from keras_attention.compile_cache import keep_compiled, use_compile_cache
 from keras_attention.errors import UserError
-from keras_attention.server import ServerSettings
 from keras_attention.zoo.card import first_sentence
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import find_entry, list_models, open_entry, zoo_folders
@@ -125,38 +121,3 @@ def warm(arguments):
             print(safe(f"{entry.name} is warm ({report[-1]['seconds']:.1f} s)"), flush=True)
     if arguments.json:
         print_json(report)
-
-
-def serve(arguments):
-    """Checks settings and address first, then loads the models and serves them."""
-    needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
-    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-        raise UserError(f"The server needs {', '.join(missing)}: pip install 'keras-attention[serve]'")
-    from keras_attention.cli.translate import check_engine  # here: the other commands need no NumPy
-
-    check_engine(arguments)
-    given = {name: getattr(arguments, name) for name in ServerSettings._fields if hasattr(arguments, name)}
-    settings = ServerSettings(**given).checked()
-    names = arguments.models or list_models()
-    if not names:
-        raise UserError("There is no model to serve. Expected: models in the zoo, or --model FOLDER.")
-    for name in names:
-        find_entry(name)
-    with silent_libraries():
-        from keras_attention.server.http_server import bind, serve
-    say = partial(_say, as_json=arguments.json)
-    tell = (lambda text: None) if arguments.json else _tell
-    answered = serve(names, settings, bind(arguments.host, arguments.port), say, tell)
-    total = sum(answered.values())
-    print(json.dumps({"answered": answered}) if arguments.json else f"Stopped after {total:,} requests.")
-
-
-def _tell(text):
-    compiling_note.clear()
-    print(text, flush=True)
-
-
-def _say(names, url, as_json):
-    compiling_note.clear()
-    found = json.dumps({"models": names, "url": url}) if as_json else f"{url} serves {', '.join(names)}; Ctrl-C stops"
-    print(found, flush=True)
