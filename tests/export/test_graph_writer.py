@@ -37,6 +37,17 @@ def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
         assert (found[name].dtype.name, found[name].shape.rank) == (kind.split()[0], 1)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["lstm", "gru", "lstmn", "convolutional"])
+def test_other_kinds_write_what_their_pipelines_write(kind, monkeypatch):
+    monkeypatch.setattr(chunks, "BATCH_SIZES", (3,))
+    writer = tiny_generator("char", kind=kind)
+    found = GraphWriter(writer).answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(1.3), tf.constant(5))
+    expected = writer.generations(PROMPTS, max_tokens=7, temperature=1.3, seed=5)
+    assert [text.decode() for text in found["text"].numpy()] == [one.text for (one,) in expected]
+    np.testing.assert_allclose(found["log_prob"], [sum(one.log_probs) for (one,) in expected], rtol=1e-4)
+
+
 @pytest.mark.slow
 def test_of_a_long_beginning_the_end_is_read(monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (2,))

@@ -209,9 +209,12 @@ def test_a_sparse_language_model_of_images(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_language_model_goes_on_after_ctrl_c(run, monkeypatch):
+@pytest.mark.parametrize(
+    "kind", ["gpt", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in LANGUAGE_MODELS if kind != "gpt")]
+)
+def test_a_language_model_goes_on_after_ctrl_c(kind, run, monkeypatch):
     recipe, real = TRANSLATION.with_name("language_model.py"), Windows.__getitem__
-    flags = ("--smoke", "--max_steps=7", "--dropout=0.3")
+    flags = ("--smoke", "--max_steps=7", "--dropout=0.3", f"--model={kind}")
     assert run(recipe, *flags, "--out=whole")[0] == 0
 
     def interrupted(windows, index):

@@ -31,7 +31,8 @@ def task(kind="binary", pair=False):
 
 def scaled(model, factor=20.0):
     """The model with weights larger than an untrained one's: its answers differ from each other."""
-    model.build()
+    if not model.built:
+        model.build()
     for weight in model.weights:
         if len(weight.shape) > 1:
             weight.assign(weight * factor)

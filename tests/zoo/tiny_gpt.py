@@ -7,7 +7,7 @@ from tiny_byte_level import tiny_byte_level
 from zoo.tiny_bert import scaled
 from zoo.tiny_entry import METRICS
 
-from keras_attention.models import GPT
+from keras_attention.models import GPT, new_language_model
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.zoo.archive import write_entry
@@ -25,10 +25,11 @@ def tokenizer(level="bpe"):
     return SentencePieceTokenizer.train([*TEXTS * 3, LINE_BREAK], 61)
 
 
-def tiny_generator(level="bpe", seed=3, factor=30.0, line_break=LINE_BREAK, begins_with="end", **settings):
+def tiny_generator(level="bpe", seed=3, factor=30.0, line_break=LINE_BREAK, begins_with="end", kind="gpt", **settings):
     """A TextGenerator of random weights; with this factor it is sure of some tokens, but not of all."""
     keras.utils.set_random_seed(seed)
-    model = scaled(GPT(tokenizer(level).vocabulary_size, **{**SIZES, **settings}), factor)
+    sizes = {"vocabulary_size": tokenizer(level).vocabulary_size, **SIZES, **settings}
+    model = scaled(GPT(**sizes) if kind == "gpt" else new_language_model(kind, sizes), factor)
     return TextGenerator(model, tokenizer(level), line_break, begins_with)
 
 
