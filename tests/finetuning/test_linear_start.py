@@ -192,7 +192,7 @@ def test_words_are_blended_in_where_they_win(start, tmp_path):
     classifier = finetune_lists(*rows, {"epochs": 1, "max_tokens": 17, "jit_compile": False})
     assert classifier.blend.weight > 0.5  # the vectors of random weights say little, the words all
     entry = read_entry(tmp_path / "mine")
-    assert "A bag of words reaches accuracy 100.0 on the validation" in entry.metrics["description"]
+    assert "On the validation rows, a bag of words reaches accuracy 100.0" in entry.metrics["description"]
     assert entry.config["words"]["num_terms"] == len(classifier.blend.words.terms)
     loaded = keras_attention.load(tmp_path / "mine")
     for one, other in zip(*(c.classify(data.texts, return_scores=True) for c in (classifier, loaded)), strict=True):
