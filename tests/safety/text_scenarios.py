@@ -169,7 +169,7 @@ def draw(attention, source_tokens, tokens, path):
 
 PICTURES = using(
     command("translate", "a", "b", "c", "--model", "{}/model", "--attention", "{}/map.png"),
-    load=(translate, "load", lambda entry, task: Drawn()),
+    load=(translate, "load", lambda entry, task=None: Drawn()),
     draw=(figures, "attention_heatmap", draw),
 )
 
