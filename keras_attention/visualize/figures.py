@@ -133,10 +133,12 @@ def links_plot(words: Sequence[str], weights: ArrayLike, path: str | Path, title
         raise UserError("There is nothing to draw: no words.")
     check_figure_path(path)
     (*labels, title), families = drawable([*map(visible, words), title or ""])
-    figure = Figure(figsize=(WORD_GAP * count, 0.3 * WORD_GAP * count))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.5, count - 0.5), ylim=(-0.05, 0.32 * count))
+    links = np.argwhere(np.tril(weights >= FAINTEST, -1))  # (later, earlier) word
+    height = 0.3 * max((later - earlier for later, earlier in links), default=1) + 0.3
+    figure = Figure(figsize=(WORD_GAP * count, WORD_GAP * height))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.5, count - 0.5), ylim=(-0.05, height))
     turn = np.linspace(0, np.pi, 60)
-    for later, earlier in zip(*np.nonzero(np.tril(weights >= FAINTEST, -1)), strict=True):
+    for later, earlier in links:
         center, radius, weight = (later + earlier) / 2, (later - earlier) / 2, float(weights[later, earlier])
         line = {"color": "tab:blue", "alpha": min(1.0, 0.15 + weight), "linewidth": 0.5 + 3 * weight}
         axes.plot(center + radius * np.cos(turn), 0.6 * radius * np.sin(turn), **line)
