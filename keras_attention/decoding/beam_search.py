@@ -16,7 +16,7 @@ from keras_attention.decoding.hypotheses import (
     split_attention,
     take_sequences,
 )
-from keras_attention.decoding.sampling import forbid, forbidden_ids, length_limits, top_tokens
+from keras_attention.decoding.sampling import forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
 
@@ -92,7 +92,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
     logits = ops.cast(logits, "float32")
     totals = ops.reshape(ops.logsumexp(logits, axis=-1), beams.log_probs.shape)
     offsets = beams.log_probs - totals  # (B, K)
-    log_probs, parents, ids = _continue(offsets, forbid(logits, [*never, end_id]))
+    log_probs, parents, ids = _continue(offsets, logits, [*never, end_id])
     ended = offsets + ops.reshape(logits[:, end_id], offsets.shape)  # (B, K)
     ended = ops.where(length < min_length, NOTHING, ended)
     ended = ops.where(_rank_ended(ended, log_probs, parents, ids, end_id) < ended.shape[1], ended, NOTHING)
@@ -144,14 +144,14 @@ def best_hypotheses(beams, limits, pad_id):
     return _pick_hypotheses(_join(beams.finished, cut), chosen)
 
 
-def _continue(offsets, logits):
+def _continue(offsets, logits, never):
     """Returns (log probability, old beam, token id), each (B, K), of the K best continuations, best first.
 
     The K best of all are among the K best of each beam. These are selected first, so that no sum has size (B, K, V).
     """
     batch_size, beam_size = offsets.shape
     width = min(beam_size, logits.shape[-1])
-    values, ids = top_tokens(logits, width)  # (B * K, width)
+    values, ids = top_tokens(logits, width, never)  # (B * K, width)
     log_probs = offsets[:, :, None] + ops.reshape(values, (batch_size, beam_size, width))
     log_probs, order = top_tokens(ops.reshape(log_probs, (batch_size, beam_size * width)), beam_size)  # (B, K)
     return log_probs, order // width, pick(ops.reshape(ids, (batch_size, beam_size * width)), order)

@@ -330,33 +330,42 @@ MANY = 16
 TAKEN = 2**31 - 1
 
 
-def top_tokens(values, count):
+def top_tokens(values, count, never=()):
     """Returns (the `count` largest entries, their int32 indices), both (R, count), largest first, ties by index.
 
     On a CPU, XLA's own top-k and argmax walk through the logits one by one, while a maximum uses vector instructions. A
     long list is therefore cut into blocks: the `count` largest entries lie in the `count` blocks of largest maximum,
-    and only these are searched.
+    and only these are searched. So a long list is read only once, and never written.
 
     Args:
         values: float32 tensor (R, C).
         count: int in [1, C].
+        never: list of int, indices of entries that count as -infinity.
     """
     lists, columns = values.shape
     if count > MANY:
-        top, indices = ops.top_k(values, count)
+        top, indices = ops.top_k(forbid(values, never), count)
         return top, ops.cast(indices, "int32")
     if columns < 4 * BLOCKS:
-        return _take_largest(values, ops.arange(columns, dtype="int32"), count, columns - 1)
+        return _take_largest(forbid(values, never), ops.arange(columns, dtype="int32"), count, columns - 1)
     size = -(-columns // BLOCKS)
-    padded = ops.pad(values, ((0, 0), (0, BLOCKS * size - columns)), constant_values=-float("inf"))
-    blocks = ops.reshape(padded, (lists, BLOCKS, size))
-    numbers = ops.arange(BLOCKS, dtype="int32")
-    _, chosen = _take_largest(ops.max(blocks, axis=-1), numbers, count, BLOCKS - 1)  # (R, count)
-    block_places = ops.arange(lists, dtype="int32")[:, None] * BLOCKS + chosen
-    candidates = ops.take(ops.reshape(blocks, (lists * BLOCKS, size)), ops.reshape(block_places, (-1,)), axis=0)
-    indices = chosen[:, :, None] * size + ops.arange(size, dtype="int32")  # (R, count, size)
-    shape = (lists, count * size)
-    return _take_largest(ops.reshape(candidates, shape), ops.reshape(indices, shape), count, columns - 1)
+    full = columns // size
+    maxima = ops.max(ops.reshape(values[:, : full * size], (lists, full, size)), axis=-1)
+    if full * size < columns:
+        maxima = ops.concatenate([maxima, ops.max(values[:, full * size :], axis=-1, keepdims=True)], axis=-1)
+    numbers = ops.arange(maxima.shape[1], dtype="int32")
+    for number in sorted({index // size for index in never}):
+        start = number * size
+        allowed = forbid(values[:, start : start + size], [index - start for index in never])
+        maxima = ops.where(numbers == number, ops.max(allowed, axis=-1, keepdims=True), maxima)
+    _, blocks = _take_largest(maxima, numbers, count, maxima.shape[1] - 1)  # (R, count)
+    indices = blocks[:, :, None] * size + ops.arange(size, dtype="int32")  # (R, count, size)
+    indices = ops.reshape(indices, (lists, count * size))
+    candidates = ops.take_along_axis(values, ops.minimum(indices, columns - 1), axis=-1)
+    excluded = indices >= columns
+    for index in never:
+        excluded = ops.logical_or(excluded, indices == index)
+    return _take_largest(ops.where(excluded, -float("inf"), candidates), indices, count, columns - 1)
 
 
 def _take_largest(values, indices, count, last):

@@ -26,6 +26,21 @@ def test_equals_a_stable_sort_with_many_ties(execution, columns, count):
     assert indices.dtype == "int32"
 
 
+@pytest.mark.parametrize("execution", ["eager", "xla"])
+@pytest.mark.parametrize("columns", [40, 1031, 8000, 8009])
+@pytest.mark.parametrize("count", [1, 5, MANY + 1])
+def test_excluded_tokens_count_as_minus_infinity(execution, columns, count):
+    values = np.random.default_rng(columns).integers(-3, 3, (3, columns)).astype("float32")
+    never = [0, 2, columns // 2, columns - 1]
+    values[:, never] = 9.0  # larger than all others
+    values[1, columns // 2 - 5 : columns // 2 + 40] += 6.0  # the best ones are their neighbours
+    top, indices = EXECUTIONS[execution](lambda: top_tokens(ops.convert_to_tensor(values), count, never))()
+    values[:, never] = -np.inf
+    top_expected, indices_expected = expected(values, count)
+    np.testing.assert_array_equal(top, top_expected)
+    np.testing.assert_array_equal(indices, indices_expected)
+
+
 @pytest.mark.parametrize("columns", [7, 1031, 8009])
 @pytest.mark.parametrize("finite", [0, 1, 3])
 def test_no_entry_is_taken_twice_where_the_rest_is_minus_infinity(columns, finite):
