@@ -271,7 +271,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 key, value = cache = write_to_cache(cache, cache_index, key, value)
             if in_chunks:
                 dropout = self.weight_dropout.next_draw(training)
-                context, queries_used = attend_in_chunks(query, key, value, pairs, dropout, self.score_dtype)
+                options = self.num_key_value_heads, pairs, dropout, self.score_dtype
+                context, queries_used = attend_in_chunks(query, key, value, *options)
             else:
                 mask = pairs.all(num_queries, num_keys)
                 written = None if cache is None or return_attention_scores or training else cache_index + num_queries

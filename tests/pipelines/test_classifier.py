@@ -7,6 +7,7 @@ from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention
 from keras_attention.errors import EntryError, UserError
+from keras_attention.layers.fast import blocks, chunked_attention
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import text_sequences
@@ -31,6 +32,15 @@ def test_the_most_probable_label(kind):
         assert answer.probabilities == pytest.approx(expected, abs=1e-5)
         assert answer.label == max(expected, key=expected.get) == next(iter(answer.probabilities))
     assert classifier.classify(TEXTS[0], threshold=1.0) is None
+
+
+def test_long_texts_whose_attention_is_computed_in_chunks(monkeypatch):
+    classifier = tiny_classifier("binary")
+    expected = [logits_by_hand(classifier, text) for text in TEXTS]
+    monkeypatch.setattr(chunked_attention, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(blocks, "LONGEST_CHUNK", 4)
+    monkeypatch.setattr(blocks, "SHORTEST_CHUNK", 4)
+    np.testing.assert_allclose(classifier.logits(classifier.sequences(TEXTS)), expected, atol=1e-5)
 
 
 def test_every_label_that_reaches_the_threshold():

@@ -307,8 +307,10 @@ def chunks(positions, length):
 
 def read_chunk(inputs, start, length):
     """Returns a slice of `length` elements along axis 2 of (B, H, T, ...)."""
-    shape = ops.shape(inputs)
-    return ops.slice(inputs, (0, 0, start, *[0] * (len(shape) - 3)), (*shape[:2], length, *shape[3:]))
+    batch, heads, _, *rest = ops.shape(inputs)
+    shape = (batch, heads, length, *rest)
+    # The reshape keeps what is static of the shape, which `slice` loses in a graph with a dynamic batch.
+    return ops.reshape(ops.slice(inputs, (0, 0, start, *[0] * len(rest)), shape), shape)
 
 
 def write_chunk(inputs, start, update):

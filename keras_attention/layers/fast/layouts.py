@@ -90,15 +90,21 @@ def _attend(query, key, value, mask, drop, score_dtype):
     return ops.transpose(context, (0, 2, 1, 3)), weights
 
 
-def attend_in_chunks(query, key, value, pairs, dropout, score_dtype):
+def attend_in_chunks(query, key, value, key_heads, pairs, dropout, score_dtype):
     """Equals `attend_heads_first` with `AllowedPairs` as mask; needs memory proportional to T + S instead of T S.
+
+    Args:
+        query, key, value, score_dtype: as in `attend_heads_first`.
+        key_heads: int, Hkv. It must be static where B is not.
+        pairs: AllowedPairs.
+        dropout: result of `Dropout.next_draw`, or None.
 
     Returns:
         Context (B, T, H, V), and a bool tensor (B, T) that is False for queries whose keys are masked in all heads.
     """
     query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)
     key = ops.transpose(key, (0, 2, 1))  # (B Hkv, S, K)
-    key, value = (ops.reshape(x, (ops.shape(query)[0], -1, *ops.shape(x)[1:])) for x in (key, value))
+    key, value = (ops.reshape(x, (ops.shape(query)[0], key_heads, *ops.shape(x)[1:])) for x in (key, value))
     context, seen = chunked_attention(query, key, value, DotScore(), pairs=pairs, dropout=dropout)
     return ops.transpose(context, (0, 2, 1, 3)), ops.any(seen, axis=1)
 

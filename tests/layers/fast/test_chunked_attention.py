@@ -240,3 +240,26 @@ def test_a_batch_without_rows(make_layer, call, in_chunks):
         layer = make_layer()
         attend = layer if jit_compile is None else tf.function(layer, jit_compile=jit_compile)
         assert attend(**inputs, **call).shape[:2] == (0, T)
+
+
+@every_form
+@pytest.mark.parametrize("static", [(), (1,)], ids=["all-dynamic", "static-length"])
+def test_a_graph_for_any_number_of_rows(make_layer, call, static, in_chunks):
+    in_chunks()
+    layer, inputs = make_layer(), make_inputs(**{**call, "training": False})
+    options = {name: inputs.pop(name) for name in call | {"training": False}}
+
+    def outputs_and_squares(inputs):
+        with tf.GradientTape() as tape:
+            output = layer(**inputs, **options)
+            loss = tf.reduce_sum(output**2)
+        return output, *tape.gradient(loss, layer.trainable_variables)
+
+    expected = outputs_and_squares(inputs)
+    shapes = {
+        name: [*(x.shape[axis] if axis in static else None for axis in (0, 1)), *x.shape[2:]]
+        for name, x in inputs.items()
+    }
+    signature = {name: tf.TensorSpec(shapes[name], x.dtype) for name, x in inputs.items()}
+    graph = tf.function(outputs_and_squares, input_signature=[signature])
+    assert_all_close(graph(inputs), expected, 1e-5)
