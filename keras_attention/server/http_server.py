@@ -33,16 +33,23 @@ from keras_attention.server.messages import (
     Refusal,
     SimilarReply,
     SimilarRequest,
+    ZeroShotReply,
+    ZeroShotRequest,
     embeddings,
+    explain,
     reply_model,
     request_model,
     similar,
+    zero_shot,
 )
 from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, load_models, look
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
-QUESTIONS = ("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/completions", "/v1/models")
+QUESTIONS = (
+    *("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/zero-shot"),
+    *("/v1/completions", "/v1/models"),
+)
 ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
@@ -148,6 +155,12 @@ def _add_questions(app, server):
         name, answers = await server.answer(similar, request, "encode", beside=True)
         return JSONResponse({"model": name, "answers": answers})
 
+    @app.post("/v1/zero-shot", response_model=ZeroShotReply, responses=ERRORS)
+    async def nearest_labels(request: ZeroShotRequest):
+        """Returns the label that is most similar to each text, without training."""
+        name, answers = await server.answer(zero_shot, request, "encode", beside=True)
+        return JSONResponse({"model": name, "answers": answers})
+
     @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
     async def complete(request: completions.CompletionsRequest, http: Request):
         """Continues prompts, in the format of OpenAI's API; also as a stream."""
@@ -155,11 +168,6 @@ def _add_questions(app, server):
         name, pieces = server.stream(completions.pieces, request, "generate")
         is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
         return await completions.answer(name, pieces, request, is_gone)
-
-
-def explain(pipeline, request):
-    """The contribution of each word, as an `Explanation`."""
-    return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
 def _add_task(app, server, task, pipeline):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import JSONResponse
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines.classifier import ZeroShotClassifier, classification_as_json
 
 RETRY_SECONDS = 1
 # seconds that a connection stays open after a refusal, so that a client that is still sending can read it
@@ -188,6 +189,11 @@ class ExplainReply(BaseModel):
     truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
 
 
+def explain(pipeline, request):
+    """The contribution of each word, as an `Explanation`."""
+    return pipeline.explain(request.text, request.text_b, label=request.label)
+
+
 def request_model(task, pipeline):
     """The body of a request to /v1/TASK, from the `request_fields` of a pipeline's class."""
     return create_model(f"{_title(task)}Request", __base__=Request, **_described(task, pipeline.request_fields))
@@ -349,3 +355,38 @@ class SimilarReply(BaseModel):
 def similar(pipeline, request):
     """The nearest texts: list of dicts, see SimilarText."""
     return [one._asdict() for one in pipeline.similar(request.query, request.texts, top=request.top)]
+
+
+class ZeroShotRequest(Request):
+    """Texts, and the labels to choose from by similarity, without training."""
+
+    texts: Texts = Field(examples=[["A dog runs."]])
+    labels: Annotated[list[str], Field(min_length=2)] = Field(
+        description="At least two different labels; descriptive ones work best.", examples=[["animals", "politics"]]
+    )
+    threshold: float | None = Field(None, ge=0, le=1, description="Minimum probability of a label.")
+    top: int | None = Field(None, ge=1, description="Number of probabilities per text; default: all.")
+
+
+class ZeroShotAnswer(BaseModel):
+    """The label of one text."""
+
+    label: str | None = Field(description="The most similar label, or null if it is below the threshold.")
+    probabilities: dict[str, float] = Field(
+        description="Softmax over 20 times the cosines, most probable first; not calibrated."
+    )
+    truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
+
+
+class ZeroShotReply(BaseModel):
+    """One answer per text, in the same order."""
+
+    model: str
+    answers: list[ZeroShotAnswer]
+
+
+def zero_shot(pipeline, request):
+    """The labels of the texts: list of dicts, see ZeroShotAnswer."""
+    classifier = ZeroShotClassifier(pipeline, request.labels)
+    found = classifier.classify(request.texts, threshold=request.threshold, return_scores=True)
+    return [classification_as_json(answer, request.top) for answer in found]

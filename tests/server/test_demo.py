@@ -7,9 +7,11 @@ import time
 import pytest
 from browser import background, chromium, complaints, look, overflows
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
-from zoo.tiny_bert import TEXTS
+from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 from zoo.tiny_entry import ENGLISH
 from zoo.tiny_gpt import tiny_generator
+
+from keras_attention.pipelines.classifier import ZeroShotClassifier
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +28,7 @@ def opened(tmp_path_factory, downloads):
     with chromium(downloads) as driver:
         write_tiny_zoo(zoo)
         tiny_generator("char").save(zoo / "writer")
+        write_tiny(zoo / "vectors", tiny_encoder())
         with server_in_this_process(zoo) as (url, models):
             look(driver)
             driver.get(url)
@@ -220,6 +223,46 @@ def test_pairs_have_two_fields(page, models):
     until(page, lambda: answers(page) == list(expected.probabilities), "labels")
 
 
+def test_an_encoder_labels_a_text_and_compares_it(page, models):
+    choose(page, "vectors")
+    status = element(page, "status")
+    write(page, TEXTS[0])
+    until(page, lambda: "write labels, or texts to compare it with" in status.text, "a hint")
+    write(page, "red dress", "labels")
+    until(page, lambda: "write at least two labels" in status.text, "a hint")
+    write(page, "red dress, green_grass,", "labels")
+    expected = ZeroShotClassifier(models["vectors"], ["red dress", "green_grass"]).classify(
+        TEXTS[0], return_scores=True
+    )
+    until(page, lambda: answers(page) == list(expected.probabilities), "labels")
+    assert bars(page) == pytest.approx(list(expected.probabilities.values()), abs=0.01)
+    scores = [one.text for one in page.find_elements("css selector", "#answers .score")]
+    assert scores == [f"{100 * value:.1f} %" for value in expected.probabilities.values()]
+    write(page, "\n".join(TEXTS[1:3]), "text-b")
+    nearest = [one.text for one in models["vectors"].similar(TEXTS[0], TEXTS[1:3])]
+    until(page, lambda: answers(page) == [*expected.probabilities, *nearest], "labels and texts")
+    assert len(page.find_elements("css selector", "#answers .group")) == 2
+    assert [one.text for one in page.find_elements("css selector", "#answers .best .what")] == [
+        next(iter(expected.probabilities)),
+        nearest[0],
+    ]
+    write(page, "grass, grass", "labels")
+    until(page, lambda: "at least two different labels" in status.text, "the fault")
+    assert answers(page) == []
+    element(page, "labels").clear()
+    element(page, "text").send_keys(" ")
+    until(page, lambda: answers(page) == nearest, "texts alone")
+    choose(page, "moods")
+    assert not element(page, "labels").is_displayed()
+
+
+def test_labels_that_are_numbers_are_sorted_by_probability(page):
+    choose(page, "moods")
+    script = "return labelRows({ 0: 0.25, 1: 0.75, bad: 0.5 }).map((row) => [row.text, row.score])"
+    until(page, lambda: page.execute_script("return typeof labelRows"), "the page")
+    assert page.execute_script(script) == [["1", "75.0 %"], ["bad", "50.0 %"], ["0", "25.0 %"]]
+
+
 def test_the_keyboard_reaches_everything(page):
     from selenium.webdriver import ActionChains, Keys
 
@@ -236,7 +279,7 @@ def test_the_keyboard_reaches_everything(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_light_and_dark(page, scheme):
-    for model in ("words", "moods", "gaps", "pairs", "writer"):
+    for model in ("words", "moods", "gaps", "pairs", "writer", "vectors"):
         for width in (360, 1200):
             look(page, width=width, scheme=scheme)
             choose(page, model)

@@ -11,7 +11,8 @@ import pytest
 from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 
-from keras_attention.server.messages import EmbeddingsReply, ExplainReply, SimilarReply
+from keras_attention.pipelines.classifier import ZeroShotClassifier
+from keras_attention.server.messages import EmbeddingsReply, ExplainReply, SimilarReply, ZeroShotReply
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +72,25 @@ def test_similar_texts(ask, models):
     assert [one["score"] for one in found["answers"]] == pytest.approx([one.score for one in expected], abs=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+def test_labels_without_training(ask, models):
+    labels = ["red dress", "green_grass", "near many bushes"]
+    expected = ZeroShotClassifier(models["vectors"], labels).classify(TEXTS, return_scores=True)
+    status, found = ask("/v1/zero-shot", texts=TEXTS, labels=labels)
+    ZeroShotReply.model_validate(found, extra="forbid", strict=True)
+    assert (status, found["model"]) == (200, "vectors")  # the encoder, although others come first
+    assert [one["label"] for one in found["answers"]] == [one.label for one in expected]
+    for answer, one in zip(found["answers"], expected, strict=True):
+        assert list(answer["probabilities"]) == list(one.probabilities)
+        assert answer["probabilities"] == pytest.approx(one.probabilities, abs=1e-5)
+    status, found = ask("/v1/zero-shot", texts=["dog " * 40], labels=labels, top=1, threshold=1.0)
+    (answer,) = found["answers"]
+    assert (answer["label"], len(answer["probabilities"]), answer["truncated"]) == (None, 1, True)
+    status, found = ask("/v1/zero-shot", texts=TEXTS[:1], labels=labels, model="gaps")
+    expected = ZeroShotClassifier(models["gaps"], labels).classify(TEXTS[0], return_scores=True)
+    assert found["answers"][0]["probabilities"] == pytest.approx(expected.probabilities, abs=1e-5)
+
+
 def test_words_that_decide(ask, models):
     status, found = ask("/v1/explain", text=TEXTS[0], model="moods")
     ExplainReply.model_validate(found, extra="forbid", strict=True)
@@ -93,6 +113,17 @@ def test_words_that_decide(ask, models):
         ("/v1/embeddings", {"input": "a" * 2001}, "at most 2,000 characters"),
         ("/v1/similar", {"query": "a", "texts": []}, "texts"),
         ("/v1/similar", {"query": "a", "texts": ["b"], "top": 0}, "top"),
+        ("/v1/zero-shot", {"texts": ["a"]}, "labels"),
+        ("/v1/zero-shot", {"texts": [], "labels": ["a", "b"]}, "texts"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b"]}, "labels"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", " b"]}, "at least two different labels"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", ""]}, "at least two different labels"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": "b,c"}, "labels"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": [str(i) for i in range(65)]}, "at most 64 texts"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", "c" * 2001]}, "at most 2,000 characters"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", "c"], "threshold": 2}, "threshold"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", "c"], "top": 0}, "top"),
+        ("/v1/zero-shot", {"texts": ["a"], "labels": ["b", "c"], "model": "words"}, "words does not encode"),
         ("/v1/explain", {"text": "a", "model": "gaps"}, "gaps does not classify"),
         ("/v1/explain", {"text": "a", "model": "moods", "label": "ugly"}, "no label 'ugly'"),
         ("/v1/encode", {"texts": ["a"], "model": "moods"}, "moods does not encode"),

@@ -41,14 +41,14 @@ async function start() {
   ({ models, limits } = await call("/v1/models"));
   for (const one of models) make("option", one.name, $("model")).value = one.name;
   $("model").addEventListener("change", choose);
-  for (const id of ["text", "text-b"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
+  for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
   $("file").addEventListener("change", readFile);
   $("classify").addEventListener("click", classifyTable);
   $("explain").addEventListener("click", explain);
   $("write").addEventListener("click", write);
   $("view").addEventListener("load", fitView);
-  $("text").maxLength = $("text-b").maxLength = limits.characters;
+  $("text").maxLength = $("text-b").maxLength = $("labels").maxLength = limits.characters;
   choose();
 }
 function choose() {
@@ -58,6 +58,7 @@ function choose() {
   $("text-title").textContent = TITLES[model.task] || "Text";
   $("second").hidden = !model.pair && model.task !== "encode";
   $("second-title").textContent = model.task === "encode" ? "Texts to compare it with, one on each line" : "Second text";
+  $("labelled").hidden = model.task !== "encode";
   $("column-second").hidden = !model.pair;
   preselectColumns();
   $("gap").hidden = model.task !== "fill-mask";
@@ -111,9 +112,9 @@ async function ask() {
     if (controller === asked) document.querySelector(".answer").classList.remove("waiting");
   }
 }
-// The rows {text, score, share, use} to show, best first, and notes.
+// The rows {text, score, share, use} to show, best first, or {group} as a title above others, and notes.
 async function answerTo(text, second, signal) {
-  const body = { model: model.name, texts: [text] }, percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const body = { model: model.name, texts: [text] };
   if (model.task === "translate") {
     const [answer] = (await call("/v1/translate", { ...body, n_best: Math.min(3, model.beam_size) }, signal)).answers;
     const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
@@ -121,7 +122,7 @@ async function answerTo(text, second, signal) {
   }
   if (model.task === "classify") {
     const [answer] = (await call("/v1/classify", { ...body, ...(model.pair && { texts_b: [second] }), top: 10 }, signal)).answers;
-    const rows = Object.entries(answer.probabilities).map(([label, value]) => ({ text: label, score: percent(value), share: value }));
+    const rows = labelRows(answer.probabilities);
     return { rows: rows.length ? rows : [{ text: answer.label.toFixed(3), score: "", share: 0 }], notes: notes(answer) };
   }
   if (model.task === "fill-mask") {
@@ -129,27 +130,45 @@ async function answerTo(text, second, signal) {
     const rows = answer.fillings.map((one) => ({ text: one.words.join(", "), score: percent(one.score), share: one.score, use: one.text }));
     return { rows, notes: ["click a word to insert it", ...notes(answer)] };
   }
-  if (model.task === "encode") {
-    const texts = second.split("\n").filter((line) => line.trim());
-    if (!texts.length) return { rows: [], notes: ["write texts to compare it with"] };
-    const { answers } = await call("/v1/similar", { model: model.name, query: text, texts, top: 10 }, signal);
-    return { rows: answers.map((one) => ({ text: one.text, score: one.score.toFixed(3), share: Math.max(0, one.score) })), notes: [] };
-  }
+  if (model.task === "encode") return nearest(body, text, second, signal);
   const [answer] = (await call(`/v1/${model.task}`, body, signal)).answers;
   const rows = Object.entries(answer).map(([name, value]) => ({ text: `${name}: ${[value].flat().join(", ")}`, score: "", share: 0 }));
   return { rows, notes: notes(answer) };
 }
+function percent(value) { return `${(100 * value).toFixed(1)} %`; }
+// Sorted here: JavaScript reads the labels "0" and "1" in the order of the numbers.
+function labelRows(probabilities) {
+  return Object.entries(probabilities).sort((a, b) => b[1] - a[1]).map(([label, value]) => ({ text: label, score: percent(value), share: value }));
+}
+// The labels by similarity, then the texts to compare with; either may be empty.
+async function nearest(body, text, second, signal) {
+  const labels = $("labels").value.split(",").map((one) => one.trim()).filter(Boolean), texts = second.split("\n").filter((line) => line.trim());
+  const rows = [], told = [];
+  if (labels.length > 1) {
+    const [answer] = (await call("/v1/zero-shot", { ...body, labels, top: 10 }, signal)).answers;
+    rows.push({ group: "Labels by similarity: probabilities, not calibrated" });
+    rows.push(...labelRows(answer.probabilities));
+    told.push(...notes(answer));
+  } else if (labels.length) told.push("write at least two labels");
+  if (texts.length) {
+    const { answers } = await call("/v1/similar", { model: model.name, query: text, texts, top: 10 }, signal);
+    if (rows.length) rows.push({ group: "Similar texts: cosines" });
+    rows.push(...answers.map((one) => ({ text: one.text, score: one.score.toFixed(3), share: Math.max(0, one.score) })));
+  }
+  return { rows, notes: labels.length || texts.length ? told : ["write labels, or texts to compare it with"] };
+}
 function notes(answer, unsure = false) {
   return [answer.truncated && "the text is too long: a part of it was ignored", unsure && "low score: the answer may be wrong"].filter(Boolean);
 }
-function showRow(row, number) {
-  const item = make("li", undefined, $("answers"));
+function showRow(row, number, rows) {
+  const item = make("li", row.group, $("answers"));
+  if (row.group) { item.className = "group soft"; return; }
   if (row.share) { const bar = make("div", undefined, item); bar.className = "bar"; bar.style.width = `${100 * row.share}%`; }
   const what = make(row.use ? "button" : "span", row.text, item);
   what.className = "what"; what.dir = "auto";
   if (row.use) { what.type = "button"; what.addEventListener("click", () => { $("text").value = row.use; $("text").focus(); ask(); }); }
   make("span", row.score, item).className = "score";
-  item.classList.toggle("best", number === 0);
+  item.classList.toggle("best", number === 0 || Boolean(rows[number - 1].group));
 }
 // Colours each word by how much the probability of the best label falls without it.
 async function explain() {
