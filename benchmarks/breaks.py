@@ -459,8 +459,8 @@ DATA = _breaks(
     ),
     (
         "[CLS] and [SEP] are masked too",
-        "candidates = ~batches.is_special[token_ids]",
-        "candidates = token_ids != batches.pad_id",
+        "candidates = ~self.is_special[token_ids] & allowed",
+        "candidates = (token_ids != 0) & allowed",
         "tests/data/prose/test_masked_lm.py",
     ),
     (

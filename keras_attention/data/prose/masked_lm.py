@@ -162,12 +162,74 @@ NO_CLASS = -1  # next-sentence label of a padding sequence
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen positions; the rest stay as they are
 
 
+class Masking:
+    """Chooses the tokens to predict, and hides them.
+
+    A share `mask_rate` of a sequence's tokens, without special tokens, is chosen. Of these, 80 % become [MASK], 10 %
+    a random token that is not special, and 10 % stay unchanged.
+
+    Args:
+        tokenizer, mask_rate, whole_words: see `MaskedLMBatches`.
+
+    Raises:
+        ValueError: if `mask_rate` is out of range.
+    """
+
+    def __init__(self, tokenizer, mask_rate: float = 0.15, whole_words: bool = False):
+        if not 0.0 < mask_rate < 1.0:
+            raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
+        self.mask_rate = mask_rate
+        self.whole_words = whole_words
+        self.mask_id = tokenizer.mask_id
+        self.is_continuation = tokenizer.is_continuation
+        self.is_special = np.zeros(len(self.is_continuation), bool)
+        names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
+        self.is_special[[getattr(tokenizer, name) for name in names]] = True
+
+    def most(self, length: int) -> int:
+        """The maximum number of chosen tokens in a sequence of this length, which has a START and an END."""
+        return math.ceil(self.mask_rate * (length - 2))
+
+    def choose(self, token_ids, generator, allowed=True):
+        """Returns bool (B, T), the positions to predict; `allowed` is a bool array of the same shape, or True."""
+        candidates = ~self.is_special[token_ids] & allowed  # (B, T)
+        wanted = self.mask_rate * candidates.sum(axis=1) + _uniform(generator, len(token_ids))
+        counts = np.minimum(wanted.astype(np.int64), self.most(token_ids.shape[1]))  # (B,)
+        keys = generator.random_raw(token_ids.size).reshape(token_ids.shape)
+        if not self.whole_words:
+            return _smallest(keys, candidates, counts)
+        inside = candidates & self.is_continuation[token_ids]
+        inside[:, 0] = False
+        inside[:, 1:] &= candidates[:, :-1]
+        return _whole_words(keys, candidates, candidates & ~inside, counts)
+
+    def hide(self, token_ids, chosen, generator):
+        """Replaces the chosen tokens (B, T), most of them by [MASK]."""
+        hidden = token_ids.copy()
+        pieces = token_ids[chosen]  # (chosen,)
+        others = np.flatnonzero(~self.is_special).astype(np.int32)
+        share = _uniform(generator, len(pieces))
+        drawn = others[(_uniform(generator, len(pieces)) * len(others)).astype(np.int64)]
+        replaced = np.where(share < MASKED + RANDOM, drawn, pieces)
+        hidden[chosen] = np.where(share < MASKED, np.int32(self.mask_id), replaced)
+        return hidden
+
+    def listed(self, chosen, token_ids):
+        """Returns the chosen positions and their tokens, both int32 (B, P), padded with 0."""
+        rows, columns = np.nonzero(chosen)
+        counts = chosen.sum(axis=1)
+        places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        positions, labels = np.zeros((2, len(chosen), self.most(chosen.shape[1])), np.int32)
+        positions[rows, places] = columns
+        labels[rows, places] = token_ids[rows, columns]
+        return positions, labels
+
+
 class MaskedLMBatches:
     """Batches of packed sequences with masked tokens as labels.
 
-    A share `mask_rate` of a sequence's tokens, without special tokens, is chosen. Of these, 80 % become [MASK], 10 %
-    a random token that is not special, and 10 % stay unchanged. Masks differ between epochs, but an epoch always has
-    the same ones, so validation uses epoch 0.
+    Tokens are chosen and hidden as in `Masking`. Masks differ between epochs, but an epoch always has the same ones, so
+    validation uses epoch 0.
 
     Shapes: B sequences, T positions, P masked positions, the maximum per sequence.
 
@@ -205,32 +267,25 @@ class MaskedLMBatches:
     ):
         if rows_per_batch < 1:
             raise ValueError(f"`rows_per_batch` must be positive. Received: rows_per_batch={rows_per_batch}")
-        if not 0.0 < mask_rate < 1.0:
-            raise ValueError(f"`mask_rate` must be in (0, 1). Received: mask_rate={mask_rate}")
+        self.masking = Masking(tokenizer, mask_rate, whole_words)
         if seed < 0:
             raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
         if not len(sequences):
             raise ValueError("`sequences` must have one sequence at least.")
         if not 0 < parts <= -(-len(sequences) // rows_per_batch):
             raise ValueError(f"`parts` must be positive, and at most the number of batches. Received: parts={parts}")
-        self.is_continuation = tokenizer.is_continuation
-        if sequences.token_ids.min() < 0 or sequences.token_ids.max() >= len(self.is_continuation):
+        size = len(tokenizer.is_continuation)
+        if sequences.token_ids.min() < 0 or sequences.token_ids.max() >= size:
             raise ValueError(
-                f"Token ids must be in [0, {len(self.is_continuation)}), the tokenizer's. "
+                f"Token ids must be in [0, {size}), the tokenizer's. "
                 f"Received: {sequences.token_ids.min()} to {sequences.token_ids.max()}"
             )
         self.sequences = sequences
         self.rows_per_batch = rows_per_batch
-        self.mask_rate = mask_rate
-        self.whole_words = whole_words
         self.seed = seed
         self.parts = parts
-        self.pad_id, self.mask_id = tokenizer.pad_id, tokenizer.mask_id
-        self.is_special = np.zeros(len(self.is_continuation), bool)
-        names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
-        self.is_special[[getattr(tokenizer, name) for name in names]] = True
-        # Each sequence has a START and an END.
-        self.num_masked = math.ceil(mask_rate * (sequences.token_ids.shape[1] - 2))
+        self.pad_id = tokenizer.pad_id
+        self.num_masked = self.masking.most(sequences.token_ids.shape[1])
 
     def epoch(self, epoch: int) -> "MaskedLMEpoch":
         """Returns the MaskedLMEpoch of epoch number `epoch` (int >= 0)."""
@@ -270,44 +325,18 @@ class MaskedLMEpoch:
         token_ids = np.where(empty, np.int32(batches.pad_id), sequences.token_ids[numbers])  # (B, T)
         # The third number is positive, because (seed, epoch), alone or with a 0, seeds the order of the sequences.
         generator = np.random.PCG64([batches.seed, self.epoch, index % len(self) + 1])
-        chosen = self._choose(token_ids, generator)  # (B, T)
-        positions, labels = _listed(chosen, token_ids, batches.num_masked)
+        chosen = batches.masking.choose(token_ids, generator)  # (B, T)
+        positions, labels = batches.masking.listed(chosen, token_ids)
         if sequences.is_next is not None:
             labels = np.append(labels, np.where(empty, np.int32(NO_CLASS), sequences.is_next[numbers, None]), axis=1)
         names = ("block_ids", "position_ids", "segment_ids")
         given = {name: values for name in names if (values := getattr(sequences, name)) is not None}
         return {
-            "token_ids": self._hide(token_ids, chosen, generator),
+            "token_ids": batches.masking.hide(token_ids, chosen, generator),
             **{name: np.where(empty, np.int32(0), values[numbers]) for name, values in given.items()},
             "masked_positions": positions,
             "labels": labels,
         }
-
-    def _choose(self, token_ids, generator):
-        """Returns bool (B, T), the positions to predict."""
-        batches = self.batches
-        candidates = ~batches.is_special[token_ids]  # (B, T)
-        wanted = batches.mask_rate * candidates.sum(axis=1) + _uniform(generator, len(token_ids))
-        counts = np.minimum(wanted.astype(np.int64), batches.num_masked)  # (B,)
-        keys = generator.random_raw(token_ids.size).reshape(token_ids.shape)
-        if not batches.whole_words:
-            return _smallest(keys, candidates, counts)
-        inside = candidates & batches.is_continuation[token_ids]
-        inside[:, 0] = False
-        inside[:, 1:] &= candidates[:, :-1]
-        return _whole_words(keys, candidates, candidates & ~inside, counts)
-
-    def _hide(self, token_ids, chosen, generator):
-        """Replaces the chosen tokens (B, T), most of them by [MASK]."""
-        batches = self.batches
-        hidden = token_ids.copy()
-        pieces = token_ids[chosen]  # (chosen,)
-        others = np.flatnonzero(~batches.is_special).astype(np.int32)
-        share = _uniform(generator, len(pieces))
-        drawn = others[(_uniform(generator, len(pieces)) * len(others)).astype(np.int64)]
-        replaced = np.where(share < MASKED + RANDOM, drawn, pieces)
-        hidden[chosen] = np.where(share < MASKED, np.int32(batches.mask_id), replaced)
-        return hidden
 
 
 def _smallest(keys, candidates, counts):
@@ -335,17 +364,6 @@ def _whole_words(keys, candidates, heads, counts):
         if not left.any() or not size.any():
             break
     return candidates & np.take_along_axis(taken, head_of, axis=1)
-
-
-def _listed(chosen, token_ids, width):
-    """Returns the chosen positions and their tokens, both int32 (B, width), padded with 0."""
-    rows, columns = np.nonzero(chosen)
-    counts = chosen.sum(axis=1)
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    positions, labels = np.zeros((2, len(chosen), width), np.int32)
-    positions[rows, places] = columns
-    labels[rows, places] = token_ids[rows, columns]
-    return positions, labels
 
 
 def _uniform(generator, size):
