@@ -166,6 +166,18 @@ TRAINING = _breaks(
         "tests/training/test_objective.py",
     ),
     (
+        "the relations of values are not scaled",
+        "values, values) / values.shape[-1] ** 0.5",
+        "values, values)",
+        "tests/training/test_distillation_losses.py",
+    ),
+    (
+        "predictions at padding are distilled",
+        "ops.sum(ops.where(real, divergence, 0.0)) / ops.maximum(_count(real), 1.0)",
+        "ops.mean(divergence)",
+        "tests/training/test_distillation_losses.py",
+    ),
+    (
         "early stopping waits one validation longer",
         "self.waited >= self.patience",
         "self.waited > self.patience",
@@ -464,6 +476,12 @@ DATA = _breaks(
         "tests/data/prose/test_masked_lm.py",
     ),
     (
+        "the teacher sees the tokens that are hidden from the student",
+        "self.batches.kept[token_ids[rows, columns]]",
+        "self.batches.kept[masked_ids[masked_ids > 0]]",
+        "tests/data/prose/test_distillation.py",
+    ),
+    (
         "the masks are the same in every epoch",
         "np.random.PCG64([batches.seed, self.epoch, index",
         "np.random.PCG64([batches.seed, 0, index",
@@ -714,6 +732,19 @@ PIPELINES = _breaks(
 
 MODELS = _breaks(
     "models",
+    (
+        "the relations are those of the values before the norm",
+        "value_projection(layer.self_attention_norm(x) if layer.normalize_first else x)",
+        "value_projection(x)",
+        "tests/models/test_distiller.py",
+    ),
+    (
+        "the student's predictions are at the teacher's positions",
+        'inputs.get("masked_positions")',
+        'inputs.get("teacher_positions")',
+        "tests/models/test_distiller.py",
+        "class Distiller",
+    ),
     (
         "the second text of a pair begins at position 0",
         "positions - begin + 1, positions",

@@ -105,10 +105,12 @@ class BertEncoder(FromPreset, keras.Model):
         return_attention_scores: bool. Whether to return the attention weights too.
         output_positions: int tensor (B, P), in [0, T), or None. The last layer computes only the vectors at these
             positions. Cannot be combined with `return_attention_scores`.
+        return_layer_inputs: bool. Whether to return the input of every layer too.
 
     Returns:
-        Vectors (B, T, D), with `output_positions` (B, P, D); or the pair of vectors and float32 attention weights
-        (B, L, H, T, T). Vectors at padding are finite but meaningless.
+        Vectors (B, T, D), with `output_positions` (B, P, D); or a tuple of the vectors and what is requested, first the
+        float32 attention weights (B, L, H, T, T), then the list of L inputs (B, T, D). Vectors at padding are finite
+        but meaningless.
 
     Raises:
         ValueError: if an argument is out of range, an input is unknown, a text is longer than `max_length`, or
@@ -195,6 +197,7 @@ class BertEncoder(FromPreset, keras.Model):
         training: bool | None = None,
         return_attention_scores: bool = False,
         output_positions: Tensor | None = None,
+        return_layer_inputs: bool = False,
     ) -> Any:
         check_inputs(inputs, self.num_segments)
         if return_attention_scores and output_positions is not None:
@@ -204,9 +207,10 @@ class BertEncoder(FromPreset, keras.Model):
             masks["positions"] = inputs.get("position_ids")
         x = self._embedded(inputs["token_ids"], inputs.get("segment_ids"), inputs.get("position_ids"))  # (B, T, D)
         x = self.dropout_layer(x, training=training)
-        weights = []
+        weights, layer_inputs = [], []
         positions = [None] * (len(self.encoder_layers) - 1) + [output_positions]
         for layer, wanted in zip(self.encoder_layers, positions, strict=True):
+            layer_inputs.append(x)
             x = layer(
                 x,
                 **masks,
@@ -222,7 +226,9 @@ class BertEncoder(FromPreset, keras.Model):
         if output_positions is not None:
             is_token = ops.take_along_axis(is_token, output_positions, axis=1)  # (B, P)
         x = with_keras_mask(x, is_token)  # for layers after this one
-        return (x, ops.stack(weights, axis=1)) if return_attention_scores else x
+        outputs = (x, ops.stack(weights, axis=1)) if return_attention_scores else (x,)
+        outputs += (layer_inputs,) * return_layer_inputs
+        return outputs if len(outputs) > 1 else x
 
     def _masks(self, token_ids, block_ids):
         """The mask arguments of the encoder layers."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
 from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
+from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
@@ -184,35 +185,41 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
 
 
 def write_distilled(folder, student, tokenizer, *, scores, settings, result, facts, overwrite=False):
-    """Writes a distilled encoder as an entry with mean pooling.
+    """Writes a distilled encoder as an entry with mean pooling, or a distilled masked language model.
 
     Args:
         folder, tokenizer, settings, result, facts, overwrite: see `write_pretrained`; the settings also have `teacher`
             and `layers`.
-        student: BertEncoder, built.
-        scores: dict with "val_cosine".
+        student: BertEncoder or BertMaskedLM, built.
+        scores: dict with "cosine" and, of a masked language model, "loss" and "accuracy".
     """
+    fills_masks = isinstance(student, BertMaskedLM)
+    kind, pipeline = ("Masked language model", MaskFiller) if fills_masks else ("Encoder", TextEncoder)
     teacher, texts = settings["teacher"] or "a random encoder", settings["text"]
     terms = "as stated by its owner"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms}
-    told = {"set": f"{settings['validation_split']:.1%} of the texts", "metric": "cosine to the teacher's vectors"}
+    held_out = f"{settings['validation_split']:.1%} of the texts"
+    cosine = {"set": held_out, "metric": "cosine to the teacher's vectors", "value": scores["cosine"]}
+    told = {"set": held_out, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
+    of_masks = {metric: scores[name] for name, metric in SCORE_NAMES.items() if name in scores}
     metrics = {
-        "description": f"Encoder with {student.num_layers} layers of {teacher}, distilled from it.",
+        "description": f"{kind} with {student.settings['num_layers']} layers of {teacher}, distilled from it.",
         "data": [data | {"link": ""}],
         **facts,
         "minutes": result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": student.count_params(),
-        "scores": [{**told, "value": scores["val_cosine"], "signature": ""}],
+        "scores": [cosine | {"signature": ""}, *({**told, "metric": m, "value": v} for m, v in of_masks.items())],
         "limits": [
             f"Limited by the quality of its teacher. Training texts had at most {settings['max_tokens']} tokens."
         ],
-        "examples": TextEncoder(student, tokenizer, settings["max_tokens"]).examples(),
+        "examples": pipeline(student, tokenizer, settings["max_tokens"]).examples(),
         "training": {**settings, "history": result.history},
     }
-    about = {"language": settings["language"], "max_tokens": settings["max_tokens"], "pooling": "mean"}
+    about = {"language": settings["language"], "max_tokens": settings["max_tokens"]}
+    about |= {"pooling": "mean", "normalize": not fills_masks}
     options = {"weights_dtype": "float16", "overwrite": overwrite}
-    write_entry(folder, student, {"text": tokenizer}, about=about | {"normalize": True}, metrics=metrics, **options)
+    write_entry(folder, student, {"text": tokenizer}, about=about, metrics=metrics, **options)
 
 
 def _continued(start, history):

@@ -214,8 +214,8 @@ def attention_loss(weights, teacher_weights, aligned):
     Returns:
         float32 scalar.
 
-    Source: Wang et al. (2020), MiniLM, equation 5, https://arxiv.org/abs/2002.10957. The loss on the relations of the
-    values, equation 7, is left out.
+    Source: Wang et al. (2020), MiniLM, section 3.1, https://arxiv.org/abs/2002.10957. In the paper, both
+    have the same tokens.
     """
     places = ops.maximum(aligned, 0)
     target = ops.take_along_axis(teacher_weights, places[:, None, :, None], axis=2)  # (B, H, T, S)
@@ -227,8 +227,53 @@ def attention_loss(weights, teacher_weights, aligned):
     return ops.sum(divergence * queries) / ops.maximum(ops.sum(queries) * ops.shape(weights)[1], 1.0)
 
 
+def value_loss(values, teacher_values, aligned):
+    """The Kullback-Leibler divergence of the value relations in nats, averaged over heads and queries.
+
+        loss = mean of KL(t || s),    s = softmax(V V^T / sqrt(K)) of the student's values V, t of the teacher's
+
+    The softmax is over the tokens that occur in both.
+
+    Args:
+        values: float tensor (B, T, H, K), of the student's last layer.
+        teacher_values: float tensor (B, S, H, K), of the teacher's.
+        aligned: int tensor (B, T), see `hidden_loss`.
+
+    Returns:
+        float32 scalar.
+
+    Source: Wang et al. (2020), MiniLM, section 3.2, https://arxiv.org/abs/2002.10957. In the paper, both
+    have the same tokens.
+    """
+    target = ops.take_along_axis(teacher_values, ops.maximum(aligned, 0)[:, :, None, None], axis=1)  # (B, T, H, K)
+    is_shared = (aligned >= 0)[:, None, None, :]  # (B, 1, 1, T)
+    student, teacher = (_log_relations(x, is_shared) for x in (values, target))  # (B, H, T, T)
+    divergence = ops.sum(ops.where(is_shared, ops.exp(teacher) * (teacher - student), 0.0), axis=-1)  # (B, H, T)
+    queries = ops.cast(is_shared[:, 0], "float32")  # (B, 1, T)
+    return ops.sum(divergence * queries) / ops.maximum(ops.sum(queries) * ops.shape(values)[2], 1.0)
+
+
+def prediction_loss(labels, logits, teacher_logits, temperature=2.0):
+    """The `soft_label_loss` of the predictions of masked tokens, averaged over all labels except padding.
+
+    Args:
+        labels: int tensor (B, P), the masked tokens; only padding matters.
+        logits, teacher_logits: float tensors (B, P, V), for the pieces of the student.
+        temperature: float > 0.
+
+    Returns:
+        float32 scalar.
+
+    Source: Sanh et al. (2019), DistilBERT, sections 2 and 3, https://arxiv.org/abs/1910.01108. The paper adds the
+    cross-entropy of the masked tokens. There, student and teacher have the same pieces.
+    """
+    real = ops.not_equal(labels, NO_TOKEN)  # (B, P)
+    divergence = soft_label_loss(logits, teacher_logits, temperature)  # (B, P)
+    return ops.sum(ops.where(real, divergence, 0.0)) / ops.maximum(_count(real), 1.0)
+
+
 def soft_label_loss(logits, teacher_logits, temperature=2.0):
-    """The divergence of the softened class probabilities, times the squared temperature: (B,), from logits (B, K).
+    """The divergence of the softened probabilities, times the squared temperature: (...), from logits (..., K).
 
         loss = temperature^2 KL(softmax(t / temperature) || softmax(s / temperature))
 
@@ -242,6 +287,12 @@ def soft_label_loss(logits, teacher_logits, temperature=2.0):
         raise ValueError(f"`temperature` must be positive. Received: temperature={temperature}")
     student, teacher = (ops.log_softmax(x / temperature, axis=-1) for x in (logits, teacher_logits))
     return temperature**2 * ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+
+
+def _log_relations(values, is_shared):
+    """log softmax(V V^T / sqrt(K)) over the tokens that occur in both: (B, H, T, T), from (B, T, H, K)."""
+    scores = ops.einsum("bthk,bshk->bhts", values, values) / values.shape[-1] ** 0.5
+    return ops.log_softmax(ops.where(is_shared, scores, -1e9), axis=-1)
 
 
 def _scaled(weights):

@@ -227,8 +227,12 @@ def load_start(name):
     return load_entry(find_entry(name)) if name else None
 
 
-def load_encoder(name):
-    """Returns the BertEncoder and the tokenizer of an entry's name or path.
+def load_teacher(name, predicts=False):
+    """Returns the BERT and the tokenizer of an entry's name or path.
+
+    Args:
+        name: str.
+        predicts: bool. Whether to expect a BertMaskedLM instead of a BertEncoder.
 
     Raises:
         UserError: if no name is given, or the entry has another architecture.
@@ -236,8 +240,14 @@ def load_encoder(name):
     if not name:
         raise UserError("The teacher is missing: pass the name or folder of an encoder with --teacher.")
     loaded = load_entry(find_entry(name))
-    if type(loaded.model).__name__ != "BertEncoder":
-        raise UserError(f"{name} is a {type(loaded.model).__name__}. Expected: a BertEncoder.")
+    received, expected = type(loaded.model).__name__, "BertMaskedLM" if predicts else "BertEncoder"
+    if received != expected:
+        advice = {
+            "BertClassifier": " To distil a classifier, use keras-attention finetune --teacher.",
+            "BertMaskedLM": " To distil its predictions, add --prediction-weight 1.",
+            "BertEncoder": " It has no predictions: leave out --prediction-weight.",
+        }
+        raise UserError(f"{name} is a {received}. Expected: a {expected}.{advice.get(received, '')}")
     return loaded.model, loaded.tokenizers["text"]
 
 

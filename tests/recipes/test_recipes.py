@@ -21,6 +21,7 @@ from data.prose.test_pixels import write_images
 from recipe_modules import load_recipe
 
 import keras_attention as ka
+from keras_attention.data.prose.distillation import EpochBatches
 from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
 from keras_attention.flags import read_settings
@@ -33,6 +34,7 @@ TRANSLATING = [path for path in RECIPES if path.stem.endswith(("attention", "tra
 SMOKES = [TRANSLATING[0], *(pytest.param(path, marks=pytest.mark.thorough) for path in TRANSLATING[1:])]
 BERT = {path.stem: path for path in RECIPES if path.stem.startswith("bert")}
 TRANSLATION = TRANSLATING[0]
+DISTILL = TRANSLATION.with_name("distill.py")
 ENGLISH = [f"{who} {does}." for who in ("A dog", "A girl", "One man", "The old woman") for does in ("runs", "sits")] * 3
 GERMAN = [
     f"{wer} {tut}." for wer in ("Ein Hund", "Ein Mädchen", "Ein Mann", "Die alte Frau") for tut in ("rennt", "sitzt")
@@ -80,6 +82,14 @@ def check_entry(folder, source):
     assert answer.attention.shape == (len(answer.tokens), len(answer.source_tokens))
     picture = folder.with_name(folder.name + "_attention.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def check_same_weights(*folders):
+    first, second = (Path(folder, "model.weights.h5") for folder in folders)
+    with h5py.File(first) as whole, h5py.File(second) as cut:
+        assert sorted(whole) == sorted(cut)
+        for name in whole:
+            np.testing.assert_array_equal(cut[name], whole[name])
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -226,10 +236,7 @@ def test_a_language_model_goes_on_after_ctrl_c(kind, run, monkeypatch):
         patch.setattr(Windows, "__getitem__", interrupted)
         assert run(recipe, *flags, "--out=cut")[0] == 130
     assert run(recipe, *flags, "--out=cut", "--resume")[0] == 0
-    with h5py.File("whole_smoke/model.weights.h5") as whole, h5py.File("cut_smoke/model.weights.h5") as cut:
-        assert sorted(whole) == sorted(cut)
-        for name in whole:
-            np.testing.assert_array_equal(cut[name], whole[name])
+    check_same_weights("whole_smoke", "cut_smoke")
 
 
 @pytest.mark.thorough
@@ -453,7 +460,7 @@ def test_settings_that_are_wrong(complains):
 
 @pytest.mark.slow
 def test_distilling_writes_an_encoder(run, tmp_path):
-    code, out, err = run(RECIPES[0].with_name("distill.py"), "--smoke", "--attention_weight", "0.5")
+    code, out, err = run(DISTILL, "--smoke", "--attention_weight", "0.5")
     assert (code, "Traceback" in err) == (0, False)
     assert "2 updates" in out
     entry = read_entry(tmp_path / "runs" / "distill_smoke")
@@ -468,14 +475,64 @@ def test_distilling_writes_an_encoder(run, tmp_path):
     assert 0 < entry.metrics["scores"][0]["value"] <= 1
 
 
+@pytest.mark.slow
+def test_distilling_predictions_writes_a_masked_language_model(run, tmp_path):
+    flags = ("--prediction-weight=1", "--attention-weight=1", "--value-weight=1", "--temperature=3")
+    code, out, err = run(DISTILL, "--smoke", *flags, "--mask-rate=0.2")
+    assert (code, "Traceback" in err) == (0, False)
+    assert "val_accuracy" in out
+    entry = read_entry(tmp_path / "runs" / "distill_smoke")
+    assert (entry.architecture.name, entry.config["model"]["num_layers"]) == ("BertMaskedLM", 2)
+    assert {score["metric"]: score["signature"] for score in entry.metrics["scores"]} == {
+        "cosine to the teacher's vectors": "",
+        "masked loss": "20% masked, seed 0",
+        "masked accuracy": "20% masked, seed 0",
+    }
+    assert len(ka.load(entry.folder).fill_mask("A [MASK] of strings.")) == 5
+    texts = [f"{word} {number}" for word in ("good", "bad") for number in range(20)]
+    classifier = ka.finetune(texts, ["yes"] * 20 + ["no"] * 20, start=entry.folder, epochs=1, blend="none")
+    assert classifier.classify("good 7") in ("yes", "no")
+
+
+@pytest.mark.thorough
+def test_distilling_goes_on_after_ctrl_c(run, monkeypatch):
+    real, flags = EpochBatches.__getitem__, ("--smoke", "--max-steps=5", "--prediction-weight=1", "--value-weight=1")
+    assert run(DISTILL, *flags, "--out=whole")[0] == 0
+
+    def interrupted(batches, index):
+        if index == 3:
+            signal.raise_signal(signal.SIGINT)
+        return real(batches, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochBatches, "__getitem__", interrupted)
+        assert run(DISTILL, *flags, "--out=cut")[0] == 130
+    assert run(DISTILL, *flags, "--out=cut", "--resume")[0] == 0
+    check_same_weights("whole_smoke", "cut_smoke")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ((), "The teacher is missing: pass the name or folder of an encoder with --teacher."),
-        (("--teacher", "bert_mini_en"), "bert_mini_en is a BertMaskedLM. Expected: a BertEncoder."),
+        (
+            ("--teacher", "bert_mini_en"),
+            "bert_mini_en is a BertMaskedLM. Expected: a BertEncoder. To distil its predictions, add "
+            "--prediction-weight 1.",
+        ),
+        (
+            ("--teacher", "minilm_small_en", "--prediction-weight", "1"),
+            "minilm_small_en is a BertEncoder. Expected: a BertMaskedLM. It has no predictions: leave out "
+            "--prediction-weight.",
+        ),
+        (
+            ("--teacher", "bert_mini_sst2", "--prediction-weight", "1"),
+            "bert_mini_sst2 is a BertClassifier. Expected: a BertMaskedLM. To distil a classifier, use "
+            "keras-attention finetune --teacher.",
+        ),
     ],
 )
 def test_no_teacher_to_learn_from(run, tmp_path, arguments, complaint):
-    code, _, err = run(RECIPES[0].with_name("distill.py"), *arguments)
+    code, _, err = run(DISTILL, *arguments)
     assert (code, err.splitlines()[-1]) == (2, f"distill.py: {complaint}")
     assert not any(tmp_path.rglob("*"))

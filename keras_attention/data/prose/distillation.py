@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.batches import random_order
+from keras_attention.data.prose.documents import hold_out
+from keras_attention.data.prose.masked_lm import Masking
 from keras_attention.errors import UserError
 from keras_attention.flags import setting
 from keras_attention.tokenizers.bert_characters import part_words
@@ -92,12 +94,15 @@ CHUNK_TEXTS = 20_000
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Base class for the `Config` of a recipe: the texts."""
+    """Base class for the `Config` of a recipe: the texts, and how student and teacher read them."""
 
     text: tuple[str, ...] = setting((), "files with one text per line; default: docstrings of the standard library")
     validation_split: float = setting(0.01, "share of the texts for validation", aliases=("validation_share",))
     language: str = setting("en", "code of the language, for the card")
+    vocabulary_size: int = setting(16800, "size of the student's vocabulary, a part of the teacher's")
     max_tokens: int = setting(128, "maximum number of tokens with [CLS] and [SEP]; longer texts are left out")
+    mask_rate: float = setting(0.15, "share of the tokens to predict, with --prediction-weight")
+    tokens_per_batch: int = setting(1024, "tokens per update")
 
     @property
     def file_names(self):
@@ -153,6 +158,28 @@ def align_texts(texts, tokenizer, pruned, kept, max_tokens):
     return AlignedSequences(*map(np.concatenate, columns), starts, teacher_starts)
 
 
+def distillation_batches(texts, tokenizer, config, with_masks=False):
+    """Holds out texts, makes the student's vocabulary of the others, and encodes both.
+
+    Args:
+        texts: list of str.
+        tokenizer: WordPieceTokenizer of the teacher.
+        config: TextSettings and RunSettings.
+        with_masks: bool. Whether to hide tokens, see `DistillationBatches`.
+
+    Returns:
+        The student's WordPieceTokenizer and its ids in `tokenizer`, see `prune`; the DistillationBatches to train on,
+        and the batches of held-out texts.
+    """
+    texts, held_out = hold_out(texts, config.validation_split)
+    pruned, kept = prune(tokenizer, piece_counts(tokenizer, tokenizer.encode(texts)), config.vocabulary_size)
+    pieces = tokenizer, pruned, kept, config.max_tokens
+    sequences, held_out = (align_texts(some, *pieces) for some in (texts, held_out))
+    masking = Masking(pruned, config.mask_rate) if with_masks else None
+    batches = DistillationBatches(sequences, config.tokens_per_batch, config.seed, masking, kept)
+    return pruned, kept, batches, DistillationBatches(held_out, config.tokens_per_batch, 0, masking, kept).epoch(0)
+
+
 class DistillationBatches:
     """Batches of sequences of similar length with about equal numbers of tokens; a pure function of (seed, epoch).
 
@@ -162,12 +189,16 @@ class DistillationBatches:
         sequences: AlignedSequences.
         tokens_per_batch: int, B T at most.
         seed: int >= 0.
+        masking: Masking of the student's tokens, or None to hide none.
+        kept: int array, the teacher's ids of the student's pieces; needed for `masking`.
     """
 
-    def __init__(self, sequences, tokens_per_batch=2048, seed=0):
+    def __init__(self, sequences, tokens_per_batch=2048, seed=0, masking=None, kept=None):
         self.sequences = sequences
         self.tokens_per_batch = tokens_per_batch
         self.seed = seed
+        self.masking = masking
+        self.kept = kept
         longer = np.maximum(np.diff(sequences.starts), np.diff(sequences.teacher_starts))
         self._length = np.minimum(np.array(LENGTHS)[np.searchsorted(LENGTHS, longer)], longer.max())
 
@@ -177,6 +208,10 @@ class DistillationBatches:
         `token_ids`, `teacher_ids` and, as `labels`, the position of each of the student's tokens in the teacher's
         sequence, or -1. Sequences that do not fill a batch of their length join the next longer ones; at most one
         incomplete batch is left out.
+
+        With `masking`, the same tokens are hidden from student and teacher, only such as both have. The batch then has
+        three more arrays (B, P), padded with 0: `masked_positions`; `teacher_positions`, the same in the teacher's
+        sequence; and `masked_ids`, the student's hidden tokens.
         """
         generator = np.random.PCG64([self.seed, epoch])
         order = random_order(generator, len(self.sequences))
@@ -188,27 +223,66 @@ class DistillationBatches:
             waiting = numbers[whole:]
             batches += [(int(length), batch) for batch in numbers[:whole].reshape(-1, size)]
         batches = batches or [(int(length), waiting)]
-        return EpochBatches(self.sequences, [batches[i] for i in random_order(generator, len(batches))])
+        return EpochBatches(self, epoch, [batches[i] for i in random_order(generator, len(batches))])
 
 
 class EpochBatches:
-    """See `DistillationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,))."""
+    """See `DistillationBatches.epoch`; `numbers` is a list of (T, sequence numbers (B,))."""
 
-    def __init__(self, sequences, batches):
-        self.sequences = sequences
+    def __init__(self, batches, epoch, numbers):
+        self.batches = batches
+        self.epoch = epoch
+        self.numbers = numbers
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, index):
+        length, numbers = self.numbers[index]
+        sequences, shape = self.batches.sequences, (len(numbers), length)
+        batch = {
+            "token_ids": _padded(sequences.token_ids, sequences.starts, numbers, shape, PAD_ID),
+            "teacher_ids": _padded(sequences.teacher_ids, sequences.teacher_starts, numbers, shape, PAD_ID),
+            "labels": _padded(sequences.aligned, sequences.starts, numbers, shape, UNALIGNED),
+        }
+        return batch if self.batches.masking is None else batch | self._masked(index % len(self), **batch)
+
+    def _masked(self, index, token_ids, teacher_ids, labels):
+        """Hides tokens from both."""
+        masking = self.batches.masking
+        # The third number is positive, because (seed, epoch), alone or with a 0, seeds the order of the sequences.
+        generator = np.random.PCG64([self.batches.seed, self.epoch, index + 1])
+        chosen = masking.choose(token_ids, generator, labels >= 0)  # (B, T)
+        positions, masked_ids = masking.listed(chosen, token_ids)
+        token_ids, teacher_ids = masking.hide(token_ids, chosen, generator), teacher_ids.copy()
+        rows, columns = np.nonzero(chosen)
+        teacher_ids[rows, labels[rows, columns]] = self.batches.kept[token_ids[rows, columns]]
+        teacher_positions = np.take_along_axis(labels, positions, axis=1)
+        return {
+            "token_ids": token_ids,
+            "teacher_ids": teacher_ids,
+            "masked_positions": positions,
+            "teacher_positions": teacher_positions,  # 0 as padding, because [CLS] is first in both
+            "masked_ids": masked_ids,
+        }
+
+
+class MaskedTexts:
+    """The student's part of batches with masks, as `MaskedLMScores` reads them.
+
+    Args:
+        batches: the result of `DistillationBatches.epoch`, with `masking`.
+    """
+
+    def __init__(self, batches):
         self.batches = batches
 
     def __len__(self):
         return len(self.batches)
 
     def __getitem__(self, index):
-        length, numbers = self.batches[index]
-        sequences, shape = self.sequences, (len(numbers), length)
-        return {
-            "token_ids": _padded(sequences.token_ids, sequences.starts, numbers, shape, PAD_ID),
-            "teacher_ids": _padded(sequences.teacher_ids, sequences.teacher_starts, numbers, shape, PAD_ID),
-            "labels": _padded(sequences.aligned, sequences.starts, numbers, shape, UNALIGNED),
-        }
+        batch = self.batches[index]
+        return {name: batch[name] for name in ("token_ids", "masked_positions")} | {"labels": batch["masked_ids"]}
 
 
 def _padded(values, starts, numbers, shape, filler):

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.prose.distillation import DistillationBatches, align_texts, piece_counts, prune
+from keras_attention.data.prose.distillation import (
+    DistillationBatches,
+    MaskedTexts,
+    align_texts,
+    piece_counts,
+    prune,
+)
+from keras_attention.data.prose.masked_lm import Masking
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
@@ -56,3 +63,59 @@ def test_batches_are_a_function_of_seed_and_epoch():
 def test_no_text_is_short_enough():
     with pytest.raises(UserError, match="None of the 52 texts has at most 5 tokens"):
         make_rows(max_tokens=5)
+
+
+def masked_batches(epoch, seed=3):
+    rows, pruned, kept = make_rows()
+    masks = DistillationBatches(rows, 96, seed, Masking(pruned, 0.37), kept).epoch(epoch)
+    return masks, DistillationBatches(rows, 96, seed).epoch(epoch), pruned, kept
+
+
+def test_the_same_tokens_are_hidden_from_both():
+    hidden, shown, pruned, kept = masked_batches(2)
+    count = masks = candidates = 0
+    for number in range(len(hidden)):
+        batch, original = hidden[number], shown[number]
+        rows, columns = np.nonzero(batch["masked_ids"])
+        places, teacher_places = (batch[f"{who}_positions"][rows, columns] for who in ("masked", "teacher"))
+        is_shared = original["labels"] >= 0
+        assert is_shared[rows, places].all()
+        np.testing.assert_array_equal(original["labels"][rows, places], teacher_places)
+        np.testing.assert_array_equal(original["token_ids"][rows, places], batch["masked_ids"][rows, columns])
+        np.testing.assert_array_equal(
+            kept[batch["token_ids"][rows, places]], batch["teacher_ids"][rows, teacher_places]
+        )
+        masks += (batch["teacher_ids"][rows, teacher_places] == FULL.mask_id).sum()
+        for name, at in (("token_ids", places), ("teacher_ids", teacher_places)):
+            restored = batch[name].copy()
+            restored[rows, at] = original[name][rows, at]
+            np.testing.assert_array_equal(restored, original[name])
+        np.testing.assert_array_equal(batch["labels"], original["labels"])
+        padding = batch["masked_ids"] == 0
+        assert not batch["masked_positions"][padding].any()
+        assert not batch["teacher_positions"][padding].any()
+        count += len(rows)
+        candidates += (is_shared & (original["token_ids"] >= len(pruned.special_ids))).sum()
+    assert 0.3 < count / candidates < 0.44
+    assert 0.7 < masks / count < 0.9
+
+
+def test_masks_are_a_function_of_seed_and_epoch():
+    first, again, other_epoch, other_seed = (
+        [batch["masked_positions"].tolist() for batch in map(epoch.__getitem__, range(len(epoch)))]
+        for epoch in (masked_batches(*arguments)[0] for arguments in ((1,), (1,), (2,), (1, 5)))
+    )
+    assert first == again
+    assert first != other_epoch
+    assert first != other_seed
+
+
+def test_the_students_part_of_a_batch_with_masks():
+    hidden, *_ = masked_batches(0)
+    texts, batch = MaskedTexts(hidden), hidden[1]
+    assert len(texts) == len(hidden)
+    assert {name: ids.tolist() for name, ids in texts[1].items()} == {
+        "token_ids": batch["token_ids"].tolist(),
+        "masked_positions": batch["masked_positions"].tolist(),
+        "labels": batch["masked_ids"].tolist(),
+    }
