@@ -81,9 +81,10 @@ def test_a_classifier(kind, long_texts):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.parametrize("pooling", ["cls", "pair"])
 @pytest.mark.parametrize("long_texts", ["start", "ends"])
-def test_pairs(long_texts):
-    usual = tiny_classifier("multiclass", pair=True)
+def test_pairs(long_texts, pooling):
+    usual = tiny_classifier("multiclass", pair=True, pooling=pooling)
     classifier = Classifier(usual.model, usual.tokenizer, 13, usual.task | {"long_texts": long_texts})
     seconds = MANY[7:] + MANY[:7]
     found = GraphClassifier(classifier).answer(tf.constant(MANY), tf.constant(seconds))
@@ -173,9 +174,10 @@ def test_a_filler():
 def test_a_process_with_tensorflow_alone(tmp_path, capsys, monkeypatch):
     """Equal to `classify`, `encode` and `fill_mask` on 200 texts; the commands write what is loaded."""
     models = {"moods": tiny_classifier(), "blended": blended(), "pairs": tiny_classifier("multilabel", pair=True)}
+    models |= {"apart": tiny_classifier("binary", pair=True, pooling="pair")}
     models |= {"vectors": TextEncoder(tiny_encoder(), tokenizer(), 23), "gaps": tiny_mask_filler()}
     inputs = {name: {"texts": MANY} for name in models}
-    inputs["pairs"]["texts_b"] = MANY[::-1]
+    inputs["pairs"]["texts_b"] = inputs["apart"]["texts_b"] = MANY[::-1]
     inputs["blended"]["texts"] = PLAIN[:200]
     inputs["gaps"]["texts"] = MASKED
     assert len(MANY) == 200
@@ -187,7 +189,7 @@ def test_a_process_with_tensorflow_alone(tmp_path, capsys, monkeypatch):
     command = [sys.executable, "-c", PROGRAM]
     subprocess.run(command, input=json.dumps(inputs), cwd=tmp_path, env=environment, text=True, check=True)
     found = {name: dict(np.load(tmp_path / f"{name}.npz")) for name in models}
-    for name in ("moods", "blended", "pairs"):
+    for name in ("moods", "blended", "pairs", "apart"):
         expected = models[name].classify(*inputs[name].values(), return_scores=True)
         check_classes(found[name], expected, atol=1e-4)  # that process optimizes its graphs, this one does not
     np.testing.assert_allclose(found["vectors"]["vectors"], models["vectors"].encode(MANY).pooled, atol=1e-4)

@@ -103,14 +103,15 @@ def test_the_command_tells_what_8_bits_change(tmp_path, capsys, file_format, kin
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["cls", "pair"])
 @pytest.mark.parametrize("file_format", ["onnx", "litert"])
-def test_a_file_answers_as_its_model(tmp_path, monkeypatch, file_format):
+def test_a_file_answers_as_its_model(tmp_path, monkeypatch, file_format, pooling):
     if file_format == "onnx":
         for package in ("onnx", "onnxruntime", "tf2onnx"):
             pytest.importorskip(package)
     from keras_attention.export import runtimes
 
-    classifier = tiny_classifier("multiclass", pair=True)
+    classifier = tiny_classifier("multiclass", pair=True, pooling=pooling)
     runtimes.export_bert(tmp_path, classifier, file_format)
     exact, other = runtimes.without_and_with(tmp_path, file_format, classifier)
     told = exact.agreement(other, TEXTS, TEXTS[::-1])
