@@ -9,6 +9,7 @@ from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
 from keras_attention.errors import UserError, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
+from keras_attention.pipelines.texts import LOST
 from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
@@ -35,6 +36,7 @@ def classify(arguments):
         if arguments.explain and job.total > MOST_EXPLAINED:
             raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
         classifier = load_zero_shot(entry, arguments.labels) if arguments.labels else load(entry, "classify")
+        job.lost = LOST[classifier.long_texts]
         for window in job.windows():
             items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
             texts = list(zip(*items, strict=True))

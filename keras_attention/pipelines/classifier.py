@@ -314,7 +314,7 @@ class ZeroShotClassifier:
         labels = [label.strip() for label in labels]
         if len(labels) < 2 or len(set(labels)) < len(labels) or not all(labels):
             raise UserError(f"Expected at least two different labels, separated by commas. Received: {labels!r:.200}")
-        self.encoder = encoder
+        self.encoder, self.long_texts = encoder, encoder.long_texts
         self.task = {"kind": "multiclass", "label_names": labels, "pair": False, "separator": None}
         self._vectors = encoder.directions([label.replace("_", " ") for label in labels])  # (K, D)
 

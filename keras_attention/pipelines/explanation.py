@@ -9,7 +9,7 @@ import numpy as np
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, text_sequences
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
-from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page
+from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page, check_weights
 
 MOST_UNITS = 500  # words of a text that are hidden one by one; in longer texts, neighbours are hidden together
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # no spaces between words
@@ -196,12 +196,13 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
         AttentionView.
 
     Raises:
-        UserError: if the text is not a str; see `Classifier.classify`.
+        UserError: if the text is not a str, see `Classifier.classify`, or too long for a page.
     """
     encoder, tokenizer = pipeline.encoder, pipeline.tokenizer
     sides = [text], None if text_b is None else [text_b]
     limits = {"max_tokens": pipeline.max_tokens, "long_texts": pipeline.long_texts}
     (sequence,) = text_sequences(tokenizer, *sides, **limits, masks=masks)
+    check_weights(encoder.num_layers * encoder.num_heads * len(sequence.token_ids) ** 2)
     inputs = {"token_ids": sequence.token_ids[None]}
     if encoder.num_segments > 1:
         inputs["segment_ids"] = sequence.segment_ids[None]

@@ -56,6 +56,18 @@ class AttentionMap(NamedTuple):
         }
 
 
+MOST_WEIGHTS = 40_000_000  # of a page: 53 MB of text, for example 512 tokens, 12 layers and 12 heads
+
+
+def check_weights(count: int) -> None:
+    """Raises UserError if a page would have more than `MOST_WEIGHTS` attention weights."""
+    if count > MOST_WEIGHTS:
+        raise UserError(
+            f"The text is too long for an attention page: {count:,} weights. Expected: at most {MOST_WEIGHTS:,}. "
+            "Give a part of the text."
+        )
+
+
 def attention_page(
     answers: list, title: str, note: str = "", decision: Sequence = (), kept: tuple[str, int] | None = None
 ) -> "AttentionView":
@@ -73,12 +85,13 @@ def attention_page(
 
     Raises:
         ValueError: see `AttentionMap.as_json`.
-        UserError: if there is nothing to show.
+        UserError: if there is nothing to show, or too much.
 
     Source: the lines follow BertViz (Vig 2019), https://arxiv.org/abs/1906.05714; the code is our own.
     """
     if not answers or not all(maps for _, maps in answers):
         raise UserError("There is nothing to show: the model has no attention, or the text has no tokens.")
+    check_weights(sum(np.size(one.weights) for _, maps in answers for one in maps))
     data = {
         "title": title,
         "note": note,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.errors import UserError
-from keras_attention.visualize.pages import AttentionMap, attention_page
+from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, attention_page
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]
 
@@ -80,3 +80,6 @@ def test_refuses():
         attention_page([("", [one._replace(weights=one.weights - 1)])], "x")
     with pytest.raises(UserError, match="nothing to show"):
         attention_page([], "x")
+    large = one._replace(weights=np.broadcast_to(one.weights[:1, :1], (MOST_WEIGHTS // 15 + 1, 1, 3, 5)))
+    with pytest.raises(UserError, match=r"too long for an attention page: 40,000,005 weights"):
+        attention_page([("", [large])], "x")

@@ -13,7 +13,7 @@ from keras_attention.cli.io.terminal import compiling_note
 from keras_attention.cli.io.text_files import answers_to, input_lines, keyboard_lines, standard_input_lines
 from keras_attention.data.files import opened
 from keras_attention.errors import UserError
-from keras_attention.pipelines.texts import TruncatedText
+from keras_attention.pipelines.texts import LOST, START, TruncatedText
 from keras_attention.whole_file import check_place
 from keras_attention.zoo.entry import MANIFEST
 
@@ -78,9 +78,11 @@ class Job:
 
     Attributes:
         total: int, number of all texts; 1 for typed input.
+        lost: str, the part of a long text that the model does not read.
     """
 
     def __init__(self, texts, total, output, typed=False):
+        self.lost = LOST[START]
         self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
         self._size, self._cut = 0, []
@@ -119,7 +121,7 @@ class Job:
         if self._cut:
             print(
                 f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
-                f"{self._cut[0]:,}) have more tokens than this model reads: only their beginning was read.",
+                f"{self._cut[0]:,}) have more tokens than this model reads: their {self.lost} was left out.",
                 file=sys.stderr,
             )
 
