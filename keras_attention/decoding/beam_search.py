@@ -248,9 +248,8 @@ class SearchState(NamedTuple):
 def search_sentences(step, sentences, max_steps, rules):
     """Searches until every sentence is done.
 
-    Sentences end at different steps, and a few end late. With at least `MANY` sentences, the last half continues in a
-    second, smaller compiled loop, and the last eighth in a third. (With fewer sentences, this costs more than it
-    saves.)
+    Sentences end at different steps, and a few end late. With at least `MANY` sentences, the last quarter continues in
+    a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
 
     Args:
         step: function (token_ids, state) -> (logits, state); with `sentences.memory`, it is the third argument.
@@ -262,19 +261,13 @@ def search_sentences(step, sentences, max_steps, rules):
         The last `Beams` of all sentences, in their order.
     """
     count = sentences.limits.shape[0]
-    in_parts = sentences.memory is not None and count >= MANY
-    return _search_in_parts(step, sentences, (count // 2, count // 8, 0) if in_parts else (0,), max_steps, rules)
-
-
-def _search_in_parts(step, sentences, sizes, max_steps, rules):
-    """Searches until `sizes[0]` sentences are unfinished, continues with these until `sizes[1]` are, and so on."""
-    size, *smaller = sizes
-    beams, state = _search_until(step, sentences, size, max_steps, rules)
-    if not smaller:
+    fewer = count // 4 if sentences.memory is not None and count >= MANY else 0
+    beams, state = _search_until(step, sentences, fewer, max_steps, rules)
+    if not fewer:
         return beams
-    left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:size]  # unfinished sentences come first
+    left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:fewer]  # unfinished sentences come first
     sentences = sentences._replace(beams=beams, state=state).take(left)
-    return _put(beams, left, _search_in_parts(step, sentences, smaller, max_steps, rules))
+    return _put(beams, left, _search_until(step, sentences, 0, max_steps, rules)[0])
 
 
 def _search_until(step, sentences, fewer, max_steps, rules):

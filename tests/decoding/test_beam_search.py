@@ -257,7 +257,7 @@ def test_attention_in_the_first_state_reaches_each_step():
 @pytest.mark.slow
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_rows_that_are_done_leave_and_change_nothing(execution):
-    """37 rows, of which the last 18 and then the last 4 go on in smaller loops; some only fill up, some end early."""
+    """37 rows, of which the last 9 go on in a loop of their own; some only fill up, some are cut early."""
     model = RandomModel(37, 13, source_length=5, seed=9, ends=-3.0)
     limits = np.random.default_rng(3).integers(0, 18, 37)
     options = {"beam_size": 3, "n_best": 2, "max_length": limits, "max_steps": 17, **SPECIAL}
@@ -278,7 +278,7 @@ def test_rows_that_are_done_leave_and_change_nothing(execution):
         return beam_search(step, model.state(), 37, memory=memory, **options)
 
     found, expected = run(), beam_search(model.step, model.state(), 37, **options)
-    assert sorted(set(seen)) == [4, 18, 37]
+    assert sorted(set(seen)) == [9, 37]
     np.testing.assert_array_equal(found.token_ids, expected.token_ids)
     np.testing.assert_array_equal(found.lengths, expected.lengths)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
