@@ -248,6 +248,7 @@ def test_an_encoder_labels_a_text_and_compares_it(page, models):
     ]
     write(page, "grass, grass", "labels")
     until(page, lambda: "at least two different labels" in status.text, "the fault")
+    assert all("/v1/zero-shot" in complaint for complaint in complaints(page))  # the status 422 of this fault
     assert answers(page) == []
     element(page, "labels").clear()
     element(page, "text").send_keys(" ")
