@@ -210,7 +210,7 @@ def _pick_hypotheses(hypotheses, indices):
     return Hypotheses(*(pick(field, indices) for field in hypotheses))
 
 
-MANY = 8  # a beam search of 8 sentences is 20 to 40 % faster if the last two continue alone
+MANY = 32  # hypotheses
 REPORTED = ("token_ids", "log_probs", "scores", "finished")  # the fields of `Beams` that `best_hypotheses` reads
 
 
@@ -248,8 +248,8 @@ class SearchState(NamedTuple):
 def search_sentences(step, sentences, max_steps, rules):
     """Searches until every sentence is done.
 
-    Sentences end at different steps, and a few end late. With at least `MANY` sentences, the last quarter continues in
-    a second, smaller compiled loop. (With fewer sentences, this costs more than it saves.)
+    Sentences end at different steps, and a few end late. With at least `MANY` hypotheses, the last quarter of the
+    sentences continues in a second, smaller compiled loop: 8 sentences with 5 beams are translated 20 to 40 % faster.
 
     Args:
         step: function (token_ids, state) -> (logits, state); with `sentences.memory`, it is the third argument.
@@ -261,7 +261,8 @@ def search_sentences(step, sentences, max_steps, rules):
         The last `Beams` of all sentences, in their order.
     """
     count = sentences.limits.shape[0]
-    fewer = count // 4 if sentences.memory is not None and count >= MANY else 0
+    many = sentences.memory is not None and count * sentences.beams.last_ids.shape[1] >= MANY
+    fewer = count // 4 if many else 0
     beams, state = _search_until(step, sentences, fewer, max_steps, rules)
     if not fewer:
         return beams
