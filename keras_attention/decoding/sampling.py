@@ -318,11 +318,16 @@ def forbidden_ids(start_id, end_id, pad_id, unknown_id):
 
 def forbid(logits, ids, condition=True):
     """Returns the logits (..., V), -infinity at each of `ids` (list of int) if `condition` (scalar bool) holds."""
-    tokens = ops.arange(logits.shape[-1], dtype="int32")  # (V,)
-    hit = tokens < 0
-    for token in ids:
-        hit = ops.logical_or(hit, ops.equal(tokens, token))
+    hit = _is_one_of(ops.arange(logits.shape[-1], dtype="int32"), ids)  # (V,)
     return ops.where(ops.logical_and(hit, condition), -float("inf"), logits)
+
+
+def _is_one_of(indices, ids):
+    """Whether each of some indices (int32, at least 0) is in `ids`, a list of int: bool, in the shape of `indices`."""
+    hit = indices < 0
+    for one in ids:
+        hit = ops.logical_or(hit, ops.equal(indices, one))
+    return hit
 
 
 BLOCKS = 256
@@ -362,9 +367,7 @@ def top_tokens(values, count, never=()):
     indices = blocks[:, :, None] * size + ops.arange(size, dtype="int32")  # (R, count, size)
     indices = ops.reshape(indices, (lists, count * size))
     candidates = ops.take_along_axis(values, ops.minimum(indices, columns - 1), axis=-1)
-    excluded = indices >= columns
-    for index in never:
-        excluded = ops.logical_or(excluded, indices == index)
+    excluded = ops.logical_or(indices >= columns, _is_one_of(indices, never))
     return _take_largest(ops.where(excluded, -float("inf"), candidates), indices, count, columns - 1)
 
 

@@ -223,17 +223,22 @@ def test_a_sparse_language_model_of_images(run, tmp_path):
     "kind", ["gpt", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in LANGUAGE_MODELS if kind != "gpt")]
 )
 def test_a_language_model_goes_on_after_ctrl_c(kind, run, monkeypatch):
-    recipe, real = TRANSLATION.with_name("language_model.py"), Windows.__getitem__
     flags = ("--smoke", "--max_steps=7", "--dropout=0.3", f"--model={kind}")
+    check_goes_on_after_ctrl_c(run, monkeypatch, TRANSLATION.with_name("language_model.py"), flags, Windows)
+
+
+def check_goes_on_after_ctrl_c(run, monkeypatch, recipe, flags, batches):
+    """Sends SIGINT as batch 3 is read from `batches`, a class; then a resumed run gives the weights of a whole one."""
+    real = batches.__getitem__
     assert run(recipe, *flags, "--out=whole")[0] == 0
 
-    def interrupted(windows, index):
+    def interrupted(some, index):
         if index == 3:
             signal.raise_signal(signal.SIGINT)
-        return real(windows, index)
+        return real(some, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Windows, "__getitem__", interrupted)
+        patch.setattr(batches, "__getitem__", interrupted)
         assert run(recipe, *flags, "--out=cut")[0] == 130
     assert run(recipe, *flags, "--out=cut", "--resume")[0] == 0
     check_same_weights("whole_smoke", "cut_smoke")
@@ -496,19 +501,8 @@ def test_distilling_predictions_writes_a_masked_language_model(run, tmp_path):
 
 @pytest.mark.thorough
 def test_distilling_goes_on_after_ctrl_c(run, monkeypatch):
-    real, flags = EpochBatches.__getitem__, ("--smoke", "--max-steps=5", "--prediction-weight=1", "--value-weight=1")
-    assert run(DISTILL, *flags, "--out=whole")[0] == 0
-
-    def interrupted(batches, index):
-        if index == 3:
-            signal.raise_signal(signal.SIGINT)
-        return real(batches, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EpochBatches, "__getitem__", interrupted)
-        assert run(DISTILL, *flags, "--out=cut")[0] == 130
-    assert run(DISTILL, *flags, "--out=cut", "--resume")[0] == 0
-    check_same_weights("whole_smoke", "cut_smoke")
+    flags = ("--smoke", "--max-steps=5", "--prediction-weight=1", "--value-weight=1")
+    check_goes_on_after_ctrl_c(run, monkeypatch, DISTILL, flags, EpochBatches)
 
 
 @pytest.mark.parametrize(
