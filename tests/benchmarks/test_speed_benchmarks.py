@@ -85,6 +85,45 @@ def test_sparse_attention_beside_our_own_without():
 
 
 @pytest.mark.thorough
+def test_training_on_an_accelerator(tmp_path, monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    first, difference, *lines = lines_of("accelerator.py", "--smoke", "--peak", 0.5, "--out", tmp_path / "out.json")
+    assert first.endswith("peak 0.5 TFLOP/s")
+    context, gradient = re.fullmatch(r"fused: differs from plain by (.*)%, in gradients by (.*)%", difference).groups()
+    assert float(context) < 2
+    assert float(gradient) < 4  # bfloat16 has a precision of 0.8 %
+    speed = r"[\d,]+ tokens/s, [\d.]+ ms, .* TFLOP/s, MFU [\d.]+ %; first update [\d.]+ s, its loss [\d.]+"
+    for line in lines:
+        assert re.fullmatch(rf"(bert|transformer), \d+ x \d+, dropout 0(\.1)?, (plain|fused): {speed}", line)
+    results = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert len(results) == len(lines) == 7
+    for plain, fused in zip(results[:6:2], results[1:6:2], strict=True):
+        np.testing.assert_allclose(plain["first_loss"], fused["first_loss"], rtol=1e-3)
+
+
+def test_operations_of_a_network_on_an_accelerator(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from accelerator import Bert, Translator
+
+    sizes = {"width": 6, "heads": 3, "inner": 11, "layers": 2, "vocabulary": 29}
+    bert, translator = Bert(sizes, 53, 0.0), Translator(sizes, 7, 0.0)
+    expected = {bert: 6 * 6 * 29 * 16, translator: 6 * 6 * 29 * 7}  # the product with the vocabulary
+    for network in (bert, translator):
+        network.model.build()
+        for weight in network.model.trainable_weights:
+            masked = re.search("head_dense|layer_1/(feed_forward|self_attention/(query|attention_output))", weight.path)
+            if weight.path.endswith("/kernel"):
+                positions = 16 if masked and network is bert else network.length
+                expected[network] += 6 * int(np.prod(weight.shape)) * positions
+    expected[bert] += 12 * 6 * (53 * 53 + 16 * 53)
+    expected[translator] += 12 * 6 * 6 * 7 * 7  # three kinds of attention in two layers
+    assert {network: network.flops() for network in expected} == expected
+
+
+@pytest.mark.thorough
 def test_a_server_under_load(tmp_path):
     example = [{"source": TEXTS[0], "output": LABELS["binary"][0]}]
     write_tiny(tmp_path / "moods", tiny_classifier().model, example, task=task())
