@@ -65,7 +65,8 @@ def test_ids_of_teacher_and_student(monkeypatch, most):
     assert not np.array_equal(found.teacher_lengths, found.student_lengths) or most < 256
     places = np.split(found.source, np.cumsum(found.student_lengths)[:-1])
     for row, length in zip(places, found.teacher_lengths, strict=True):
-        assert row[0] == 0 and row[-1] == length - 1 and np.all(np.diff(row) >= 0)
+        assert (row[0], row[-1]) == (0, length - 1)
+        assert np.all(np.diff(row) >= 0)
 
 
 def test_without_middle(monkeypatch):
