@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+MULTIPLE = 8  # of the padded length: a GPU needs some time for each shape that it has not met before
 
 
 class Corpus:
@@ -12,6 +13,7 @@ class Corpus:
     def __init__(self, ids, lengths, segments=False):
         self.ids = torch.from_numpy(ids.astype(np.int32)).to(DEVICE)
         self.lengths = lengths
+        self.padded = -(-lengths // MULTIPLE) * MULTIPLE
         self.offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         self.segments = segments
 
@@ -19,23 +21,16 @@ class Corpus:
         return len(self.lengths)
 
     def batches(self, tokens, draw, chosen=None):
-        """Shuffled index arrays of texts of similar lengths, each with at most `tokens` tokens and padding."""
+        """Shuffled index arrays of texts of one padded length, each with at most `tokens` tokens and padding."""
         chosen = np.arange(len(self)) if chosen is None else chosen
-        order = chosen[np.argsort(self.lengths[chosen] + draw.random(len(chosen)) * 1.99, kind="stable")]
-        found, begin = [], 0
-        while begin < len(order):
-            end = begin + max(1, tokens // int(self.lengths[order[begin : begin + tokens // 3]].max()))
-            while end > begin + 1 and (end - begin) * int(self.lengths[order[begin:end]].max()) > tokens:
-                end = begin + max(1, tokens // int(self.lengths[order[begin:end]].max()))
-            found.append(order[begin:end])
-            begin = end
+        found = [batch for _, batch in in_order(self, draw.permutation(chosen), tokens)]
         draw.shuffle(found)
         return found
 
     def places(self, chosen):
         """Where the tokens of the chosen texts are (B, T), and whether they are tokens or padding (B, T)."""
         offsets, lengths = (torch.from_numpy(x[chosen]).to(DEVICE) for x in (self.offsets, self.lengths))
-        span = torch.arange(int(self.lengths[chosen].max()), device=DEVICE)
+        span = torch.arange(int(self.padded[chosen].max()), device=DEVICE)
         mask = span < lengths[:, None]
         return torch.where(mask, offsets[:, None] + span, 0), mask
 
@@ -46,14 +41,14 @@ class Corpus:
         return ids, mask, segments
 
 
-def in_order(corpus, order, tokens):
-    """Batches of texts in an order of rising lengths, with the position of the first."""
-    begin = 0
-    while begin < len(order):
-        end = begin + max(1, tokens // int(corpus.lengths[order[begin]]))
-        end = begin + max(1, tokens // int(corpus.lengths[order[min(end, len(order)) - 1]]))
-        yield begin, order[begin:end]
-        begin = end
+def in_order(corpus, chosen, tokens):
+    """Batches of texts of one padded length, the shortest first, and how many texts came before each."""
+    before = 0
+    for length in np.unique(corpus.padded[chosen]):
+        group, size = chosen[corpus.padded[chosen] == length], max(1, tokens // int(length))
+        for begin in range(0, len(group), size):
+            yield before + begin, group[begin : begin + size]
+        before += len(group)
 
 
 def endless(batches):

@@ -124,7 +124,7 @@ def main():
 def distilled_encoder(setup):
     """Stages 1 and 2."""
     theirs, own = setup.teachers_corpus("units"), setup.students_corpus("units")
-    order = np.argsort(theirs.lengths, kind="stable")
+    order = np.arange(len(theirs))
     sources = torch.from_numpy(setup.ids["units"].source).to(DEVICE)
     minilm, mpnet = (load_teacher(setup.arguments.folder / name).to(DEVICE).eval() for name in ("minilm", "mpnet"))
     rows = np.array([setup.tokenizer.teacher_vocabulary.index(piece) for piece in setup.tokenizer.student_ids])
@@ -170,7 +170,7 @@ class Teachers:
 
     def fit(self, sample):
         means, scales = [], []
-        for _, chosen in in_order(self.corpus, sample[np.argsort(self.corpus.lengths[sample])], 65_536):
+        for _, chosen in in_order(self.corpus, sample, 65_536):
             joined, mask, scale = self.read(chosen)
             means.append(mean_of_tokens(joined, mask))
             scales.append(scale)
@@ -342,7 +342,7 @@ def logits(setup, model, corpus, read):
     """Logits (N, 2) of all texts."""
     model.eval()
     found = torch.empty((len(corpus), 2), device=DEVICE)
-    for _, chosen in in_order(corpus, np.argsort(corpus.lengths, kind="stable"), 65_536):
+    for _, chosen in in_order(corpus, np.arange(len(corpus)), 65_536):
         with half():
             found[torch.from_numpy(chosen).to(DEVICE)] = model(*read(setup, corpus, chosen))
     return found

@@ -25,7 +25,7 @@ def load(name, monkeypatch):
 @pytest.fixture(autouse=True)
 def forget_tools():
     yield
-    for name in ("pack", "texts", "encoders"):
+    for name in ("pack", "texts", "encoders", "batches"):
         sys.modules.pop(name, None)
 
 
@@ -99,3 +99,24 @@ def test_the_encoder_is_ours(monkeypatch):
         found = theirs(torch.tensor(ids), torch.tensor(ids > 0)).numpy()
     expected = np.asarray(ours({"token_ids": ids}))
     np.testing.assert_allclose(found[ids > 0], expected[ids > 0], atol=2e-5)
+
+
+def test_batches(monkeypatch):
+    """Every text once, of one padded length, within the limit; padding is masked."""
+    pytest.importorskip("torch")
+    batches = load("batches", monkeypatch)
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(2, 41, 101)
+    corpus = batches.Corpus(np.arange(1, lengths.sum() + 1), lengths)
+    chosen = rng.permutation(101)[:67]
+    found = corpus.batches(131, rng, chosen)
+    assert sorted(np.concatenate(found)) == sorted(chosen)
+    for batch in found:
+        ids, mask, segments = corpus.batch(batch, sep=-1)
+        assert segments is None
+        assert len(batch) == 1 or ids.numel() <= 131
+        assert ids.shape[1] % 8 == 0
+        for row, is_token, text in zip(ids.numpy(), mask.numpy(), batch, strict=True):
+            begin = lengths[:text].sum()
+            np.testing.assert_array_equal(row[is_token], np.arange(begin + 1, begin + lengths[text] + 1))
+            assert not row[~is_token].any()
