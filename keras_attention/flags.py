@@ -151,7 +151,8 @@ def read_settings(path, config_class):
         UserError: if the file cannot be read, a key is unknown, or a value has the wrong type.
     """
     found = _read_mapping(path)
-    if "format_version" in found:
+    of_a_model = "format_version" in found
+    if of_a_model:
         path = Path(path).with_name("metrics.json")
         found = _read_mapping(path).get("training", {})
         found = {name: value for name, value in found.items() if name not in ("history", "out", "resume", "restart")}
@@ -163,6 +164,8 @@ def read_settings(path, config_class):
         if name not in fields:
             raise UserError(f"{path}: there is no setting {key!r:.80}{nearest(name, shown)}")
         field = fields[name]
+        if of_a_model and value is None and not isinstance(field.type, types.UnionType):
+            continue  # `finetune` chose the value while it ran; a recipe takes its own default
         if field.name in settings:
             raise UserError(f"{path} has {shown_name(field)!r} twice, the second time as {key!r:.80}")
         settings[field.name] = _checked(value, field, path)

@@ -116,6 +116,9 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
     told = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}]}, "scores": []}
     (tmp_path / "metrics.json").write_text(json.dumps(told))
     assert read_settings(tmp_path / "config.json", Config) == {"epochs": 13, "ema": 1e-05}
+    told["training"] = {"epochs": None, "ema": None}  # as a command stores what it chose while it ran
+    (tmp_path / "metrics.json").write_text(json.dumps(told))
+    assert read_settings(tmp_path / "config.json", Config) == {"ema": None}
 
 
 @pytest.mark.parametrize(
