@@ -188,11 +188,11 @@ class CompiledSearch:
     Shapes: B sentences, S source tokens, N hypotheses, L tokens of an answer.
 
     Args:
-        weights: PreparedWeights of an AttentionSeq2Seq or Transformer.
+        model: AttentionSeq2Seq or Transformer, built.
     """
 
-    def __init__(self, weights):
-        self._weights = weights
+    def __init__(self, model):
+        self.model = model
         self._programs = {}
         self._tracing = threading.Lock()
 
@@ -215,22 +215,15 @@ class CompiledSearch:
             if program is None:
                 with tf.init_scope():  # outside of the graph that calls it
                     signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
-                    function = search_function(self._weights.network, max_steps, **options)
-                    program = self._weights.compiled(function, signature, repr(key))
+                    function = search_function(self.model, max_steps, **options)
+                    program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
                 program = self._keep(key, program)
         found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
         return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))
 
     def in_graph(self, max_steps, **options):
-        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph.
-
-        Call `refresh` before each run of that graph.
-        """
+        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph."""
         return partial(self.search, max_steps=max_steps, **options)
-
-    def refresh(self):
-        """Makes the programs use the current weights of the model, see `PreparedWeights.refresh`."""
-        self._weights.refresh()
 
     def stream(self, source_ids, limit, max_steps, sampling=None):
         """Generates one answer token by token.
@@ -286,33 +279,31 @@ class CompiledSearch:
         return program
 
     def _compile_beginning(self, shape, max_steps):
-        model = self._weights.network
+        def begin(source_ids):
+            memory = self.model.encode(source_ids)
+            return memory, self.model.initial_state(memory, max_steps)
 
-        def begin(source_ids, derived):
-            memory = model.encode(source_ids)
-            return memory, model.initial_state(memory, max_steps)
-
-        return self._weights.compiled(begin, [tf.TensorSpec(shape, tf.int32)], repr(max_steps))
+        return stored_program(begin, [tf.TensorSpec(shape, tf.int32)], self.model, repr(max_steps), jit_compile=True)
 
     def _compile_step(self, key, memory, state, sampling):
-        def go_on(token_ids, state, memory, index, seed, derived):
+        def go_on(token_ids, state, memory, index, seed):
             choose = most_probable
             if sampling is not None:
                 choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
-            logits, new = self._weights.network.step(token_ids, state, memory, **derived)
+            logits, new = self.model.step(token_ids, state, memory)
             allowed = forbid(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
             return choose(allowed, index), {name: new[name] for name in state}
 
         index = seed = tf.TensorSpec((), tf.int32)
         specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
-        return self._weights.compiled(go_on, specs, repr(key))
+        return stored_program(go_on, specs, self.model, repr(key), jit_compile=True)
 
     def _compile_attention(self, source_shape, target_shape):
-        def program(source_ids, target_ids, derived):
-            return self._weights.network.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
+        def program(source_ids, target_ids):
+            return self.model.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
 
         specs = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
-        return self._weights.compiled(program, specs, "")
+        return stored_program(program, specs, self.model, "", jit_compile=True)
 
 
 def specs_of(tensors):
@@ -329,15 +320,13 @@ def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, 
         beam_size, coverage_penalty, unknowns, options: see `CompiledSearch.search`.
 
     Returns:
-        Function (source_ids int32 (B, S), limits int32 (B,)) -> Hypotheses; the shapes must be static. The result of
-        `model.derived_weights` can be its argument `derived`.
+        Function (source_ids int32 (B, S), limits int32 (B,)) -> Hypotheses; the shapes must be static.
     """
 
-    def search(source_ids, limits, derived=None):
-        derived = model.derived_weights() if derived is None else derived
+    def search(source_ids, limits):
         memory = model.encode(source_ids)
         return beam_search(
-            partial(model.step, **derived),
+            model.step,
             model.initial_state(memory, max_steps, bool(coverage_penalty), beam_size),
             source_ids.shape[0],
             memory=memory,

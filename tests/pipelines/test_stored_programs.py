@@ -87,33 +87,6 @@ def test_a_graph_that_is_read_uses_the_weights_of_its_model(next_process, monkey
     np.testing.assert_array_equal(program(tf.constant(X), tf.constant(11))["sum"], expected["sum"])
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_what_was_prepared_outside_of_xla_is_given_to_the_function(next_process, monkeypatch, jit_compile):
-    dense = layer()
-
-    def run_with(*numbers):
-        variables = [tf.Variable(number) for number in numbers]
-        program = stored_program(
-            lambda x, times, scale, shift: dense(x) * scale + shift,
-            SPECS,
-            dense,
-            "prepared",
-            jit_compile,
-            variables=variables,
-            prepare=lambda: tuple(2.0 * variable for variable in variables),
-        )
-        np.testing.assert_allclose(
-            program(tf.constant(X), tf.constant(1)), dense(X) * 2 * numbers[0] + 2 * numbers[1], rtol=1e-5
-        )
-
-    run_with(11.0, 13.0)  # without a cache
-    next_process()
-    run_with(2.0, 3.0)
-    next_process()
-    monkeypatch.setattr(stored_programs, "_traced", no_tracing)
-    run_with(5.0, 7.0)
-
-
 def test_each_model_function_and_version_has_a_graph_of_its_own(next_process, monkeypatch):
     cache = next_process()
     run(layer())
