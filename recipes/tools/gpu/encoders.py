@@ -113,14 +113,14 @@ def published_name(name, mpnet=False):
 def make_student(minilm, layers, rows, dropout=0.0):
     """Some layers of all-MiniLM-L6-v2, and the embeddings of some of its pieces."""
     student = Encoder(**SIZES["minilm"] | {"vocabulary": len(rows), "layers": len(layers)}, dropout=dropout)
-    weights = minilm.state_dict()
+    theirs, weights = minilm.state_dict(), {}
     for name in student.state_dict():
         source = name
         if name.startswith("layers."):
-            source = f"layers.{layers[int(name.split('.')[1])]}." + name.split(".", 2)[2]
-        value = weights[source]
-        weights[name + "|student"] = value[torch.as_tensor(rows)] if name == "tokens.weight" else value
-    student.load_state_dict({name: weights[name + "|student"] for name in student.state_dict()})
+            _, layer, rest = name.split(".", 2)
+            source = f"layers.{layers[int(layer)]}.{rest}"
+        weights[name] = theirs[source][torch.as_tensor(rows)] if name == "tokens.weight" else theirs[source]
+    student.load_state_dict(weights)
     return student
 
 
