@@ -102,7 +102,7 @@ def finetune(
         text, label, text_b: str, the columns of a table with texts, labels and second texts; `text_b` is optional.
         start: str or Path, a BERT to start from, see `load`; "none" for random weights of the settings' `size`.
         validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
-            best epoch. None holds out a tenth of the rows.
+            best weights. None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.
         out: str or Path of the folder for the model with its report, or None to save nothing.
         overwrite: bool. Whether to replace an existing model at `out`.

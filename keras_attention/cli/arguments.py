@@ -177,7 +177,7 @@ def add_finetune(commands):
         f"weights (default: {DEFAULT_START})"
     )
     command.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
-    command.add_argument("--validation", metavar="FILE", help="table that chooses the best epoch")
+    command.add_argument("--validation", metavar="FILE", help="table that chooses the best weights")
     command.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"
     )

@@ -161,6 +161,12 @@ def temperature(logits, targets, kind):
     return float(np.exp(minimize_scalar(loss, bounds=np.log([COLDEST, HOTTEST]), method="bounded").x))
 
 
+def calibrated_loss(logits, targets, kind):
+    """The loss of `cross_entropy` after division by the best `temperature`: it does not punish large logits as such."""
+    divisor = 1.0 if kind == "regression" else temperature(logits, targets, kind)
+    return cross_entropy(logits / divisor, targets, kind)
+
+
 def cross_entropy(logits, targets, kind):
     """Mean cross-entropy of logits (N, K), over all labels of a multilabel task; in a regression, squared error."""
     logits = np.asarray(logits, "float64")

@@ -112,7 +112,7 @@ class TableSettings:
     text: str = setting("text", "column of the texts")
     label: str = setting("label", "column of the labels")
     text_b: str | None = setting(None, "column of the second texts, for text pairs")
-    validation: str = setting("", "table that chooses the best epoch; default: a share of the rows")
+    validation: str = setting("", "table that chooses the best weights; default: a share of the rows")
     validation_split: float = setting(
         0.1, "share of the rows for validation, without --validation", aliases=("validation_share",)
     )

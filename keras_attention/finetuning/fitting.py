@@ -27,7 +27,14 @@ from keras_attention.training.objective import (
     soft_label_loss,
     squared_error,
 )
-from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
+from keras_attention.training.optim import (
+    LayerWiseAdamW,
+    LinearDecay,
+    assign_weights,
+    averaged_weights,
+    copy_weights,
+    layer_factors,
+)
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
@@ -135,7 +142,7 @@ def fit_classifier(
     log_dir=None,
     verbose=1,
 ):
-    """Trains the model. With `validate`, the model has the weights of the best epoch afterwards.
+    """Trains the model. With `validate`, the model has the best weights of all validations afterwards, see `best_mix`.
 
     Args:
         model: BertClassifier, built.
@@ -144,7 +151,7 @@ def fit_classifier(
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
-        validate: callable(model) -> dict with `val_score`, where higher is better; or None.
+        validate: callable(model) -> dict of floats with `val_loss`, where lower is better; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
         resume, restart, log_dir: see `training.run.RunSettings`.
 
@@ -185,20 +192,55 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=settings.ema_decay or None)
     update.any_length = settings.jit_compile is False
-    watched = {"monitor": "val_score", "patience": settings.patience, "restore_best": True}
-    before, score = model.get_weights(), -np.inf if validate is None else validate(model)["val_score"]
+    watched = {"monitor": "val_loss", "patience": settings.patience, "restore_best": True}
+    before, loss_before = copy_weights(model), np.inf if validate is None else validate(model)["val_loss"]
+    shares = SHARES if model.pooler_dense is None else ONLY_TRAINED  # a model with random weights has a pooler
     with session:
         for epoch in session.epochs(batches, settings.epochs, **watched):
             for batch in epoch:
                 epoch.record(update(batch))
             if validate:
                 with session.averaged_weights():
-                    session.report(**validate(model))
+                    weights, scores = best_mix(model, before, shares, validate)
+                    with averaged_weights(model, weights):
+                        session.report(**scores)
     result = session.result
-    if validate is None or (result.best is not None and result.best > from_chief([score])[0]):
+    if validate is None or (result.best is not None and result.best < from_chief([loss_before])[0]):
         return result
-    model.set_weights(before)
-    return result._replace(best=score, best_epoch=0)
+    assign_weights(model, before)
+    return result._replace(best=loss_before, best_epoch=0)
+
+
+SHARES, ONLY_TRAINED = (0.25, 0.5, 0.75, 1.0), (1.0,)
+
+
+def best_mix(model, before, shares, validate):
+    """Finds the best weights on the line from the initial to the trained weights, by the validation loss.
+
+        weights = before + share (trained - before)
+
+    With few rows of each class, weights in between are often better than both ends.
+
+    Args:
+        model: `keras.Model`, trained; its weights are unchanged afterwards.
+        before: list of arrays in the order of `model.trainable_variables`.
+        shares: list of floats in (0, 1].
+        validate: callable(model) -> dict of floats with `val_loss`.
+
+    Returns:
+        The best weights, a list of arrays; and their scores from `validate`, with `val_share` if there are several
+        `shares`.
+
+    Source: Wortsman et al. (2022), "Robust fine-tuning of zero-shot models", section 3,
+    https://arxiv.org/abs/2109.01903 (WiSE-FT). Difference: validation rows determine the share.
+    """
+    trained, found = copy_weights(model), []
+    for share in shares:
+        mix = [start + np.float32(share) * (end - start) for start, end in zip(before, trained, strict=True)]
+        with averaged_weights(model, mix):
+            found.append((mix, validate(model) | ({"val_share": share} if len(shares) > 1 else {})))
+    losses = from_chief([scores["val_loss"] for _, scores in found])  # so that all workers choose the same
+    return found[int(np.argmin(losses))]
 
 
 def freeze(model, settings):

@@ -10,7 +10,7 @@ from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare, task_of
+from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare, task_of, validator
 from keras_attention.training.devices import workers
 
 
@@ -157,10 +157,11 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
         chosen = {name: _suggested(trial, name, *bounds) for name, (_, *bounds) in space.items()}
         model.set_weights(began)
         try:
-            score = fit(prepared, replace(settings, **chosen), verbose=0).best
+            fit(prepared, replace(settings, **chosen), verbose=0)
         except TrainingDivergedError:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             continue
+        score = validator(prepared)(model)["val_score"]
         study.tell(trial, score)
         say(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
     if all(trial.state.name != "COMPLETE" for trial in study.get_trials(deepcopy=False)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
+from keras_attention.evaluation.classification_scores import calibrated_loss
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
@@ -76,7 +77,7 @@ class Prepared(NamedTuple):
 
 
 def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
-    """Trains a classifier; the result has the weights of the best epoch.
+    """Trains a classifier; the result has the best weights of all validations.
 
     Args:
         examples, validation, start, settings, say: see `prepare`.
@@ -113,7 +114,7 @@ def prepare(
 
     Args:
         examples: Examples to train on.
-        validation: Examples that determine the best epoch, or None to hold out a share of `examples`.
+        validation: Examples that determine the best weights, or None to hold out a share of `examples`.
         start: str or Path, the entry to start from, or "none".
         settings: FinetuneSettings. The defaults are float32 and XLA; `start.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
@@ -225,7 +226,7 @@ def _with_linear_start(prepared, settings, say):
     prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = _fit_head(prepared, settings)
-    name, score = _held_score(prepared)
+    name, score, _ = _held_scores(prepared)
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
@@ -308,19 +309,20 @@ def _check_same_columns(examples, *others):
 
 
 def validator(prepared):
-    """Makes the `validate` of `fit_classifier`, which computes the main score on the validation rows."""
+    """Makes the `validate` of `fit_classifier`, which computes the main score and the loss on the validation rows."""
 
     def validate(_):
-        name, value = _held_score(prepared)
-        return {"val_score": value, f"val_{name}": value}
+        name, value, loss = _held_scores(prepared)
+        return {"val_score": value, f"val_{name}": value, "val_loss": loss}
 
     return validate
 
 
-def _held_score(prepared):
-    """Name and value of the main score on the validation rows; for a multilabel task, at its best thresholds."""
+def _held_scores(prepared):
+    """Name and value of the main score on the validation rows, at the best thresholds; and the `calibrated_loss`."""
+    targets, kind = prepared.validation_targets, prepared.task.kind
     logits = _held_logits(prepared) * prepared.spread + prepared.center
-    return score_of(logits, prepared.validation_targets, prepared.task)
+    return *score_of(logits, targets, prepared.task), calibrated_loss(logits, targets, kind)
 
 
 def _held_logits(prepared):

@@ -102,7 +102,7 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)
     scores, before = iter([70.0, 60.0]), prepared.classifier.model.get_weights()
-    monkeypatch.setattr("keras_attention.finetuning.workflow._held_score", lambda _: ("accuracy", next(scores)))
+    monkeypatch.setattr("keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", next(scores), 0.0))
     result = fit(prepared, SETTINGS, verbose=0)
     assert (result.best, result.best_epoch) == (70.0, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):

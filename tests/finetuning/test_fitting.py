@@ -1,11 +1,11 @@
-"""How a classifier is trained: which weights move how far, which decay, and which epoch is kept."""
+"""How a classifier is trained: which weights move how far, which decay, and which weights are kept."""
 
 import numpy as np
 import pytest
 from keras import ops
 from zoo.tiny_bert import TEXTS, tiny_classifier
 
-from keras_attention.finetuning.fitting import fit_classifier, make_optimizer
+from keras_attention.finetuning.fitting import ONLY_TRAINED, SHARES, best_mix, fit_classifier, make_optimizer
 from keras_attention.finetuning.settings import FinetuneSettings
 
 SETTINGS = {"learning_rate": 1e-3, "layer_decay": 0.5, "warmup_share": 0.0, "jit_compile": False}
@@ -50,19 +50,65 @@ def test_kernels_and_embeddings_decay_but_no_biases_and_norms():
 def test_the_weights_of_the_best_epoch_are_kept(best):
     """Epoch 0 is the start, before any update."""
     classifier, seen = tiny_classifier(num_layers=1), []
-    scores = iter(3.0 if epoch == best else 1.0 for epoch in range(5))
+    losses = iter(1.0 if epoch == best else 3.0 for epoch in range(5))
 
     def validate(model):
         seen.append(model.output_dense.kernel.numpy())
-        return {"val_score": next(scores)}
+        return {"val_loss": next(losses)}
 
     rows = classifier.single_sequences(TEXTS)
     settings = FinetuneSettings(epochs=4, rows_per_batch=4, learning_rate=1e-2, jit_compile=False)
     targets = np.array([0, 1, 1, 0], "int32")
     result = fit_classifier(classifier.model, rows, targets, "binary", settings, validate=validate, verbose=0)
-    assert (result.best, result.best_epoch) == (3.0, best)
+    assert (result.best, result.best_epoch) == (1.0, best)
     np.testing.assert_array_equal(classifier.model.output_dense.kernel.numpy(), seen[best])
     assert np.abs(seen[best] - seen[best + 1]).max() > 1e-4
+
+
+@pytest.mark.parametrize(("nearest", "share"), [(0.4, 0.5), (0.6, 0.5), (0.1, 0.25), (1.7, 1.0)])
+def test_the_best_mix_of_initial_and_trained_weights_is_found(nearest, share):
+    """The loss is the distance from a point on the line between both."""
+    model = tiny_classifier(num_layers=1).model
+    before = [np.ones(v.shape, "float32") for v in model.trainable_variables]
+    for variable in model.trainable_variables:
+        variable.assign(ops.full(variable.shape, 3.0))
+
+    def validate(model):
+        return {"val_loss": abs(float(model.output_dense.bias.numpy()[0]) - (1 + 2 * nearest)), "val_score": 7.0}
+
+    weights, scores = best_mix(model, before, SHARES, validate)
+    assert scores == {"val_loss": pytest.approx(2 * abs(share - nearest)), "val_score": 7.0, "val_share": share}
+    for mixed, variable in zip(weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(mixed, np.full(variable.shape, 1 + 2 * share), atol=1e-6)
+        np.testing.assert_array_equal(variable.numpy(), 3.0)  # the training goes on from its own weights
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ema_decay", [0.0, 0.5])
+def test_the_model_is_the_best_mix_and_mixing_does_not_disturb_the_training(ema_decay, monkeypatch):
+    settings = FinetuneSettings(
+        epochs=2, rows_per_batch=4, learning_rate=1e-2, jit_compile=False, ema_decay=ema_decay, dropout=0.0
+    )
+    found = {}
+    for shares in (ONLY_TRAINED, SHARES):
+        monkeypatch.setattr("keras_attention.finetuning.fitting.SHARES", shares)
+        classifier = tiny_classifier(num_layers=1, pooler=False)
+        kernel = classifier.model.output_dense.kernel
+        start, seen = kernel.numpy(), []
+
+        def validate(_, kernel=kernel, seen=seen):
+            seen.append(kernel.numpy())
+            return {"val_loss": [9.0, 8.0, 4.0, 6.0, 7.0, 8.0, 3.0, 6.0, 7.0][len(seen) - 1]}
+
+        rows, targets = classifier.single_sequences(TEXTS), np.array([0, 1, 1, 0], "int32")
+        result = fit_classifier(classifier.model, rows, targets, "binary", settings, validate=validate, verbose=0)
+        found[shares] = [epoch["loss"] for epoch in result.history], seen, start, kernel.numpy()
+    assert found[SHARES][0] == found[ONLY_TRAINED][0]
+    seen, start = found[SHARES][1:3]
+    np.testing.assert_array_equal(found[SHARES][3], seen[6])  # half of the way to the weights of the second epoch
+    np.testing.assert_allclose(seen[6], (start + seen[8]) / 2, atol=1e-6)
+    assert (result.best, result.best_epoch, result.history[1]["val_share"]) == (3.0, 2, 0.5)
+    np.testing.assert_array_equal(found[ONLY_TRAINED][1][1], seen[4])
 
 
 @pytest.mark.slow

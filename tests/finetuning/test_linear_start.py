@@ -136,10 +136,10 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
 def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
     prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
     before = prepared.classifier.model.get_weights()
-    scores = iter([70.0, 60.0])
-    monkeypatch.setattr("keras_attention.finetuning.workflow._held_score", lambda _: ("accuracy", next(scores)))
+    losses = iter([0.5, 0.6, 0.7, 0.8, 0.9])
+    monkeypatch.setattr("keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", 70.0, next(losses)))
     result = fit(prepared, SETTINGS, verbose=0)
-    assert (result.best, result.best_epoch) == (70.0, 0)
+    assert (result.best, result.best_epoch) == (0.5, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
