@@ -151,7 +151,7 @@ def fit_classifier(
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
-        validate: callable(model) -> dict of floats with `val_loss`, where lower is better; or None.
+        validate: callable(model) -> dict of floats with `val_loss` and, in a multilabel task, `val_score`; or None.
         checkpoint_dir, verbose: see `training.session.Session`.
         resume, restart, log_dir: see `training.run.RunSettings`.
 
@@ -192,8 +192,9 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=settings.ema_decay or None)
     update.any_length = settings.jit_compile is False
-    watched = {"monitor": "val_loss", "patience": settings.patience, "restore_best": True}
-    before, loss_before = copy_weights(model), np.inf if validate is None else validate(model)["val_loss"]
+    monitor = MONITORS.get(kind, "val_loss")
+    watched = {"monitor": monitor, "patience": settings.patience, "restore_best": True}
+    before, found_before = copy_weights(model), None if validate is None else from_chief([validate(model)[monitor]])[0]
     shares = SHARES if model.pooler_dense is None else ONLY_TRAINED  # a model with random weights has a pooler
     with session:
         for epoch in session.epochs(batches, settings.epochs, **watched):
@@ -201,21 +202,30 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
                 epoch.record(update(batch))
             if validate:
                 with session.averaged_weights():
-                    weights, scores = best_mix(model, before, shares, validate)
-                    with averaged_weights(model, weights):
+                    mixed, scores = best_mix(model, before, shares, validate, monitor)
+                    with averaged_weights(model, mixed):
                         session.report(**scores)
     result = session.result
-    if validate is None or (result.best is not None and result.best < from_chief([loss_before])[0]):
+    if validate is None or (result.best is not None and _cost(result.best, monitor) < _cost(found_before, monitor)):
         return result
     assign_weights(model, before)
-    return result._replace(best=loss_before, best_epoch=0)
+    return result._replace(best=found_before, best_epoch=0)
+
+
+# On few validation rows, the loss is less noisy than the accuracy. A multilabel task has thresholds, which it ignores.
+MONITORS = {"multilabel": "val_score"}
+
+
+def _cost(value, monitor):
+    """A validation result such that lower is better."""
+    return value if monitor.endswith("loss") else -value
 
 
 SHARES, ONLY_TRAINED = (0.25, 0.5, 0.75, 1.0), (1.0,)
 
 
-def best_mix(model, before, shares, validate):
-    """Finds the best weights on the line from the initial to the trained weights, by the validation loss.
+def best_mix(model, before, shares, validate, monitor="val_loss"):
+    """Finds the best weights on the line from the initial to the trained weights, by the validation rows.
 
         weights = before + share (trained - before)
 
@@ -225,7 +235,8 @@ def best_mix(model, before, shares, validate):
         model: `keras.Model`, trained; its weights are unchanged afterwards.
         before: list of arrays in the order of `model.trainable_variables`.
         shares: list of floats in (0, 1].
-        validate: callable(model) -> dict of floats with `val_loss`.
+        validate: callable(model) -> dict of floats with `monitor`.
+        monitor: str. Lower is better if it ends with "loss", otherwise higher.
 
     Returns:
         The best weights, a list of arrays; and their scores from `validate`, with `val_share` if there are several
@@ -235,12 +246,16 @@ def best_mix(model, before, shares, validate):
     https://arxiv.org/abs/2109.01903 (WiSE-FT). Difference: validation rows determine the share.
     """
     trained, found = copy_weights(model), []
+
+    def mix(share):
+        return [start + np.float32(share) * (end - start) for start, end in zip(before, trained, strict=True)]
+
     for share in shares:
-        mix = [start + np.float32(share) * (end - start) for start, end in zip(before, trained, strict=True)]
-        with averaged_weights(model, mix):
-            found.append((mix, validate(model) | ({"val_share": share} if len(shares) > 1 else {})))
-    losses = from_chief([scores["val_loss"] for _, scores in found])  # so that all workers choose the same
-    return found[int(np.argmin(losses))]
+        with averaged_weights(model, mix(share)):
+            found.append(validate(model) | ({"val_share": share} if len(shares) > 1 else {}))
+    costs = from_chief([_cost(scores[monitor], monitor) for scores in found])  # so that all workers choose the same
+    best = int(np.argmin(costs))
+    return mix(shares[best]), found[best]
 
 
 def freeze(model, settings):

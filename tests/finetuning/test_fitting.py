@@ -45,39 +45,43 @@ def test_kernels_and_embeddings_decay_but_no_biases_and_norms():
         np.testing.assert_allclose(change, 0.25 if len(shapes[path]) > 1 else 0.0, rtol=0.01, err_msg=path)
 
 
-@pytest.mark.parametrize("best", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize(("best", "kind"), [(0, "binary"), (2, "binary"), (0, "multilabel"), (2, "multilabel")])
 @pytest.mark.slow
-def test_the_weights_of_the_best_epoch_are_kept(best):
+def test_the_weights_of_the_best_epoch_are_kept(best, kind):
     """Epoch 0 is the start, before any update."""
-    classifier, seen = tiny_classifier(num_layers=1), []
+    classifier, seen = tiny_classifier(kind, num_layers=1), []
     losses = iter(1.0 if epoch == best else 3.0 for epoch in range(5))
 
     def validate(model):
         seen.append(model.output_dense.kernel.numpy())
-        return {"val_loss": next(losses)}
+        loss = next(losses)
+        return {"val_loss": loss} if kind == "binary" else {"val_loss": 7.0, "val_score": 10 - loss}
 
     rows = classifier.single_sequences(TEXTS)
     settings = FinetuneSettings(epochs=4, rows_per_batch=4, learning_rate=1e-2, jit_compile=False)
-    targets = np.array([0, 1, 1, 0], "int32")
-    result = fit_classifier(classifier.model, rows, targets, "binary", settings, validate=validate, verbose=0)
-    assert (result.best, result.best_epoch) == (1.0, best)
+    targets = np.array([0, 1, 1, 0], "int32") if kind == "binary" else np.eye(4, 3, dtype="float32")
+    result = fit_classifier(classifier.model, rows, targets, kind, settings, validate=validate, verbose=0)
+    assert (result.best, result.best_epoch) == (1.0 if kind == "binary" else 9.0, best)
     np.testing.assert_array_equal(classifier.model.output_dense.kernel.numpy(), seen[best])
     assert np.abs(seen[best] - seen[best + 1]).max() > 1e-4
 
 
+@pytest.mark.parametrize("monitor", ["val_loss", "val_score"])
 @pytest.mark.parametrize(("nearest", "share"), [(0.4, 0.5), (0.6, 0.5), (0.1, 0.25), (1.7, 1.0)])
-def test_the_best_mix_of_initial_and_trained_weights_is_found(nearest, share):
-    """The loss is the distance from a point on the line between both."""
+def test_the_best_mix_of_initial_and_trained_weights_is_found(nearest, share, monitor):
+    """The loss, or the negative score, is the distance from a point on the line between both."""
     model = tiny_classifier(num_layers=1).model
     before = [np.ones(v.shape, "float32") for v in model.trainable_variables]
     for variable in model.trainable_variables:
         variable.assign(ops.full(variable.shape, 3.0))
 
     def validate(model):
-        return {"val_loss": abs(float(model.output_dense.bias.numpy()[0]) - (1 + 2 * nearest)), "val_score": 7.0}
+        distance = abs(float(model.output_dense.bias.numpy()[0]) - (1 + 2 * nearest))
+        return {"val_loss": distance, "val_score": 9.0} if monitor == "val_loss" else {"val_score": -distance}
 
-    weights, scores = best_mix(model, before, SHARES, validate)
-    assert scores == {"val_loss": pytest.approx(2 * abs(share - nearest)), "val_score": 7.0, "val_share": share}
+    weights, scores = best_mix(model, before, SHARES, validate, monitor)
+    assert scores["val_share"] == share
+    assert abs(scores[monitor]) == pytest.approx(2 * abs(share - nearest))
     for mixed, variable in zip(weights, model.trainable_variables, strict=True):
         np.testing.assert_allclose(mixed, np.full(variable.shape, 1 + 2 * share), atol=1e-6)
         np.testing.assert_array_equal(variable.numpy(), 3.0)  # the training goes on from its own weights
