@@ -124,3 +124,20 @@ def test_garbage_is_not_collected_during_the_first_import_of_tensorflow(own_proc
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True", str(own_process), "True"]
+
+
+@pytest.mark.parametrize(("before", "hidden"), [("json", True), ("sklearn", False)])
+def test_commands_import_no_packages_only_because_keras_would(before, hidden, tmp_path):
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}', encoding="utf-8")
+    program = (
+        f"import sys, {before}\n"
+        "from keras_attention.cli.io.terminal import import_frameworks\n"
+        "import_frameworks()\n"
+        "print(not {'jax', 'matplotlib', 'sklearn'} & set(sys.modules), 'tensorflow' in sys.modules)\n"
+        "import keras, matplotlib.pyplot, sklearn.linear_model\n"
+        "print(keras.backend.backend(), keras.layers.Dense(2)(keras.ops.ones((1, 3))).shape)\n"
+    )
+    environment = os.environ | {"KERAS_HOME": str(tmp_path)}
+    environment.pop("KERAS_BACKEND", None)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines() == [f"{hidden} True", "tensorflow (1, 2)"]

@@ -15,10 +15,11 @@ def silent_libraries(own_process=True):
     """Context manager for imports: discards everything written to stderr, also by C++ code.
 
     TensorFlow logs some lines before its log level takes effect. Ctrl-C is delayed until the end of the imports,
-    because some of them would swallow it.
+    because some of them would swallow it. In a command, TensorFlow and Keras are imported at once, see
+    `import_frameworks`.
 
     Args:
-        own_process: bool, see `garbage_collector_paused`.
+        own_process: bool. Whether the process is a command of this package, not a user's program.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
@@ -27,6 +28,8 @@ def silent_libraries(own_process=True):
     os.dup2(nowhere, 2)
     try:
         with deferred_interrupts() as interrupts, garbage_collector_paused(own_process):
+            if own_process:
+                import_frameworks()
             yield
     finally:
         sys.stderr.flush()
@@ -57,6 +60,34 @@ def garbage_collector_paused(own_process):
         if own_process:
             gc.freeze()
         gc.enable()
+
+
+def import_frameworks():
+    """Imports Keras, and TensorFlow if it is the backend, without packages that no command uses in this way.
+
+    TensorFlow imports JAX where it is installed, to convert its models. Keras imports scikit-learn, for wrappers, and
+    Matplotlib, for galleries of pictures. That would be a third of the time. All can be imported afterwards as usual;
+    only `keras.wrappers` and `keras.visualization` do not work in this process.
+
+    Only KERAS_BACKEND chooses another backend, not the configuration file of Keras: commands need TensorFlow.
+    """
+    if "keras" in sys.modules or "tensorflow" in sys.modules:
+        return
+    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    with _hidden("sklearn", "matplotlib", *(["jax"] if backend == "tensorflow" else [])):
+        import keras  # noqa: F401
+
+
+@contextmanager
+def _hidden(*names):
+    """Context manager: these packages cannot be imported, unless they have been imported before."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules |= dict.fromkeys(hidden)
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def load(entry, task=None):
