@@ -34,6 +34,9 @@ from keras_attention.training.session import Session
 
 # Inverse regularization strengths (C in scikit-learn), for vectors with mean 0 and standard deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+# The loss of few held-out rows says little: a normal prior on log(strength) keeps the strength near this one, which is
+# among the best on several data sets with 8 to 64 rows of each class.
+USUAL_STRENGTH, STRENGTH_DEVIATION = 0.005, 1.0
 RIDGE_PENALTIES = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # for numbers of mean 0 and deviation 1
 ITERATIONS = 300
 TOLERANCE = 3e-5  # of the largest component of the gradient
@@ -60,7 +63,7 @@ class LinearModel(NamedTuple):
 
 
 def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, class_weights=None):
-    """Fits logistic or ridge regression with decreasing regularization until the held-out loss increases.
+    """Fits logistic or ridge regression with decreasing regularization until the fit to the held-out rows gets worse.
 
     Args:
         vectors, held_vectors: arrays (N, D) and (M, D).
@@ -79,18 +82,24 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
         strengths, solve = RIDGE_PENALTIES, partial(_ridge, scaled, targets)
     else:
         strengths, solve = STRENGTHS, LogisticPath(scaled, targets, kind, num_labels, class_weights).fit
-    best, rising = None, 0
+    best, least, rising = None, np.inf, 0
     for strength in strengths:
         kernel, bias = solve(strength)
         kernel = kernel / spread[:, None]
         model = LinearModel(kernel.astype("float32"), (bias - center @ kernel).astype("float32"), strength, 0.0)
         loss = cross_entropy(model.logits(held_vectors), held_targets, kind)
-        rising = 0 if best is None or loss < best.loss else rising + 1
+        cost = np.size(held_targets) * loss + (_surprise(strength) if kind != "regression" else 0.0)
+        rising = 0 if best is None or cost < least else rising + 1
         if rising == 0:
-            best = model._replace(loss=loss)
+            best, least = model._replace(loss=loss), cost
         elif rising == 2:
             break
     return best
+
+
+def _surprise(strength):
+    """Negative log density of the prior of a strength, up to a constant."""
+    return (np.log(strength / USUAL_STRENGTH) / STRENGTH_DEVIATION) ** 2 / 2
 
 
 def _ridge(vectors, targets, penalty):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from finetuning.test_workflow import QUIET, examples
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression, Ridge
 from zoo.tiny_bert import tiny_encoder, write_tiny
 
@@ -49,15 +50,25 @@ def test_logits_are_those_of_scikit_learn(kind, weights):
     class_weight = weights and dict(zip(sorted(set(targets)), weights, strict=False))
     options = {"max_iter": 1000, "tol": 1e-7, "class_weight": class_weight}
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
-    losses = {}
+    losses, costs = {}, {}
     for strength in STRENGTHS:
         theirs = LogisticRegression(C=strength, **options).fit((vectors - center) / spread, targets)
         log_probabilities = theirs.predict_log_proba((held[0] - center) / spread)
         losses[strength] = -log_probabilities[np.arange(M), held[1]].mean()
+        costs[strength] = M * losses[strength] - norm.logpdf(np.log(strength), np.log(0.005), 1.0)
         if strength == found.strength:
             np.testing.assert_allclose(log_softmax(found.logits(held[0])), log_probabilities, atol=1e-2)
-    assert found.strength == min(losses, key=losses.get)
-    assert found.loss == pytest.approx(min(losses.values()), abs=1e-3)
+    assert found.strength == min(costs, key=costs.get)
+    assert found.loss == pytest.approx(losses[found.strength], abs=1e-3)
+
+
+@pytest.mark.parametrize("rows", [2, 2_000])
+def test_few_held_out_rows_leave_the_strength_near_the_usual_one(rows):
+    """The held-out rows equal some of the others, so that they ask for as little regularization as possible."""
+    vectors, targets, *_ = problem("binary")
+    chosen = np.arange(rows) % N
+    found = fit_linear(vectors, targets, "binary", 2, vectors[chosen], targets[chosen])
+    assert found.strength in ([max(STRENGTHS)] if rows > N else [0.003, 0.01])
 
 
 @pytest.mark.parametrize("weights", [None, [1.0, 3.0, 0.5]])
