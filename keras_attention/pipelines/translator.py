@@ -179,12 +179,17 @@ class Translator(Pipeline):
         return self._weights.model
 
     @property
+    def network(self) -> Any:
+        """The model, for code of this package that neither changes it nor gives it away: searches stay fast."""
+        return self._weights.network
+
+    @property
     def tokenizers(self):
         return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @property
     def has_attention(self) -> bool:
-        return self._weights.network.has_attention
+        return self.network.has_attention
 
     @property
     def facts(self):

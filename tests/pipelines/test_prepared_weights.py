@@ -35,7 +35,7 @@ every_model = pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 
 def check(translator, text=ENGLISH[0], **options):
     """The first answer has the log probability that the model itself computes for its tokens: returns it."""
-    model = translator._weights.network
+    model = translator.network
     answer = translator.hypotheses([text], **options)[0][0]
     source_ids = np.append(translator.source_tokenizer.encode([text])[0], END_ID)[None].astype("int32")
     logits = model({"source_ids": source_ids, "target_ids": np.array([[START_ID, *answer.token_ids[:-1]]])})
@@ -151,7 +151,8 @@ def test_only_a_model_that_nobody_has_is_prepared_once(parts, tmp_path):
     write_tiny_entry(tmp_path / "tiny", parts())
     translator = load_pipeline(tmp_path / "tiny", "translate")
     before = check(translator)
-    network = translator._weights.network
+    translator.attention_view(ENGLISH[0])  # the package itself reads the network without giving it away
+    network = translator.network
     set_all(network, None)
     unnoticed = translator.hypotheses(ENGLISH[:1])[0][0].log_prob  # the small weights are copies
     assert translator.model is network
