@@ -131,8 +131,9 @@ def test_changed_weights_are_used(parts, change, tmp_path, tmp_path_factory):
     before = check(translator)
     "".join(translator.stream(ENGLISH[0]))
     change(translator.model, tmp_path)
+    streamed = "".join(translator.stream(ENGLISH[0]))
     assert abs(check(translator) - before) > 1e-3
-    assert "".join(translator.stream(ENGLISH[0])) == translator.translate(ENGLISH[0], beam_size=1)
+    assert streamed == translator.translate(ENGLISH[0], beam_size=1)
 
 
 @pytest.mark.slow
@@ -159,6 +160,32 @@ def test_only_a_model_that_nobody_has_is_prepared_once(parts, tmp_path):
     assert abs(check(translator) - unnoticed) > 1e-3
     network.set_weights([weight / 1.2 for weight in network.get_weights()])
     np.testing.assert_allclose(check(translator), before, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_weights_may_change_during_a_stream():
+    """From then on, the decoder's output is one vector, so that each step gives the same token."""
+    translator = Translator(*transformer_parts(), DECODING)
+    tokens = translator.compiled.stream(np.array([[5, 7, 11, 3]], "int32"), 13, 13)
+    next(tokens)
+    table, wanted = ops.convert_to_numpy(translator.network.target_embedding.embeddings), 11
+    scale, shift = [weight for weight in translator.network.weights if len(weight.shape) == 1][-2:]
+    scale.assign(0.0 * scale)
+    shift.assign(table[wanted])
+    expected = END_ID + 1 + np.argmax(table[END_ID + 1 :] @ table[wanted])
+    assert list(tokens) == [expected] * 12
+
+
+@pytest.mark.slow
+@every_model
+def test_attention_weights_follow_changes(parts):
+    translator = Translator(*parts(), DECODING)
+    before = translator.compiled.attention(BATCH["source_ids"], LABELS[:, None])
+    set_all(translator.network, None)
+    after = translator.compiled.attention(BATCH["source_ids"], LABELS[:, None])[0, 0]
+    weights = translator.network.cross_attention(BATCH)[0]  # (layers, heads, L, S)
+    np.testing.assert_allclose(after, weights, atol=1e-5)
+    assert np.abs(after - before[0, 0]).max() > 1e-3
 
 
 @pytest.mark.slow
