@@ -193,7 +193,8 @@ def serve(kind, folder, texts, cores, pipe):
     """
     use_cores(cores)
     engine = KINDS[kind](folder)
-    size = weight_bytes(engine.translator.model) if kind == "ours" else None
+    # Of a second copy, because searches are slower once `model` of their translator has been read.
+    size = weight_bytes(Ours(folder).translator.model) if kind == "ours" else None
     for beam, batch in iter(pipe.recv, None):
         answers, lengths, seconds = [], [], []
         for start in range(0, len(texts), batch):

@@ -10,7 +10,7 @@ def without_cache(model):
         batch = ops.shape(memory["mask"])[0]
         return {"prefix": ops.ones((batch, max_steps), "int32"), "position": ops.zeros((batch,), "int32")}
 
-    def step(token_ids, state, memory):
+    def step(token_ids, state, memory, output_kernel=None):
         position = state["position"][0]
         prefix = ops.slice_update(state["prefix"], (0, position), token_ids[:, None])  # (N, L)
         x = model.target_position(model.target_embedding(prefix) * model.hidden_dim**0.5)  # (N, L, D)

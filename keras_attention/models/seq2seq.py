@@ -226,6 +226,10 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
             state["position"] = ops.zeros((batch,), dtype="float32")
         return state
 
+    def derived_weights(self) -> dict[str, Tensor]:
+        """What `step` computes from weights alone, as its arguments: nothing."""
+        return {}
+
     def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 

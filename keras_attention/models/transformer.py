@@ -231,24 +231,32 @@ class Transformer(FromPreset, keras.Model):
         """The decoder state before the first of at most `max_steps` steps, tensors with leading axis B except "shared".
 
         All hypotheses of a source share one cache, which a beam search never reorders. Instead, "ancestors" (B, L) has
-        for each hypothesis and each step t the index of the hypothesis that computed token t. "shared" has the caches
-        and, for small batches, the transposed embedding "output_kernel" (D, V). With `attention`, the state also has
-        the attention weights of the last step (B, S), the mean over layers and heads.
+        for each hypothesis and each step t the index of the hypothesis that computed token t. "shared" has the caches.
+        With `attention`, the state also has the attention weights of the last step (B, S), the mean over layers and
+        heads.
         """
         batch, length = ops.shape(memory["mask"])
         caches = (layer.self_attention.empty_cache(batch, max_steps * beam_size) for layer in self.decoder_layers)
-        shared = {"caches": tuple(caches)}
-        if self.output_projection is None and isinstance(batch, int) and 1 < batch * beam_size <= FEW_ROWS:
-            shared["output_kernel"] = self._tied_kernel()
         position, ancestors = ops.zeros((batch,), "int32"), ops.zeros((batch, max_steps), "int32")
-        state = {"shared": shared, "position": position, "ancestors": ancestors}
+        state = {"shared": {"caches": tuple(caches)}, "position": position, "ancestors": ancestors}
         return state | ({"attention": ops.zeros((batch, length))} if attention else {})
 
-    def step(self, token_ids: Tensor, state: dict[str, Any], memory: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    def derived_weights(self) -> dict[str, Tensor]:
+        """What `step` computes from weights alone, as its arguments: the transposed embedding (D, V) if W_o is tied."""
+        return {} if self.output_projection is not None else {"output_kernel": self._tied_kernel()}
+
+    def step(
+        self,
+        token_ids: Tensor,
+        state: dict[str, Any],
+        memory: dict[str, Any],
+        output_kernel: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """One decoder step without dropout: tokens (N,) -> logits (N, V) and the new state.
 
         All hypotheses are at the same position. N = k B for k hypotheses of each source of `memory`, with k the
-        `beam_size` of `initial_state`; the hypotheses of a source are adjacent.
+        `beam_size` of `initial_state`; the hypotheses of a source are adjacent. `output_kernel` is a result of
+        `derived_weights`, or None.
         """
         batch_size = ops.shape(memory["mask"])[0]
         beams = ops.shape(token_ids)[0] // batch_size
@@ -261,8 +269,8 @@ class Transformer(FromPreset, keras.Model):
         if beams > 1:
             wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
             lineage = ops.reshape(wrote, (batch_size, beams, -1))
-        shared, caches, looks = state["shared"], [], []
-        for layer, cache, source in zip(self.decoder_layers, shared["caches"], memory["layers"], strict=True):
+        caches, looks = [], []
+        for layer, cache, source in zip(self.decoder_layers, state["shared"]["caches"], memory["layers"], strict=True):
             x, *look, cache = layer(
                 x,
                 decoder_attention_mask=lineage,
@@ -274,11 +282,12 @@ class Transformer(FromPreset, keras.Model):
             )
             caches.append(cache)
             looks += look[1:]  # (B, H, k, S)
-        new = {"shared": {**shared, "caches": tuple(caches)}, "position": state["position"] + 1, "ancestors": ancestors}
+        new = {"shared": {"caches": tuple(caches)}, "position": state["position"] + 1, "ancestors": ancestors}
         if looks:
             look = ops.mean(ops.concatenate(looks, axis=1), axis=1)  # (B, k, S)
             new["attention"] = ops.reshape(look, (-1, ops.shape(look)[-1]))
-        logits = self._logits(x, shared.get("output_kernel"))
+        few = isinstance(batch_size, int) and 1 < batch_size * beams <= FEW_ROWS
+        logits = self._logits(x, output_kernel if few else None)
         return ops.reshape(logits, (-1, self.target_vocabulary_size)), new
 
     def _read(self, source_ids, mask, training, return_attention_scores=False):
@@ -295,7 +304,7 @@ class Transformer(FromPreset, keras.Model):
         return self.dropout_layer(position(embedding(token_ids) * self.hidden_dim**0.5), training=training)  # (B, T, D)
 
     def _logits(self, x, kernel=None):
-        """Logits (..., V); `kernel` may be an earlier result of `_tied_kernel`."""
+        """Logits (..., V); `kernel` is a result of `_tied_kernel`, or None."""
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         if self.output_projection is not None:
             return ops.cast(self.output_projection(x), "float32")

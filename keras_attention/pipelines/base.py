@@ -3,9 +3,9 @@
 How to add a model
 ------------------
 1. The network: a `keras.Model` in `models/NAME.py`. Its constructor takes its settings, and it returns logits.
-2. The pipeline: `Translator` runs every encoder-decoder with the methods `encode`, `initial_state` and `step`; such a
-   network needs no pipeline of its own. Otherwise write a subclass of `Pipeline` in `pipelines/NAME.py`. Abstract
-   methods are required; the defaults of all others mean "not offered".
+2. The pipeline: `Translator` runs every encoder-decoder with the methods `encode`, `initial_state`, `step` and
+   `derived_weights`; such a network needs no pipeline of its own. Otherwise write a subclass of `Pipeline` in
+   `pipelines/NAME.py`. Abstract methods are required; the defaults of all others mean "not offered".
 3. One registration in `zoo/architectures.py`:
 
        register(
@@ -99,7 +99,10 @@ class Pipeline(abc.ABC):
 
     @classmethod
     def from_loaded(cls, loaded: LoadedEntry) -> Self:
-        """Makes a pipeline from a LoadedEntry. Override it if an entry has more than a network and tokenizers."""
+        """Makes a pipeline from a LoadedEntry, whose network only the pipeline uses from now on.
+
+        Override it if an entry has more than a network and tokenizers.
+        """
         return cls.from_parts(loaded.model, loaded.tokenizers, loaded.entry.config)
 
     @abc.abstractmethod

@@ -188,11 +188,11 @@ class CompiledSearch:
     Shapes: B sentences, S source tokens, N hypotheses, L tokens of an answer.
 
     Args:
-        model: AttentionSeq2Seq or Transformer, built.
+        weights: PreparedWeights of an AttentionSeq2Seq or Transformer.
     """
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, weights):
+        self._weights = weights
         self._programs = {}
         self._tracing = threading.Lock()
 
@@ -215,15 +215,24 @@ class CompiledSearch:
             if program is None:
                 with tf.init_scope():  # outside of the graph that calls it
                     signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
-                    function = search_function(self.model, max_steps, **options)
-                    program = stored_program(function, signature, self.model, repr(key), jit_compile=True)
+                    model, derived = self._weights.network, self._weights.derived
+                    function = search_function(model, max_steps, derived_weights=derived, **options)
+                    program = self._compiled(function, signature, repr(key))
                 program = self._keep(key, program)
+        self.refresh()
         found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
         return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))
 
     def in_graph(self, max_steps, **options):
-        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph."""
+        """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph.
+
+        Call `refresh` before each run of that graph.
+        """
         return partial(self.search, max_steps=max_steps, **options)
+
+    def refresh(self):
+        """Makes the programs use the current weights of the model, see `PreparedWeights.refresh`."""
+        self._weights.refresh()
 
     def stream(self, source_ids, limit, max_steps, sampling=None):
         """Generates one answer token by token.
@@ -239,11 +248,13 @@ class CompiledSearch:
         """
         settings = () if sampling is None else tuple(sorted((k, v) for k, v in sampling.items() if k != "seed"))
         key = ("stream", source_ids.shape, max_steps, settings)
+        self.refresh()
         begin = self._program(("begin", *key[1:3]), lambda: self._compile_beginning(source_ids.shape, max_steps))
         memory, state = begin(tf.constant(source_ids))
         go_on = self._program(key, lambda: self._compile_step(key, memory, state, sampling))
         token, seed = tf.constant([START_ID]), tf.constant(0 if sampling is None else sampling["seed"])
         for index in range(limit):
+            self.refresh()
             token, state = go_on(token, state, memory, tf.constant(index), seed)
             yield int(token[0])
             if token[0] == END_ID:
@@ -265,6 +276,7 @@ class CompiledSearch:
         targets = np.concatenate([starts, token_ids.reshape(batch * n_best, length)[:, :-1]], axis=1)  # (B * N, L)
         key = ("attention", sources.shape, targets.shape)
         program = self._program(key, lambda: self._compile_attention(sources.shape, targets.shape))
+        self.refresh()
         weights = program(tf.constant(sources), tf.constant(targets)).numpy()
         return weights.reshape(batch, n_best, *weights.shape[1:])
 
@@ -278,32 +290,43 @@ class CompiledSearch:
         self._programs[key] = program
         return program
 
-    def _compile_beginning(self, shape, max_steps):
-        def begin(source_ids):
-            memory = self.model.encode(source_ids)
-            return memory, self.model.initial_state(memory, max_steps)
+    def _compiled(self, function, specs, key):
+        """Compiles a function of the model; see `stored_program` for the arguments."""
+        further = {"variables": self._weights.variables, "call": self._call_with_copies}
+        return stored_program(function, specs, self._weights.network, key, jit_compile=True, **further)
 
-        return stored_program(begin, [tf.TensorSpec(shape, tf.int32)], self.model, repr(max_steps), jit_compile=True)
+    def _call_with_copies(self, function, *inputs):
+        with self._weights.copies():
+            return tf.function(function, jit_compile=True, autograph=False)(*inputs)
+
+    def _compile_beginning(self, shape, max_steps):
+        model = self._weights.network
+
+        def begin(source_ids):
+            memory = model.encode(source_ids)
+            return memory, model.initial_state(memory, max_steps)
+
+        return self._compiled(begin, [tf.TensorSpec(shape, tf.int32)], repr(max_steps))
 
     def _compile_step(self, key, memory, state, sampling):
         def go_on(token_ids, state, memory, index, seed):
             choose = most_probable
             if sampling is not None:
                 choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
-            logits, new = self.model.step(token_ids, state, memory)
+            logits, new = self._weights.network.step(token_ids, state, memory, **self._weights.derived())
             allowed = forbid(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
             return choose(allowed, index), {name: new[name] for name in state}
 
         index = seed = tf.TensorSpec((), tf.int32)
         specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
-        return stored_program(go_on, specs, self.model, repr(key), jit_compile=True)
+        return self._compiled(go_on, specs, repr(key))
 
     def _compile_attention(self, source_shape, target_shape):
         def program(source_ids, target_ids):
-            return self.model.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
+            return self._weights.network.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
 
         specs = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
-        return stored_program(program, specs, self.model, "", jit_compile=True)
+        return self._compiled(program, specs, "")
 
 
 def specs_of(tensors):
@@ -311,22 +334,24 @@ def specs_of(tensors):
     return tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors)
 
 
-def search_function(model, max_steps, *, beam_size, coverage_penalty, unknowns, **options):
+def search_function(model, max_steps, *, derived_weights=None, beam_size, coverage_penalty, unknowns, **options):
     """Returns the beam search of a model, for compilation.
 
     Args:
         model: AttentionSeq2Seq or Transformer, built.
         max_steps: int, at least the largest limit.
+        derived_weights: callable that returns what `model.derived_weights` returns; None for `model.derived_weights`.
         beam_size, coverage_penalty, unknowns, options: see `CompiledSearch.search`.
 
     Returns:
         Function (source_ids int32 (B, S), limits int32 (B,)) -> Hypotheses; the shapes must be static.
     """
+    derived_weights = derived_weights or model.derived_weights
 
     def search(source_ids, limits):
         memory = model.encode(source_ids)
         return beam_search(
-            model.step,
+            partial(model.step, **derived_weights()),
             model.initial_state(memory, max_steps, bool(coverage_penalty), beam_size),
             source_ids.shape[0],
             memory=memory,

@@ -14,6 +14,7 @@ from keras_attention.decoding import Hypotheses
 from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.compiled import CompiledSearch
+from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, SPECIAL_PIECES, START_ID
 
 POSITIONS = 1024  # minimum number of sinusoidal position encodings in the converted model
@@ -99,7 +100,7 @@ class CTranslate2Search:
         source, target = translator.source_tokenizer, translator.target_tokenizer
         self._source_pieces = source.tokens(range(source.vocabulary_size))
         self._target_ids = {piece: i for i, piece in enumerate(target.tokens(range(target.vocabulary_size)))}
-        self.attention = CompiledSearch(translator.model).attention
+        self.attention = CompiledSearch(PreparedWeights(translator.model)).attention
 
     def search(
         self,
@@ -142,6 +143,9 @@ class CTranslate2Search:
                 found.scores[row, j] = one.score(length_penalty)
                 found.log_probs[row, j] = one.log_prob
         return found
+
+    def refresh(self):
+        """Does nothing: CTranslate2 keeps the weights that the model had when this engine was made."""
 
     def in_graph(self, max_steps, **options):
         """See `CompiledSearch.in_graph`. Equal sentences, such as those that fill up a batch, are searched once."""

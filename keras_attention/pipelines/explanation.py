@@ -157,7 +157,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
         written = [(target, np.append(ids, END_ID))]
     (source_ids,), (truncated,) = translator.encode([text], translator.decoding["max_source_length"])
     answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
-    note = f"{type(translator.model).__name__}, {translator.model.count_params():,} parameters"
+    note = f"{type(translator.network).__name__}, {translator.network.count_params():,} parameters"
     return attention_page(answers, text, note + CUT.format(LOST[START]) * truncated)
 
 
@@ -168,11 +168,11 @@ def _translation_maps(translator, source_ids, written_ids):
     read, written = translator.source_tokenizer.tokens(source_ids), translator.target_tokenizer.tokens(written_ids)
     before = [SPECIAL_PIECES[START_ID], *written[:-1]]
     cross = AttentionMap(
-        "cross-attention", _first(translator.model.cross_attention(batch)), written, read, TRANSLATION, SOURCE
+        "cross-attention", _first(translator.network.cross_attention(batch)), written, read, TRANSLATION, SOURCE
     )
-    if not translator.model.has_self_attention:
+    if not translator.network.has_self_attention:
         return [cross]
-    weights = translator.model(batch, training=False, return_attention_scores=True)[1]
+    weights = translator.network(batch, training=False, return_attention_scores=True)[1]
     own = "translation so far"
     return [
         cross,

@@ -9,7 +9,7 @@ compiled program, whatever the process has traced before.
 import hashlib
 import json
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import keras
@@ -20,7 +20,7 @@ from keras_attention.compile_cache import MARK, has_cache, read_stored, tell_com
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def stored_program(function, specs, model, key, jit_compile=False):
+def stored_program(function, specs, model, key, jit_compile=False, variables=(), call=None):
     """Traces a function, or reads the graph that an earlier process has traced.
 
     Args:
@@ -31,33 +31,47 @@ def stored_program(function, specs, model, key, jit_compile=False):
         key: str, everything that the function depends on other than specs, settings of the model and code of the
             package.
         jit_compile: bool. Whether XLA compiles the function.
+        variables: list of tf.Variable that `function` and `call` may read, too.
+        call: callable (function, *inputs) that does what `call_compiled` does, and more that XLA does not compile; or
+            None. Only with `jit_compile`.
 
     Returns:
         Callable with the arguments of `function`, which returns what it returns, but tuples for named tuples.
     """
     found = None
     if stores := model is not None and has_cache():
+        handles = [*(weight.value.handle for weight in model.weights), *(variable.handle for variable in variables)]
         digest = _digest(function.__name__, specs, model, key, jit_compile)
         with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
-            found = _imported(read_stored(digest), specs, model)
+            found = _imported(read_stored(digest), specs, handles)
     if found is None and jit_compile:
         tell_compiling()
+    call = call or (call_compiled if jit_compile else _call)
     if not stores:
-        return tf.function(function, input_signature=specs, jit_compile=jit_compile, autograph=False)
-    return found or _stored(function, specs, model, digest, jit_compile)
+        return tf.function(partial(call, function), input_signature=specs, autograph=False)
+    return found or _stored(function, specs, handles, digest, call)
 
 
-def _stored(function, specs, model, digest, jit_compile):
+def call_compiled(function, *inputs):
+    """Calls a function of tensors as an XLA program, in the graph that is being traced."""
+    return tf.function(function, jit_compile=True, autograph=False)(*inputs)
+
+
+def _call(function, *inputs):
+    return function(*inputs)
+
+
+def _stored(function, specs, handles, digest, call):
     """Traces and stores a function."""
-    program = _traced(function, specs, f"traced_{digest}", jit_compile)
+    program = _traced(function, specs, f"traced_{digest}", call)
     with suppress(Exception):
-        content = _serialized(program, model).replace(f"traced_{digest}".encode(), f"{MARK}{digest}".encode())
+        content = _serialized(program, handles).replace(f"traced_{digest}".encode(), f"{MARK}{digest}".encode())
         write_stored(digest, content)
-        return _imported(content, specs, model)  # as later processes do, so that they find what XLA compiles
+        return _imported(content, specs, handles)  # as later processes do, so that they find what XLA compiles
     return lambda *inputs: program(*tf.nest.flatten(inputs))
 
 
-def _traced(function, specs, name, jit_compile):
+def _traced(function, specs, name, call):
     """The concrete function of flat tensors; `name` is in the names of all functions in its graph."""
 
     def named(*inputs):
@@ -65,16 +79,13 @@ def _traced(function, specs, name, jit_compile):
             return function(*tf.nest.pack_sequence_as(specs, inputs))
 
     named.__name__ = name
-    inner = tf.function(named, jit_compile=True, autograph=False) if jit_compile else named
     signature = tf.nest.flatten(specs)
-    return tf.function(
-        lambda *inputs: inner(*inputs), input_signature=signature, autograph=False
-    ).get_concrete_function()
+    return tf.function(partial(call, named), input_signature=signature, autograph=False).get_concrete_function()
 
 
-def _serialized(program, model):
-    """A line of JSON, then the graph of a concrete function: bytes. KeyError if it reads anything but weights."""
-    numbers = {id(weight.value.handle): number for number, weight in enumerate(model.weights)}
+def _serialized(program, handles):
+    """A line of JSON, then the graph of a concrete function: bytes. KeyError if it reads anything but the handles."""
+    numbers = {id(handle): number for number, handle in enumerate(handles)}
     captures = [(placeholder.name, numbers[id(handle)]) for handle, placeholder in program.graph.captures]
     inputs = [tensor.name for tensor in program.inputs[: len(program.inputs) - len(captures)]]
     outputs = [tensor.name for tensor in program.outputs]
@@ -104,7 +115,7 @@ def _from_json(value, outputs):
     return [_from_json(part, outputs) for part in value["list"]]
 
 
-def _imported(content, specs, model):
+def _imported(content, specs, handles):
     from tensorflow.python.eager.context import context  # here: a private API, so a failure must not matter
 
     names, _, content = content.partition(b"\n")
@@ -113,11 +124,10 @@ def _imported(content, specs, model):
     for function in graph.library.function:  # importing the graph registers them in the graph only, not in its caller
         if not context().has_function(function.signature.name):
             context().add_function_def(function)
-    weights = model.weights
-    handles = {placeholder: weights[number].value.handle for placeholder, number in names["weights"].items()}
+    read = {placeholder: handles[number] for placeholder, number in names["weights"].items()}
 
     def imported(*inputs):
-        captured = {name: tf.compat.v1.get_default_graph().capture(handle) for name, handle in handles.items()}
+        captured = {name: tf.compat.v1.get_default_graph().capture(handle) for name, handle in read.items()}
         known = dict(zip(names["inputs"], inputs, strict=True)) | captured
         return tf.graph_util.import_graph_def(graph, input_map=known, return_elements=names["outputs"], name="")
 

@@ -15,9 +15,10 @@ from keras_attention.pipelines.compiled import (
     answer_limit,
     batches,
     map_in_threads,
-    source_bucket,
 )
 from keras_attention.pipelines.explanation import translation_view
+from keras_attention.pipelines.prepared_weights import PreparedWeights
+from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns, is_calendar_day
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
@@ -81,46 +82,6 @@ class Batch(NamedTuple):
     padded: int
 
 
-def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
-    """Translates one sentence token by token, with greedy search or sampling.
-
-    Args:
-        translator: Translator.
-        text: str. An empty sentence has an empty translation.
-        temperature: float >= 0. 0 means greedy search; a higher value samples.
-        top_k, top_p, seed: see `decoding.sample`.
-        max_length: int or None, see `Translator.hypotheses`.
-
-    Yields:
-        str, the next characters as soon as they are generated. Joined, they are the translation.
-
-    Raises:
-        UserError: if the text is not a str or a setting is out of range.
-    """
-    as_texts([text], "text")
-    if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
-        raise UserError(
-            "Sampling needs temperature >= 0, top-k >= 0, top-p in (0, 1] and seed >= 0. "
-            f"Received: temperature={temperature}, top-k={top_k}, top-p={top_p}, seed={seed}"
-        )
-    settings = translator.settings(1, False, beam_size=1, max_length=max_length)
-    (ids,), _ = translator.encode([text], settings["max_source_length"])
-    if len(ids) == 1:
-        return
-    padded = source_bucket(len(ids), settings["max_source_length"])
-    source_ids = np.full((1, padded), PAD_ID, dtype="int32")
-    source_ids[0, : len(ids)] = ids
-    sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
-    limits = answer_limit(len(ids), settings), answer_limit(padded, settings)
-    written, shown = [], ""
-    for token in translator.compiled.stream(source_ids, *limits, sampling):
-        written.append(token)
-        text_so_far = translator.target_tokenizer.decode([written])[0]
-        if text_so_far.startswith(shown) and text_so_far != shown:
-            yield text_so_far[len(shown) :]
-            shown = text_so_far
-
-
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
@@ -139,6 +100,10 @@ class Translator(Pipeline):
         decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
         low_score_threshold: float or None. Answers with a lower mean log probability per token have `low_score` set.
         target_language: str or None. If "iso", answers that are not calendar days have `low_score` set as well.
+
+    Attributes:
+        model: the network. Reading it makes each search about a millisecond slower: from then on, weights that have
+            been copied (see `PreparedWeights`) are copied again, because they may have changed.
 
     Example:
         translator = keras_attention.load("rnn_attention_multi30k_en_de")
@@ -186,22 +151,37 @@ class Translator(Pipeline):
         low_score_threshold: float | None = None,
         target_language: str | None = None,
     ):
-        self.model = model
+        self._weights = PreparedWeights(model)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
         self.low_score_threshold = low_score_threshold
         self.target_language = target_language
-        self.compiled = CompiledSearch(model)
+        self.compiled = CompiledSearch(self._weights)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
         options = {name: config.get(name) for name in ("decoding", "low_score_threshold", "target_language")}
         return cls(model, tokenizers["source"], tokenizers["target"], **options)
 
+    @classmethod
+    def from_loaded(cls, loaded):
+        pipeline = super().from_loaded(loaded)
+        pipeline._weights.private = True
+        return pipeline
+
     def described(self):
         language = {"target_language": self.target_language} if self.target_language else {}
         return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **language}
+
+    @property
+    def model(self) -> Any:
+        return self._weights.model
+
+    @property
+    def network(self) -> Any:
+        """The model, for code of this package that neither changes it nor gives it away: searches stay fast."""
+        return self._weights.network
 
     @property
     def tokenizers(self):
@@ -209,7 +189,7 @@ class Translator(Pipeline):
 
     @property
     def has_attention(self) -> bool:
-        return self.model.has_attention
+        return self.network.has_attention
 
     @property
     def facts(self):
@@ -306,7 +286,7 @@ class Translator(Pipeline):
         return translation_view(self, text, **options)
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
-        """Translates one sentence token by token: yields str, see the function `stream` of this module."""
+        """Translates one sentence token by token: yields str, see `streaming.stream`."""
         return stream(self, text, **sampling)
 
     def encode(self, texts: list[str], longest: int) -> tuple[list[np.ndarray], list[bool]]:

@@ -192,7 +192,9 @@ class BatchedSearch:
         length = next(length for length in self._lengths if length >= source_ids.shape[1])
         sources = np.full((len(places), length), PAD_ID, "int32")
         sources[:, : source_ids.shape[1]] = source_ids[places]
-        fields, batch_sizes = self._batcher(length)(sources, limits[places])
+        batcher = self._batcher(length)
+        self._compiled.refresh()
+        fields, batch_sizes = batcher(sources, limits[places])
         for size in batch_sizes:
             self._observe(int(size))
         return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in fields))

@@ -1,5 +1,3 @@
-import importlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,7 +7,6 @@ from layer_checks import EXECUTIONS
 
 from keras_attention.decoding import Hypotheses, beam_search, greedy_search
 from keras_attention.decoding.hypotheses import take_sequences
-from keras_attention.models import transformer
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -286,11 +283,6 @@ def test_rows_that_are_done_leave_and_change_nothing(execution):
     np.testing.assert_array_equal(found.lengths, expected.lengths)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
     np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
-
-
-def test_only_states_without_an_output_kernel_lose_rows():
-    """`SearchState.take` takes rows of every tensor of a state, and a Transformer's output kernel has none."""
-    assert transformer.FEW_ROWS < importlib.import_module("keras_attention.decoding.beam_search").MANY
 
 
 def test_states_may_be_nested():

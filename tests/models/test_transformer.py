@@ -9,6 +9,7 @@ from models.transformer_equations import transformer
 
 from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.models import PRESETS, Transformer
+from keras_attention.models.transformer import FEW_ROWS
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -115,18 +116,18 @@ def test_steps_equal_the_whole(form):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("few_rows", [0, 16])
-def test_hypotheses_of_a_source_share_its_memory_and_a_cache(monkeypatch, few_rows):
+@pytest.mark.parametrize("prepared", [False, True])
+def test_hypotheses_of_a_source_share_its_memory_and_a_cache(prepared):
     """After each step some hypotheses are replaced by others, whose tokens they then continue."""
-    monkeypatch.setattr("keras_attention.models.transformer.FEW_ROWS", few_rows)
     model, source_ids, k = make_model(), make_batch()["source_ids"], 3
     memory, random = model.encode(source_ids), np.random.default_rng(2)
-    state = repeat_beams(model.initial_state(memory, T, beam_size=k), k)
-    assert ("output_kernel" in state["shared"]) == (few_rows > 0)
+    state, derived = repeat_beams(model.initial_state(memory, T, beam_size=k), k), model.derived_weights()
+    assert B * k <= FEW_ROWS
+    assert set(derived) == {"output_kernel"}
     prefixes = np.zeros((B * k, 0), "int32")
     for t in range(T):
         tokens = random.integers(4, 17, B * k).astype("int32")
-        logits, state = model.step(tokens, state, memory)
+        logits, state = model.step(tokens, state, memory, **(derived if prepared else {}))
         prefixes = np.concatenate([prefixes, tokens[:, None]], axis=1)
         whole = model({"source_ids": np.repeat(source_ids, k, axis=0), "target_ids": prefixes})
         assert_all_close([logits], [whole[:, t]], 1e-5)

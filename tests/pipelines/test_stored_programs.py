@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_attention import compile_cache
 from keras_attention.compile_cache import CompileCache
 from keras_attention.pipelines import stored_programs
-from keras_attention.pipelines.stored_programs import stored_program
+from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 
 SPECS = [tf.TensorSpec((None, 3), tf.float32), tf.TensorSpec((), tf.int32)]
 X = np.arange(21, dtype="float32").reshape(7, 3) / 11
@@ -85,6 +85,28 @@ def test_a_graph_that_is_read_uses_the_weights_of_its_model(next_process, monkey
     program = stored_program(repeated(other), SPECS, other, "loop")
     other.set_weights(layer(seed=7).get_weights())
     np.testing.assert_array_equal(program(tf.constant(X), tf.constant(11))["sum"], expected["sum"])
+
+
+def test_a_program_may_read_weights_that_were_computed_outside_of_xla(next_process, monkeypatch):
+    dense = layer()
+
+    def run_with(scale, shift):
+        variables = scale, shift = tf.Variable(scale), tf.Variable(shift)
+
+        def call(function, *inputs):
+            with keras.StatelessScope(state_mapping=[(dense.kernel, scale * dense.kernel.value)]):
+                return call_compiled(function, *inputs)
+
+        options = {"jit_compile": True, "variables": variables, "call": call}
+        program = stored_program(lambda x, times: dense(x) + shift, SPECS, dense, "scaled", **options)
+        np.testing.assert_allclose(program(tf.constant(X), tf.constant(1)), dense(X) * scale + shift, rtol=1e-5)
+
+    run_with(11.0, 13.0)  # without a cache
+    next_process()
+    run_with(2.0, 3.0)
+    next_process()
+    monkeypatch.setattr(stored_programs, "_traced", no_tracing)
+    run_with(5.0, 7.0)
 
 
 def test_each_model_function_and_version_has_a_graph_of_its_own(next_process, monkeypatch):

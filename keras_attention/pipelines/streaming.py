@@ -1,0 +1,48 @@
+"""A translation piece by piece, as it is generated."""
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.pipelines.compiled import answer_limit, source_bucket
+from keras_attention.pipelines.texts import as_texts
+from keras_attention.tokenizers.special_tokens import PAD_ID
+
+
+def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
+    """Translates one sentence token by token, with greedy search or sampling.
+
+    Args:
+        translator: Translator.
+        text: str. An empty sentence has an empty translation.
+        temperature: float >= 0. 0 means greedy search; a higher value samples.
+        top_k, top_p, seed: see `decoding.sample`.
+        max_length: int or None, see `Translator.hypotheses`.
+
+    Yields:
+        str, the next characters as soon as they are generated. Joined, they are the translation.
+
+    Raises:
+        UserError: if the text is not a str or a setting is out of range.
+    """
+    as_texts([text], "text")
+    if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
+        raise UserError(
+            "Sampling needs temperature >= 0, top-k >= 0, top-p in (0, 1] and seed >= 0. "
+            f"Received: temperature={temperature}, top-k={top_k}, top-p={top_p}, seed={seed}"
+        )
+    settings = translator.settings(1, False, beam_size=1, max_length=max_length)
+    (ids,), _ = translator.encode([text], settings["max_source_length"])
+    if len(ids) == 1:
+        return
+    padded = source_bucket(len(ids), settings["max_source_length"])
+    source_ids = np.full((1, padded), PAD_ID, dtype="int32")
+    source_ids[0, : len(ids)] = ids
+    sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
+    limits = answer_limit(len(ids), settings), answer_limit(padded, settings)
+    written, shown = [], ""
+    for token in translator.compiled.stream(source_ids, *limits, sampling):
+        written.append(token)
+        text_so_far = translator.target_tokenizer.decode([written])[0]
+        if text_so_far.startswith(shown) and text_so_far != shown:
+            yield text_so_far[len(shown) :]
+            shown = text_so_far
