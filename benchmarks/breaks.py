@@ -591,6 +591,24 @@ FINETUNING = _breaks(
         "def fit_classifier(",
     ),
     (
+        "the worst mix of initial and trained weights is kept",
+        "best = int(np.argmin(costs))",
+        "best = int(np.argmax(costs))",
+        "tests/finetuning/test_fitting.py",
+    ),
+    (
+        "mixing disturbs the training",
+        "with averaged_weights(model, mix(share)):",
+        "if assign_weights(model, mix(share)) is None:",
+        "tests/finetuning/test_fitting.py",
+    ),
+    (
+        "the strength of the linear start is chosen by few rows alone",
+        "+ (_surprise(strength) if",
+        "+ (0.0 if",
+        "tests/finetuning/test_linear_start.py",
+    ),
+    (
         "the pre-trained encoder is not used",
         "    if encoder is not None:\n        model",
         "    if encoder is None:\n        model",
