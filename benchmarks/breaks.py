@@ -598,8 +598,8 @@ FINETUNING = _breaks(
     ),
     (
         "mixing disturbs the training",
-        "with averaged_weights(model, mix(share)):",
-        "if assign_weights(model, mix(share)) is None:",
+        "with averaged_weights(model, mixed):",
+        "if assign_weights(model, mixed) is None:",
         "tests/finetuning/test_fitting.py",
     ),
     (
