@@ -15,6 +15,7 @@ from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
 from keras_attention.finetuning.head import (
+    KINDS,
     PooledVectors,
     TracedOnce,
     check_contrastive,
@@ -40,6 +41,7 @@ from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
+FEW_ROWS = 16  # of each class; with so few, contrastive training was better on SST-5, see docs/fine_tune.md
 UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 
@@ -235,6 +237,12 @@ def _with_linear_start(prepared, settings, say):
         pairs = pair_batches(model, rows, prepared.targets, settings).count
         say(f"Contrastive training on {pairs:,} pairs of rows in each epoch; then logistic regression again.")
         seconds *= 2 * pairs / len(rows)
+    elif (
+        prepared.task.kind in KINDS
+        and prepared.soft_labels is None
+        and len(rows) <= FEW_ROWS * model.settings["num_labels"]
+    ):
+        say("There are few rows of each label: --contrastive may give a better model.")
     minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
     say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score, minutes=minutes)

@@ -1,5 +1,6 @@
 """Contrastive fine-tuning: its loss in loops, its pairs, and a training after which texts of a label are alike."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -107,6 +108,23 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     assert (result.best, result.best_epoch) == (70.0, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "contrastive", "told"),
+    [
+        (30, "binary", False, True),
+        (40, "binary", False, False),
+        (30, "binary", True, False),
+        (30, "multilabel", False, False),
+    ],
+)
+def test_it_is_recommended_for_few_rows(rows, kind, contrastive, told, tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
+    said, settings = [], replace(SETTINGS, contrastive=contrastive)
+    separator = "|" if kind == "multilabel" else None
+    prepare(examples(kind, rows), None, tmp_path / "start", settings, say=said.append, separator=separator)
+    assert any("--contrastive may give a better model" in line for line in said) == told
 
 
 def test_bad_usage(tmp_path):

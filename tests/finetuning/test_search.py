@@ -34,10 +34,13 @@ def fits(monkeypatch):
 
     def fit(prepared, settings, verbose):
         seen.append(settings)
-        score = 100 - abs(settings.learning_rate - 1e-4) / 1e-5
-        return TrainResult([], 1, 0.0, score, 1, "it is a stub")
+        return TrainResult([], 1, 0.0, 0.5, 1, "it is a stub")
+
+    def validator(prepared):
+        return lambda model: {"val_score": 100 - abs(seen[-1].learning_rate - 1e-4) / 1e-5, "val_loss": 0.5}
 
     monkeypatch.setattr(trials, "fit", fit)
+    monkeypatch.setattr(trials, "validator", validator)
     return seen
 
 
