@@ -152,9 +152,10 @@ def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tm
         seen.append(settings)
         if len(seen) == 2:
             raise TrainingDivergedError("the loss is nan")
-        return TrainResult([], 1, 0.0, float(len(seen)), 1, "it is a stub")
+        return TrainResult([], 1, 0.0, 0.5, 1, "it is a stub")
 
     monkeypatch.setattr(trials, "fit", fit)
+    monkeypatch.setattr(trials, "validator", lambda prepared: lambda model: {"val_score": float(len(seen))})
     best = searched(start, tmp_path, 3, [], epochs=7, layer_decay=0.8)
     assert {(one.epochs, one.layer_decay) for one in seen} == {(7, 0.8)}
     assert best.learning_rate == seen[2].learning_rate
