@@ -5,8 +5,8 @@
     python recipes/bert_finetune.py --smoke            # a few steps, end to end
 
 The labels determine the task. The pre-trained encoder gets a new head, and all layers are trained, lower layers with
-smaller learning rates; the weights of the best epoch are kept. The linear start, frozen layers, --teacher, --lora,
---pairs and --contrastive work only in `keras-attention finetune`.
+smaller learning rates; the weights of the best epoch are kept. The linear start and mixing with it, frozen layers,
+--teacher, --lora, --pairs and --contrastive work only in `keras-attention finetune`.
 """
 
 import functools
