@@ -41,7 +41,7 @@ from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
-FEW_ROWS = 16  # of each class; with so few, contrastive training was better on SST-5, see docs/fine_tune.md
+FEW_ROWS = 64  # of each class; with so few, contrastive training may be better, see docs/fine_tune.md
 UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 

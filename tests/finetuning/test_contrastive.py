@@ -114,7 +114,7 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     ("rows", "kind", "contrastive", "told"),
     [
         (30, "binary", False, True),
-        (40, "binary", False, False),
+        (200, "binary", False, False),
         (30, "binary", True, False),
         (30, "multilabel", False, False),
     ],
