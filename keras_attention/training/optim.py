@@ -252,7 +252,7 @@ def exponential_average(model, optimizer):
 
     See `use_exponential_average`.
     """
-    if not int(getattr(optimizer, "inner_optimizer", optimizer).iterations):  # the average is still 0
+    if not getattr(optimizer, "inner_optimizer", optimizer).iterations.numpy():  # the average is still 0
         return None
     own = copy_weights(model)
     optimizer.finalize_variable_values(model.trainable_variables)

@@ -3,6 +3,7 @@ import math
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from training.tiny_run import TinyBatches, TinyModel, run
 
 from keras_attention.training.optim import (
@@ -15,6 +16,7 @@ from keras_attention.training.optim import (
     exponential_average,
     layer_factors,
     make_schedule,
+    use_exponential_average,
 )
 
 
@@ -202,6 +204,22 @@ def test_without_an_update_there_is_no_exponential_average(model):
     assert exponential_average(model, optimizer) is None
     for before, after in zip(own, copy_weights(model), strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+def test_exponential_average_of_variables_of_a_strategy():
+    """They are mirrored, even on a single device, and so is the optimizer's number of updates."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        model, optimizer = TinyModel(), keras.optimizers.SGD(1.0)
+        model({"source_ids": np.ones((1, 3), "int32")})
+        use_exponential_average(optimizer, 0.75)
+        optimizer.build(model.trainable_variables)
+    assert exponential_average(model, optimizer) is None
+    start = copy_weights(model)
+    for _ in range(2):
+        strategy.run(lambda: optimizer.apply([tf.ones(v.shape) for v in model.trainable_variables]))
+    for average, before in zip(exponential_average(model, optimizer), start, strict=True):
+        np.testing.assert_allclose(average, before - 0.75 * 1 - 0.25 * 2, atol=1e-6)
 
 
 def test_exponential_average_needs_an_unused_optimizer():
