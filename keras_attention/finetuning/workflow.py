@@ -240,6 +240,7 @@ def _with_linear_start(prepared, settings, say):
     elif (
         prepared.task.kind in KINDS
         and prepared.soft_labels is None
+        and prepared.train.texts_b is None
         and len(rows) <= FEW_ROWS * model.settings["num_labels"]
     ):
         say("There are few rows of each label: --contrastive may give a better model.")

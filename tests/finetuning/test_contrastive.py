@@ -111,19 +111,22 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "kind", "contrastive", "told"),
+    ("rows", "kind", "options", "told"),
     [
-        (30, "binary", False, True),
-        (200, "binary", False, False),
-        (30, "binary", True, False),
-        (30, "multilabel", False, False),
+        (30, "binary", {}, True),
+        (200, "binary", {}, False),
+        (30, "binary", {"contrastive": True}, False),
+        (30, "multilabel", {}, False),
+        (30, "binary", {"pairs": "apart"}, False),
     ],
 )
-def test_it_is_recommended_for_few_rows(rows, kind, contrastive, told, tmp_path):
+def test_it_is_recommended_for_few_rows(rows, kind, options, told, tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
-    said, settings = [], replace(SETTINGS, contrastive=contrastive)
+    said, data = [], examples(kind, rows)
+    data = replace(data, texts_b=data.texts) if "pairs" in options else data
+    settings = replace(SETTINGS, **{"contrastive": False, **options})
     separator = "|" if kind == "multilabel" else None
-    prepare(examples(kind, rows), None, tmp_path / "start", settings, say=said.append, separator=separator)
+    prepare(data, None, tmp_path / "start", settings, say=said.append, separator=separator)
     assert any("--contrastive may give a better model" in line for line in said) == told
 
 
