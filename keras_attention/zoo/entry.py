@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keras_attention.errors import EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
-from keras_attention.zoo.schema import architecture_of, check_config, max_bytes_of_words
+from keras_attention.zoo.schema import WORDS_FILE, architecture_of, check_config, max_bytes_of_words
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 
@@ -281,10 +281,9 @@ def _check_budget(folder, config, sizes):
         f"{tokenizer}/{name}": vocabulary for tokenizer in config["tokenizer"].values() for name in TOKENIZER_FILES
     }
     if config.get("words"):
-        words = max_bytes_of_words(config["words"]["num_terms"], config["model"]["num_labels"])
-        for name in words.keys() - sizes.keys():
-            raise EntryError(f"{folder} lacks {name!r}, the words of config.json.")
-        most |= words
+        if WORDS_FILE not in sizes:
+            raise EntryError(f"{folder} lacks {WORDS_FILE!r}, the words of config.json.")
+        most[WORDS_FILE] = max_bytes_of_words(config["words"]["num_terms"], config["model"]["num_labels"])
     for name, size in sizes.items():
         if name not in most and not PICTURE.fullmatch(name):
             raise EntryError(f"{folder}: a saved model cannot have a file {name!r}.")

@@ -220,7 +220,7 @@ def imported(path):
 FORMAT_VERSION = 1
 MAX_PARAMETERS = 400_000_000
 MAX_TERMS, MAX_TERM_CHARACTERS = 50_000, 64  # of a bag of words
-TERMS, ARRAYS = "words.txt", "words.h5"  # files of a bag of words
+WORDS_FILE = "words.h5"  # a bag of words
 _FOLDER = text("[a-z][a-z0-9_]{0,40}", "the name of a folder of the entry")
 ALWAYS = ("format_version", "architecture", "model", "tokenizer")
 OPTIONAL = {"weights_dtype": "float32"}
@@ -270,7 +270,11 @@ def check_config(config, where="config.json"):
     return use.check(config, where)
 
 
+def max_bytes_of_terms(num_terms):
+    """The most bytes that the terms of a bag of words may have together, each with a line break."""
+    return num_terms * (4 * MAX_TERM_CHARACTERS + 1)
+
+
 def max_bytes_of_words(num_terms, num_labels):
-    """Dict from the name of each file of a bag of words to its maximum size in bytes."""
-    numbers = num_terms + num_terms * num_labels + num_labels
-    return {TERMS: num_terms * (4 * MAX_TERM_CHARACTERS + 1), ARRAYS: 4 * numbers + 65536}
+    """The most bytes that the file of a bag of words may have."""
+    return max_bytes_of_terms(num_terms) + 4 * (num_terms + num_terms * num_labels + num_labels) + 65536

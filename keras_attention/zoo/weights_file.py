@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from keras_attention.errors import EntryError
-from keras_attention.zoo.schema import ARRAYS, MAX_TERM_CHARACTERS, TERMS
+from keras_attention.zoo.schema import MAX_TERM_CHARACTERS, WORDS_FILE, max_bytes_of_terms
 
 WEIGHTS = "model.weights.h5"
 SCALE = ":scale"  # suffix for the scales of an 8-bit weight
@@ -186,15 +186,24 @@ def _packed(integers):
 
 
 def _unpacked(path, name, packed, shape):
-    """The int8 array of a `_packed` one; never inflates more than the shape needs."""
-    inflate, size = zlib.decompressobj(), math.prod(shape)
-    try:
-        content = inflate.decompress(packed.tobytes(), size + 1)
-    except zlib.error as error:
-        raise EntryError(f"{path}: {name!r} cannot be inflated: {error}") from error
-    if len(content) != size or not inflate.eof or inflate.unused_data:
+    """The int8 array of a `_packed` one."""
+    size = math.prod(shape)
+    content = _inflated(path, name, packed, size)
+    if len(content) != size:
         raise EntryError(f"{path}: {name!r} does not hold exactly {size} integers.")
     return np.frombuffer(content, "int8").reshape(shape)
+
+
+def _inflated(path, name, packed, most):
+    """The bytes of a uint8 array of deflate, which must be at most `most`."""
+    inflate = zlib.decompressobj()
+    try:
+        content = inflate.decompress(packed.tobytes(), most + 1)
+    except zlib.error as error:
+        raise EntryError(f"{path}: {name!r} cannot be inflated: {error}") from error
+    if len(content) > most or not inflate.eof or inflate.unused_data:
+        raise EntryError(f"{path}: {name!r} does not hold exactly one text or array of at most {most} bytes.")
+    return content
 
 
 def _weight_of(path, arrays, name, shape, dtype):
@@ -227,33 +236,30 @@ def _read(file, name, shapes, dtype):
     return values
 
 
-# A kernel is stored in float16 if that loses nothing, see `BagOfWords.stored`.
-DTYPES = {"idf": ("float32",), "kernel": ("float16", "float32"), "bias": ("float32",)}
-
-
-def shapes(num_terms, num_labels):
-    """Dict from the name of each array to its shape."""
-    return {"idf": (num_terms,), "kernel": (num_terms, num_labels), "bias": (num_labels,)}
-
-
 def save_words(folder, terms, arrays):
-    """Writes both files into the folder of an entry.
+    """Writes the bag of words of an entry into its folder.
+
+    The file contains the terms, one per line in UTF-8, and the array "idf" as uint8 arrays of deflate; "kernel" in
+    float16 if that loses nothing (see `BagOfWords.stored`), else in float32; and "bias".
 
     Args:
         folder: Path.
         terms: list of V different str without line breaks.
-        arrays: dict of arrays "idf" (V,), "kernel" (V, K) and "bias" (K,).
+        arrays: dict of float32 arrays "idf" (V,), "kernel" (V, K) and "bias" (K,).
     """
-    (folder / TERMS).write_text("\n".join(terms), encoding="utf-8")
-    with _written_whole(folder / ARRAYS) as file:
-        for name, values in arrays.items():
-            with np.errstate(over="ignore"):
-                kinds = [np.asarray(values).astype(dtype) for dtype in DTYPES[name]]
-            file.create_dataset(name, data=next((kind for kind in kinds if np.array_equal(kind, values)), kinds[-1]))
+    with np.errstate(over="ignore"):
+        half = arrays["kernel"].astype("float16")
+    kernel = half if np.array_equal(half, arrays["kernel"]) else arrays["kernel"]
+    packed = {"terms": "\n".join(terms).encode(), "idf": arrays["idf"].astype("float32").tobytes()}
+    with _written_whole(folder / WORDS_FILE) as file:
+        for name, content in packed.items():
+            file.create_dataset(name, data=np.frombuffer(zlib.compress(content, 9), "uint8"))
+        file.create_dataset("kernel", data=kernel)
+        file.create_dataset("bias", data=arrays["bias"].astype("float32"))
 
 
 def load_words(entry):
-    """Reads the files of an entry whose config.json has "words".
+    """Reads the bag of words of an entry whose config.json has "words".
 
     Args:
         entry: Entry.
@@ -262,20 +268,26 @@ def load_words(entry):
         List of terms, and a dict of float32 arrays, as in `save_words`.
 
     Raises:
-        EntryError: if a file does not agree with config.json, or contains a number that is not finite.
+        EntryError: if the file does not agree with config.json, or contains a number that is not finite.
     """
     count, labels = entry.config["words"]["num_terms"], entry.config["model"]["num_labels"]
+    path, packed = entry.folder / WORDS_FILE, (None, "uint8")
+    kernel, bias = ([(count, labels)], ("float16", "float32")), ([(labels,)], "float32")
+    arrays = read_arrays(path, {"terms": packed, "idf": packed, "kernel": kernel, "bias": bias})
+    content = _inflated(path, "terms", arrays.pop("terms"), max_bytes_of_terms(count))
     try:
-        terms = (entry.folder / TERMS).read_text(encoding="utf-8").split("\n")
+        terms = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise EntryError(f"{entry.folder / TERMS} is not UTF-8: {error}") from error
+        raise EntryError(f"{path}: 'terms' is not UTF-8: {error}") from error
     if len(terms) != count or len(set(terms)) != count:
-        raise EntryError(f"{entry.folder / TERMS} holds {len(set(terms))} different terms. Expected: {count}")
+        raise EntryError(f"{path} holds {len(set(terms))} different terms. Expected: {count}")
     for term in terms:
         if not 0 < len(term) <= MAX_TERM_CHARACTERS or not term.isprintable():
-            raise EntryError(
-                f"{entry.folder / TERMS}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters."
-            )
-    expected = {name: ([shape], DTYPES[name]) for name, shape in shapes(count, labels).items()}
-    arrays = read_arrays(entry.folder / ARRAYS, expected)
+            raise EntryError(f"{path}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters.")
+    content = _inflated(path, "idf", arrays["idf"], 4 * count)
+    if len(content) != 4 * count:
+        raise EntryError(f"{path}: 'idf' does not hold exactly {count} numbers.")
+    arrays["idf"] = np.frombuffer(content, "float32")
+    if not np.isfinite(arrays["idf"]).all():
+        raise EntryError(f"{path}: 'idf' holds NaN or infinity.")
     return terms, {name: values.astype("float32") for name, values in arrays.items()}

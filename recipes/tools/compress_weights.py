@@ -22,7 +22,7 @@ from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as keras_attention
 from keras_attention.errors import UserError
 from keras_attention.flags import OneLineParser
-from keras_attention.zoo.schema import ARRAYS, TERMS
+from keras_attention.zoo.schema import WORDS_FILE
 from keras_attention.zoo.weights_file import DEFLATE, STEPS
 
 MOST_LOST = 0.1  # points of a score
@@ -51,7 +51,7 @@ def store(folder, test_set=(), steps=STEPS):
     described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
     about = {name: value for name, value in entry.config.items() if name not in described}
     others = [folder / picture["file"] for picture in entry.metrics.get("pictures", ())]
-    others += [folder / name for name in (TERMS, ARRAYS) if about.get("words")]
+    others += [folder / WORDS_FILE] if about.get("words") else []
     options = {"about": about, "metrics": entry.metrics, "weights_dtype": DEFLATE}
     options |= {"steps": steps, "extra_files": others}
     with tempfile.TemporaryDirectory() as temporary:  # written and tested there first

@@ -1,6 +1,7 @@
 """A classifier that judges together with a bag of words, and files of words that are not what they should be."""
 
 import shutil
+import zlib
 
 import h5py
 import numpy as np
@@ -54,35 +55,38 @@ def test_too_improbable_is_unsure(blended, monkeypatch):
     assert blended.classify(TEXTS[0], threshold=0.0) is not None
 
 
-def change_numbers(name, change):
+def change(name, function):
     def damage(folder):
         with h5py.File(folder / "words.h5", "r+") as file:
-            values = change(file[name][()])
+            values = function(file[name][()])
             del file[name]
             file[name] = values
 
     return damage
 
 
-def change_terms(change):
-    def damage(folder):
-        path = folder / "words.txt"
-        path.write_bytes(change(path.read_bytes()))
+def change_content(name, function):
+    """Changes the bytes that are compressed in an array."""
 
-    return damage
+    def changed(packed):
+        return np.frombuffer(zlib.compress(function(zlib.decompress(packed.tobytes()))), "uint8")
+
+    return change(name, changed)
 
 
 DAMAGES = {
-    "lacks 'words.txt'": lambda folder: (folder / "words.txt").unlink(),
     "lacks 'words.h5'": lambda folder: (folder / "words.h5").unlink(),
-    "holds NaN or infinity": change_numbers("kernel", lambda x: x * np.float16(np.nan)),
-    "has shape and dtype": change_numbers("idf", lambda x: x[:-1]),
-    r"'kernel' has shape and dtype": change_numbers("kernel", lambda x: x.astype("float64")),
-    "different terms. Expected": change_terms(lambda text: text + b"\nmore"),
-    "1[0-9] different terms|different terms. Expected": change_terms(lambda text: text.replace(b"a\n", b"dog\n", 1)),
-    "is not a term of at most 64 characters": change_terms(lambda text: text.replace(b"dog", b"d\x07g", 1)),
-    "is not UTF-8": change_terms(lambda text: text.replace(b"dog", b"d\xffg", 1)),
-    "has 9000[0-9]* bytes. Allowed": change_terms(lambda text: text + b" " * 90_000),
+    "'kernel' holds NaN or infinity": change("kernel", lambda x: x * np.float16(np.nan)),
+    "'idf' holds NaN or infinity": change_content("idf", lambda x: x[:-4] + np.float32(np.inf).tobytes()),
+    "'idf' does not hold exactly [0-9]+ numbers": change_content("idf", lambda x: x[:-4]),
+    "'kernel' has shape and dtype": change("kernel", lambda x: x.astype("float64")),
+    "'terms' cannot be inflated": change("terms", lambda x: x[5:]),
+    "different terms. Expected": change_content("terms", lambda text: text + b"\nmore"),
+    "1[0-9] different terms|different terms. Expected": change_content("terms", lambda x: x.replace(b"a\n", b"dog\n", 1)),
+    "is not a term of at most 64 characters": change_content("terms", lambda x: x.replace(b"dog", b"d\x07g", 1)),
+    "is not UTF-8": change_content("terms", lambda x: x.replace(b"dog", b"d\xffg", 1)),
+    "'terms' does not hold exactly one text": change_content("terms", lambda x: x + b" " * 90_000),
+    "has 9[0-9]* bytes. Allowed": change("terms", lambda x: np.zeros(90_000, "uint8")),
 }
 
 

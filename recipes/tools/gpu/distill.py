@@ -60,6 +60,8 @@ class Setup:
         """Before the GPU is used, since processes are forked."""
         files, arguments = self.files, self.arguments
         self.encode("units", units(files, arguments.most_words, arguments.seed))
+        if arguments.only_encoder:
+            return
         labels, texts = labelled(files["reviews_train.tsv"])
         self.encode("reviews", texts + files["reviews_unlabelled.txt"], labels, REVIEW_TOKENS)
         labels, texts = labelled(files["phrases_train.tsv"])
@@ -94,7 +96,8 @@ class Setup:
         return torch.where(ids == self.cls, 0, torch.where(ids == self.sep, 2, shifted))
 
     def until(self, stage):
-        return BEGAN + ENDS[stage] * self.arguments.seconds
+        share = ENDS["pairs"] if self.arguments.only_encoder else ENDS[stage]
+        return BEGAN + share * self.arguments.seconds
 
 
 def main():
@@ -103,6 +106,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=560)
     parser.add_argument("--most-words", type=float, default=30e6, help="of the student's training texts")
+    parser.add_argument("--only-encoder", action="store_true", help="give stages 1 and 2 all the time")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -114,7 +118,7 @@ def main():
     setup.encode_all()
     student = distilled_encoder(setup)
     save(student, arguments.out, "encoder")
-    for name, stage in {"sentiment": sentiment, "pairs": paraphrases}.items():
+    for name, stage in {} if arguments.only_encoder else {"sentiment": sentiment, "pairs": paraphrases}.items():
         try:
             save(stage(setup, student), arguments.out, name)
         except Exception as error:  # the other stage may still work, and the time is paid for
