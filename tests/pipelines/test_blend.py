@@ -82,7 +82,7 @@ DAMAGES = {
     "'kernel' has shape and dtype": change("kernel", lambda x: x.astype("float64")),
     "'terms' cannot be inflated": change("terms", lambda x: x[5:]),
     "different terms. Expected": change_content("terms", lambda text: text + b"\nmore"),
-    "1[0-9] different terms|different terms. Expected": change_content("terms", lambda x: x.replace(b"a\n", b"dog\n", 1)),
+    "[0-9] different terms. Expected": change_content("terms", lambda x: x.replace(b"a\n", b"dog\n", 1)),
     "is not a term of at most 64 characters": change_content("terms", lambda x: x.replace(b"dog", b"d\x07g", 1)),
     "is not UTF-8": change_content("terms", lambda x: x.replace(b"dog", b"d\xffg", 1)),
     "'terms' does not hold exactly one text": change_content("terms", lambda x: x + b" " * 90_000),

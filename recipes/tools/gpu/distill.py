@@ -118,7 +118,8 @@ def main():
     setup.encode_all()
     student = distilled_encoder(setup)
     save(student, arguments.out, "encoder")
-    for name, stage in {} if arguments.only_encoder else {"sentiment": sentiment, "pairs": paraphrases}.items():
+    classifiers = {} if arguments.only_encoder else {"sentiment": sentiment, "pairs": paraphrases}
+    for name, stage in classifiers.items():
         try:
             save(stage(setup, student), arguments.out, name)
         except Exception as error:  # the other stage may still work, and the time is paid for

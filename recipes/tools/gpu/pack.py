@@ -1,11 +1,11 @@
 """Pack texts and published encoders into small files, for training on a machine without network.
 
-    python recipes/tools/pack_for_gpu.py --data DATA --minilm FOLDER --mpnet FOLDER --out carry
+    python recipes/tools/gpu/pack.py --data DATA --minilm FOLDER --mpnet FOLDER --out carry
 
 DATA is a folder of data sets; the two other folders contain all-MiniLM-L6-v2 and all-mpnet-base-v2 as published
 (model.safetensors, vocab.txt). Weights are rounded to steps of a tenth of the root mean square of a row. Test sets
-are not packed, and training reviews that also occur in the test set are left out.
-`distill_on_gpu.py` reads the result.
+are not packed, and training reviews that also occur in the test set are left out. `distill.py` reads the result. Needs
+the package safetensors.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python recipes/tools/gpu/unpack.py FOLDER --out runs/gpu
 
-FOLDER has the files of `distill.py`. Writes OUT/encoder, OUT/sentiment and OUT/pairs, whose cards say nothing of
-scores: fine-tune, measure and compress them first.
+FOLDER has the files of `distill.py`. Writes OUT/encoder and, if they were trained, OUT/sentiment and OUT/pairs, whose
+cards say nothing of scores: fine-tune, measure and compress them first.
 """
 
 import argparse
@@ -38,7 +38,10 @@ def main():
     tensors = dict(np.load(arguments.folder / "encoder_tokens.npz")) | dict(np.load(arguments.folder / "encoder.npz"))
     write(arguments.out / "encoder", make_encoder(tensors), pooling="mean", normalize=True)
     for name, labels in LABELS.items():
-        model = make_classifier(unpack_tensors((arguments.folder / f"{name}.xz").read_bytes()))
+        file = arguments.folder / f"{name}.xz"
+        if not file.exists():  # with --only-encoder
+            continue
+        model = make_classifier(unpack_tensors(file.read_bytes()))
         task = {"kind": "binary", "label_names": [*labels], "separator": None, "threshold": 0.5}
         task |= {"pair": name == "pairs", "long_texts": "ends", "min_probability": None}
         write(arguments.out / name, model, task=task, words=None)
