@@ -3,6 +3,7 @@
     python benchmarks/bench.py                            # about half an hour
     python benchmarks/bench.py --only train_speed first_answer
     python benchmarks/bench.py --baseline                 # three times, on a quiet machine; commit the file
+    python benchmarks/bench.py --baseline --only serving  # replaces these figures only
 
 The figures of each run are added to `benchmarks/results/quick-MACHINE.json`, which git ignores, with the commit and the
 versions of the packages. Each figure is compared with your last one on the same kind of machine (processor and number
@@ -177,6 +178,13 @@ def compared(run, last, name, limit=LIMIT):
     return len(lines)
 
 
+def replaced(runs, run):
+    """The runs of a baseline with a new one: the earlier ones keep only the figures that the new one does not have."""
+    kept = [{key: value for key, value in one["figures"].items() if key not in run["figures"]} for one in runs]
+    earlier = [{**one, "figures": figures} for one, figures in zip(runs, kept, strict=True) if figures]
+    return [*earlier, run]
+
+
 def machine_facts():
     """Everything besides the commit that a figure depends on: dict of str."""
     packages = ("tensorflow", "tensorflow-text", "keras", "numpy")
@@ -204,7 +212,10 @@ def main():
     run = {"commit": run_facts()["commit"], "time": now, "machine": machine, "figures": figures}
     run["calculation"] = calculation_seconds()
     references, own = read_runs(baseline), read_runs(path)
-    write_runs(baseline if arguments.baseline else path, machine, [run] if arguments.baseline else [*own, run])
+    if arguments.baseline:
+        write_runs(baseline, machine, replaced(references, run))
+    else:
+        write_runs(path, machine, [*own, run])
     found = compared(run, references, "the baseline in the repository") + compared(run, own, "your last run")
     return 1 if found else 0
 

@@ -38,6 +38,11 @@ def test_more_sentences_a_second_are_better(bench):
     assert line.endswith("25 % worse")
 
 
+def test_a_new_baseline_keeps_the_figures_that_it_lacks(bench):
+    runs = [run("old", a_ms=1.0, b_ms=2.0), run("older", a_ms=3.0)]
+    assert bench.replaced(runs, run("new", a_ms=4.0)) == [run("old", b_ms=2.0), run("new", a_ms=4.0)]
+
+
 PRINTED = {
     "decode_speed": ("beam 4  batch 64  threads 2  engine ours  sentences/s 113.50  tokens/s 1,589.10", [113.5]),
     "train_speed": ("keras-hub: 2,345 tokens/s, 437 ms, peak memory 1,234 MB, ours is 1.47 times as fast", [1.47]),
