@@ -35,8 +35,8 @@ class BertClassifier(FromPreset, keras.Model):
         num_labels: int > 0, keyword only. Width of the logits; 1 for regression.
         pooling: "cls", the vector of [CLS]; "mean", the mean over all tokens including [CLS] and [SEP], for which
             sentence encoders are trained; "both", their concatenation; or "pair", for two separately encoded texts.
-            The second text has segment 1 in the inputs; for the encoder, both have segment 0 and positions of their
-            own, so that no token depends on the other text.
+            The second text has segment 1 in the inputs; for the encoder, both have segment 0, a [CLS] and positions of
+            their own, so that no token depends on the other text.
         pooler: bool. Whether to apply the dense layer W_p. Without it, the logits are computed from x directly.
         pooler_activation: "tanh", or "relu" as in DistilBERT.
 
@@ -46,7 +46,8 @@ class BertClassifier(FromPreset, keras.Model):
         return_attention_scores: bool. Whether to return the attention weights too.
 
     Returns:
-        Logits (B, num_labels) in float32, or the pair of logits and attention weights, see `BertEncoder`.
+        Logits (B, num_labels) in float32, or the pair of logits and attention weights, see `BertEncoder`. With pooling
+        "pair", the weights are (B, L, H, T + 1, T + 1), because the second text gets a [CLS], too.
 
     Raises:
         ValueError: if an argument is out of range; see `BertEncoder`.
@@ -136,19 +137,28 @@ class BertClassifier(FromPreset, keras.Model):
         return self._pooled(self.encoder(read, training=training), read)
 
     def _read(self, inputs):
-        """The inputs of the encoder: with pooling "pair", each text of a pair is a block with positions of its own."""
+        """The inputs of the encoder: with pooling "pair", each text is a block with a [CLS] and positions of its own.
+
+        The second text gets a copy of the first [CLS], so that token_ids, block_ids and position_ids are (B, T + 1).
+        """
         if self.pooling != "pair":
             return inputs
         if unknown := sorted(set(inputs) - {"token_ids", "segment_ids"}):
             raise ValueError(f'With pooling "pair", the inputs are token_ids, segment_ids. Received: {unknown[0]}')
         token_ids = inputs["token_ids"]
-        is_token = padding_mask(token_ids)  # (B, T)
-        second = ops.logical_and(is_token, ops.equal(inputs.get("segment_ids", ops.zeros_like(token_ids)), 1))
-        block_ids = ops.cast(is_token, "int32") + ops.cast(second, "int32")
-        begin = ops.sum(ops.cast(ops.equal(block_ids, 1), "int32"), axis=1, keepdims=True)  # (B, 1)
-        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None]
-        positions = ops.where(second, positions - begin + 1, positions)  # from 1: the second text has no [CLS]
-        return {"token_ids": token_ids, "block_ids": block_ids, "position_ids": positions}
+        of_second = ops.equal(inputs.get("segment_ids", ops.zeros_like(token_ids)), 1)
+        of_first = ops.logical_and(padding_mask(token_ids), ops.logical_not(of_second))
+        begin = ops.sum(ops.cast(of_first, "int32"), axis=1, keepdims=True)  # (B, 1)
+        places = ops.arange(ops.shape(token_ids)[1] + 1, dtype="int32")[None]  # (1, T + 1)
+        copied = ops.where(places > begin, places - 1, ops.where(places < begin, places, 0))
+        token_ids = ops.take_along_axis(token_ids, copied, axis=1)
+        second = places >= begin
+        block_ids = ops.cast(padding_mask(token_ids), "int32") * (1 + ops.cast(second, "int32"))
+        return {
+            "token_ids": token_ids,
+            "block_ids": block_ids,
+            "position_ids": ops.minimum(ops.where(second, places - begin, places), ops.shape(places)[1] - 2),
+        }
 
     def _pooled(self, x, inputs):
         if self.pooling == "cls":

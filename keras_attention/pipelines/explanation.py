@@ -206,8 +206,14 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
     inputs = {"token_ids": sequence.token_ids[None]}
     if encoder.num_segments > 1:
         inputs["segment_ids"] = sequence.segment_ids[None]
-    weights = encoder(inputs, training=False, return_attention_scores=True)[1]
-    tokens, segments = tokenizer.tokens(sequence.token_ids), sequence.segment_ids.tolist()
+    compares = getattr(pipeline.model, "pooling", None) == "pair"
+    network = pipeline.model if compares else encoder
+    weights = network(inputs, training=False, return_attention_scores=True)[1]
+    ids, segments = sequence.token_ids, sequence.segment_ids
+    if compares:  # the second text has a [CLS], too
+        begin = int(np.argmax(segments))
+        ids, segments = np.insert(ids, begin, ids[0]), np.insert(segments, begin, 1)
+    tokens, segments = tokenizer.tokens(ids), segments.tolist()
     maps = [AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)]
     note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{said}"
     title = text if text_b is None else f"{text} / {text_b}"

@@ -19,10 +19,9 @@ def inputs_of(pairs, longest=11):
     return {"token_ids": token_ids, "segment_ids": segment_ids}
 
 
-def alone(model, ids, start):
-    """The mean vector of one text that the encoder reads alone, its first token at position `start`."""
-    text = {"token_ids": np.array([ids]), "position_ids": np.arange(start, start + len(ids))[None]}
-    (vectors,) = outputs_of(model.encoder, text, scores=False)
+def alone(model, ids):
+    """The mean vector of one text that the encoder reads alone."""
+    (vectors,) = outputs_of(model.encoder, {"token_ids": np.array([ids])}, scores=False)
     return vectors[0].mean(axis=0)
 
 
@@ -33,12 +32,13 @@ def test_equals_the_equations(execution):
     logits, weights = outputs_of(model, inputs_of(PAIRS), execution)
     assert kernel.shape == (4 * 12, LABELS)
     for row, (first, second) in enumerate(PAIRS):
-        u, v = alone(model, [CLS, *first, SEP], 0), alone(model, [*second, SEP], 1)
+        u, v = (alone(model, [CLS, *text, SEP]) for text in (first, second))
         features = np.concatenate([u, v, np.abs(u - v), u * v])
         assert_all_close(logits[row], features @ kernel + bias, 1e-5)
         end = len(first) + 2
         assert not weights[row, :, :, :end, end:].any()
-        assert not weights[row, :, :, end : end + 2, :end].any()
+        assert not weights[row, :, :, end : end + len(second) + 2, :end].any()
+        np.testing.assert_allclose(weights[row, :, :, end : end + len(second) + 2].sum(axis=-1), 1, atol=1e-5)
 
 
 def test_the_pooler_reads_all_four_vectors():
@@ -55,6 +55,18 @@ def test_other_rows_and_padding_change_nothing():
     for row, pair in enumerate(PAIRS):
         (single,) = outputs_of(model, inputs_of([pair], longest=8 if row < 1 else 9), scores=False)
         assert_all_close(single[0], together[row], 1e-5)
+
+
+def test_texts_may_have_all_positions():
+    model = make_classifier(pooling="pair", pooler=False)
+    longest = model.encoder.max_length
+    rows = [([7] * (longest - 4), [9]), ([7], [9] * (longest - 4))]
+    (logits,) = outputs_of(model, inputs_of(rows, longest), scores=False)
+    for row, (first, second) in enumerate(rows):
+        u, v = (alone(model, [CLS, *text, SEP]) for text in (first, second))
+        features = np.concatenate([u, v, np.abs(u - v), u * v])
+        kernel, bias = (np.asarray(weight) for weight in model.output_dense.get_weights())
+        assert_all_close(logits[row], features @ kernel + bias, 1e-5)
 
 
 def test_half_precision_and_a_missing_second_text_give_numbers():

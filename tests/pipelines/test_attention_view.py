@@ -67,3 +67,16 @@ def test_bert():
     assert "[MASK]" in data["answers"][0]["maps"][0]["rows"]
     assert [name for name, _ in data["decision"]] == [one.words[0] for one in filler.fill_mask("a [MASK] runs")]
     assert data_of(filler.attention_view("a dog"))["decision"] == []
+
+
+def test_two_texts_that_are_read_separately():
+    classifier = tiny_classifier(pair=True, pooling="pair", pooler=False)
+    (answer,) = data_of(classifier.attention_view(TEXTS[3], TEXTS[1]))["answers"]
+    (stored,) = answer["maps"]
+    second = np.array(stored["row_segments"]) == 1
+    assert [token for token in stored["rows"] if token in ("[CLS]", "[SEP]")] == 2 * ["[CLS]", "[SEP]"]
+    assert stored["rows"][int(np.argmax(second))] == "[CLS]"
+    weights = weights_of(stored)
+    assert weights.shape[-2:] == 2 * (len(stored["rows"]),)
+    assert not weights[..., second, :][..., ~second].any()
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=0.05)
