@@ -1,5 +1,6 @@
 """After training: calibrates the probabilities, and blends in a bag of words if it is as good as the network."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,7 @@ def finish(prepared, result, settings):
     words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
     logits = classifier.logits(prepared.validation_sequences)
     reason = calibrate(classifier, logits, words, prepared, where_as_good if settings.blend == "auto" else None)
+    settings = replace(settings, contrastive=prepared.contrastive)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     return Finetuned(classifier, task, train, prepared.validation, result, filled, words, reason)
 

@@ -36,8 +36,10 @@ class FinetuneSettings(AccelerationSettings):
         "a sentence encoder",
         ("auto", "joint", "apart"),
     )
-    contrastive: bool = setting(
-        False, "for few rows: train on pairs of rows with the same or another label (SetFit) instead of the labels"
+    contrastive: bool | None = setting(
+        None,
+        "train on pairs of rows with the same or another label (SetFit) instead of the labels; default: if there are "
+        "few rows of each label",
     )
     freeze: int = setting(0, "number of lowest layers to freeze, together with the embeddings")
     lora: int | None = setting(

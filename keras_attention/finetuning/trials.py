@@ -139,6 +139,7 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     if workers().count > 1:
         raise UserError("--search runs in a single process. Leave out --strategy multiworker.")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    settings = replace(settings, contrastive=bool(settings.contrastive))
     prepared = prepare(examples, validation, start, settings, say=say, **options)
     model, rows = prepared.classifier.model, len(prepared.sequences)
     space = search_space(settings, filled_in(settings, model, rows))

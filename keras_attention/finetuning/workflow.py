@@ -41,7 +41,7 @@ from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
-FEW_ROWS = 64  # of each class; with so few, contrastive training may be better, see docs/fine_tune.md
+FEW_ROWS, MOST_FEW_ROWS = 64, 1_000  # of each class and in all; up to them, training is contrastive by default
 UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 
@@ -56,6 +56,7 @@ class Prepared(NamedTuple):
         validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
+        contrastive: bool, whether to train on pairs of rows, see `head.fit_contrastive`.
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
         soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
@@ -72,6 +73,7 @@ class Prepared(NamedTuple):
     validation_targets: np.ndarray
     center: float
     spread: float
+    contrastive: bool = False
     vectors: object = None
     linear_score: float | None = None
     soft_labels: np.ndarray | None = None
@@ -170,6 +172,10 @@ def prepare(
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
     if settings.contrastive:
         check_contrastive(task, model, teacher)
+    contrastive = settings.contrastive
+    if contrastive is None:
+        contrastive = not continued and make_model is starting_classifier and _has_few_rows(examples, task, settings)
+        contrastive = contrastive and model.pooler_dense is None and teacher is None
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -183,6 +189,7 @@ def prepare(
         validation_targets,
         center,
         spread,
+        contrastive,
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     if continued or model.pooler_dense is not None:
@@ -232,21 +239,24 @@ def _with_linear_start(prepared, settings, say):
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
-    filled = filled_in(settings, model, len(rows))
-    if settings.contrastive:
+    filled = filled_in(replace(settings, contrastive=prepared.contrastive), model, len(rows))
+    if prepared.contrastive:
         pairs = pair_batches(model, rows, prepared.targets, settings).count
-        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch; then logistic regression again.")
+        because = (
+            "" if settings.contrastive else ", because there are few rows of each label (--no-contrastive: not so)"
+        )
+        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch, then logistic regression again{because}.")
         seconds *= 2 * pairs / len(rows)
-    elif (
-        prepared.task.kind in KINDS
-        and prepared.soft_labels is None
-        and prepared.train.texts_b is None
-        and len(rows) <= FEW_ROWS * model.settings["num_labels"]
-    ):
-        say("There are few rows of each label: --contrastive may give a better model.")
     minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
     say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score, minutes=minutes)
+
+
+def _has_few_rows(examples, task, settings):
+    """Whether contrastive training suits a table, and no setting is for the training on single rows."""
+    few = task.kind in KINDS and len(examples) <= min(FEW_ROWS * len(task.label_names), MOST_FEW_ROWS)
+    asked = settings.epochs, settings.learning_rate, settings.lora, settings.class_weights, settings.label_smoothing
+    return few and examples.texts_b is None and not any(asked) and workers().count == 1
 
 
 def _fit_head(prepared, settings):
@@ -269,8 +279,9 @@ def _fit_head(prepared, settings):
 def fit(prepared, settings, **running):
     """Trains, and validates after each epoch; see `fitting.fit_classifier` and `head.fit_contrastive`."""
     model, task = prepared.classifier.model, prepared.task
+    settings = replace(settings, contrastive=prepared.contrastive)
     running |= {"validate": validator(prepared)}
-    if settings.contrastive:
+    if prepared.contrastive:
         running |= {"refit": lambda: _fit_head(prepared, settings)}
         return fit_contrastive(model, prepared.sequences, prepared.targets, settings, **running)
     running |= {"soft_labels": prepared.soft_labels}

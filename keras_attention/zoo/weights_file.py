@@ -16,6 +16,7 @@ SCALE = ":scale"  # suffix for the scales of an 8-bit weight
 WITH_SCALES = INT8, DEFLATE = "int8", "int8_deflate"
 MOST = 127
 STEPS = 8  # of a weight of "int8_deflate", in the root mean square of its slice: about 5 bits
+SIMILAR_ERROR = 2.0  # ratio of two sums of squared rounding errors
 LARGEST_SCALE = 1e30  # keeps all products finite
 
 
@@ -48,9 +49,9 @@ def save_weights(model, path, dtype="float32", steps=STEPS):
     Dn)), whichever has the smaller rounding error. Vectors are stored in float32.
 
     With "int8_deflate", a scale is the root mean square of its slice / `steps` (larger only if an integer would exceed
-    127), and the bytes of the integers are compressed by deflate into one uint8 array; the scales are those with which
-    they become smallest. Most integers are small: with 8 steps, a weight takes about 5 bits, with 16 about 6. The
-    rounding error is uniform in a step; with 8 steps, it is 3.6 % of the root mean square.
+    127), and the bytes of the integers are compressed by deflate into one uint8 array; among scales with similar
+    rounding errors, those with which it becomes smallest. Most integers are small: with 8 steps, a weight takes about
+    5 bits, with 16 about 6. The rounding error is uniform in a step; with 8 steps, it is 3.6 % of the root mean square.
 
     Args:
         model: built keras.Model.
@@ -160,7 +161,7 @@ def _along(scales, shape):
 def _in_8_bits(name, values, dtype, steps):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
     values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # other values are rejected later
-    best, smallest = None, np.inf
+    found = []
     for shape in _scale_shapes(values.shape):
         aligned = _along(np.empty(shape), values.shape).shape
         shared = tuple(axis for axis, size in enumerate(aligned) if size == 1)
@@ -169,13 +170,12 @@ def _in_8_bits(name, values, dtype, steps):
             scales = np.maximum(scales, np.sqrt(np.square(values).mean(axis=shared, keepdims=True)) / steps)
         scales = scales.astype("float32")
         integers = np.clip(np.rint(values / np.where(scales > 0, scales, 1)), -MOST, MOST)
-        if dtype == DEFLATE:
-            integers = _packed(integers)
-            cost = len(integers)
-        else:
-            cost = np.square(integers * scales - values).sum()
-        if cost < smallest:
-            best, smallest = {name: integers, f"{name}{SCALE}": scales.reshape(shape)}, cost
+        error = np.square(integers * scales - values).sum()
+        integers = _packed(integers) if dtype == DEFLATE else integers
+        found.append((error, integers.size, {name: integers, f"{name}{SCALE}": scales.reshape(shape)}))
+    least = min(error for error, *_ in found)
+    # A single large number makes the steps of its whole slice large.
+    _, _, best = min((one for one in found if one[0] <= SIMILAR_ERROR * least), key=lambda one: one[1::-1])
     return best
 
 

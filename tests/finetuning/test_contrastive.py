@@ -18,6 +18,7 @@ from keras_attention.finetuning.head import (
     draw_pairs,
 )
 from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.start import starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
 
 SETTINGS = FinetuneSettings(
@@ -111,23 +112,36 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "kind", "options", "told"),
+    ("rows", "kind", "options", "chosen"),
     [
         (30, "binary", {}, True),
         (200, "binary", {}, False),
-        (30, "binary", {"contrastive": True}, False),
+        (200, "binary", {"contrastive": True}, True),
+        (30, "binary", {"contrastive": False}, False),
         (30, "multilabel", {}, False),
         (30, "binary", {"pairs": "apart"}, False),
+        (30, "binary", {"lora": 2}, False),
+        (30, "binary", {"epochs": 2}, False),
     ],
 )
-def test_it_is_recommended_for_few_rows(rows, kind, options, told, tmp_path):
+def test_it_is_the_default_for_few_rows(rows, kind, options, chosen, tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     said, data = [], examples(kind, rows)
     data = replace(data, texts_b=data.texts) if "pairs" in options else data
-    settings = replace(SETTINGS, **{"contrastive": False, **options})
+    settings = replace(SETTINGS, **{"contrastive": None, "epochs": None, "learning_rate": None, **options})
     separator = "|" if kind == "multilabel" else None
-    prepare(data, None, tmp_path / "start", settings, say=said.append, separator=separator)
-    assert any("--contrastive may give a better model" in line for line in said) == told
+    prepared = prepare(data, None, tmp_path / "start", settings, say=said.append, separator=separator)
+    assert prepared.contrastive == chosen
+    because = any("because there are few rows" in line for line in said)
+    assert because == (chosen and not options)
+
+
+def test_a_recipe_with_its_own_training_is_not_contrastive(tmp_path):
+    write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
+    settings = replace(SETTINGS, contrastive=None, epochs=None, learning_rate=None)
+    make_model = lambda *arguments: starting_classifier(*arguments)  # noqa: E731
+    options = {"make_model": make_model, "say": lambda _: None}
+    assert not prepare(examples("binary", 30), None, tmp_path / "start", settings, **options).contrastive
 
 
 def test_bad_usage(tmp_path):

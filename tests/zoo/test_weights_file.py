@@ -154,6 +154,18 @@ def test_most_weights_take_5_bits(tmp_path):
     assert 5.0 < bits < 5.4  # the entropy of a normal distribution in steps of an eighth is 5.05
 
 
+def test_a_large_weight_does_not_coarsen_the_others(tmp_path):
+    """As in the output layer of a classifier, whose few columns would all get the step of the largest weight."""
+    model = keras.Sequential([keras.Input((500,)), keras.layers.Dense(2, name="dense")])
+    kernel = np.random.default_rng(3).normal(size=(500, 2)).astype("float32")
+    kernel[7] = 60, -60
+    model.set_weights([kernel, np.zeros(2)])
+    save_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+    load_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+    assert np.abs(model.get_weights()[0] - kernel)[8:].max() < 0.2  # a step of 60 / 127 would give errors up to 0.24
+    assert np.sqrt(np.square(model.get_weights()[0] - kernel)[8:].mean()) < 0.05
+
+
 def packed(count, value=1):
     return np.frombuffer(zlib.compress(np.full(count, value, "int8").tobytes()), "uint8")
 
