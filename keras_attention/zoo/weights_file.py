@@ -188,21 +188,18 @@ def _packed(integers):
 def _unpacked(path, name, packed, shape):
     """The int8 array of a `_packed` one."""
     size = math.prod(shape)
-    content = _inflated(path, name, packed, size)
-    if len(content) != size:
-        raise EntryError(f"{path}: {name!r} does not hold exactly {size} integers.")
-    return np.frombuffer(content, "int8").reshape(shape)
+    return np.frombuffer(_inflated(path, name, packed, f"{size} integers", size, size), "int8").reshape(shape)
 
 
-def _inflated(path, name, packed, most):
-    """The bytes of a uint8 array of deflate, which must be at most `most`."""
+def _inflated(path, name, packed, expected, most, least=0):
+    """The bytes of a uint8 array of deflate, from `least` to `most`; `expected` says in an error what they are."""
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(packed.tobytes(), most + 1)
     except zlib.error as error:
         raise EntryError(f"{path}: {name!r} cannot be inflated: {error}") from error
-    if len(content) > most or not inflate.eof or inflate.unused_data:
-        raise EntryError(f"{path}: {name!r} does not hold exactly one text or array of at most {most} bytes.")
+    if not least <= len(content) <= most or not inflate.eof or inflate.unused_data:
+        raise EntryError(f"{path}: {name!r} does not hold exactly {expected}.")
     return content
 
 
@@ -274,7 +271,7 @@ def load_words(entry):
     path, packed = entry.folder / WORDS_FILE, (None, "uint8")
     kernel, bias = ([(count, labels)], ("float16", "float32")), ([(labels,)], "float32")
     arrays = read_arrays(path, {"terms": packed, "idf": packed, "kernel": kernel, "bias": bias})
-    content = _inflated(path, "terms", arrays.pop("terms"), max_bytes_of_terms(count))
+    content = _inflated(path, "terms", arrays.pop("terms"), f"{count} terms", max_bytes_of_terms(count))
     try:
         terms = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -284,9 +281,7 @@ def load_words(entry):
     for term in terms:
         if not 0 < len(term) <= MAX_TERM_CHARACTERS or not term.isprintable():
             raise EntryError(f"{path}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters.")
-    content = _inflated(path, "idf", arrays["idf"], 4 * count)
-    if len(content) != 4 * count:
-        raise EntryError(f"{path}: 'idf' does not hold exactly {count} numbers.")
+    content = _inflated(path, "idf", arrays["idf"], f"{count} numbers", 4 * count, 4 * count)
     arrays["idf"] = np.frombuffer(content, "float32")
     if not np.isfinite(arrays["idf"]).all():
         raise EntryError(f"{path}: 'idf' holds NaN or infinity.")

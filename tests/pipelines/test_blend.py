@@ -85,7 +85,7 @@ DAMAGES = {
     "[0-9] different terms. Expected": change_content("terms", lambda x: x.replace(b"a\n", b"dog\n", 1)),
     "is not a term of at most 64 characters": change_content("terms", lambda x: x.replace(b"dog", b"d\x07g", 1)),
     "is not UTF-8": change_content("terms", lambda x: x.replace(b"dog", b"d\xffg", 1)),
-    "'terms' does not hold exactly one text": change_content("terms", lambda x: x + b" " * 90_000),
+    "'terms' does not hold exactly [0-9]+ terms": change_content("terms", lambda x: x + b" " * 90_000),
     "has 9[0-9]* bytes. Allowed": change("terms", lambda x: np.zeros(90_000, "uint8")),
 }
 
