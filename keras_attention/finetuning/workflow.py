@@ -11,18 +11,11 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
 from keras_attention.evaluation.classification_scores import calibrated_loss
+from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, has_few_rows, pair_batches
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
 from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
-from keras_attention.finetuning.head import (
-    KINDS,
-    PooledVectors,
-    TracedOnce,
-    check_contrastive,
-    fit_contrastive,
-    fit_linear,
-    pair_batches,
-)
+from keras_attention.finetuning.head import PooledVectors, TracedOnce, fit_linear
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.start import (
@@ -41,7 +34,6 @@ from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 COMPILE_SECONDS = 10.0
-FEW_ROWS, MOST_FEW_ROWS = 64, 1_000  # of each class and in all; up to them, training is contrastive by default
 UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 
@@ -56,7 +48,7 @@ class Prepared(NamedTuple):
         validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
-        contrastive: bool, whether to train on pairs of rows, see `head.fit_contrastive`.
+        contrastive: bool, whether to train on pairs of rows, see `contrastive.fit_contrastive`.
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
         soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
@@ -174,7 +166,7 @@ def prepare(
         check_contrastive(task, model, teacher)
     contrastive = settings.contrastive
     if contrastive is None:
-        contrastive = not continued and make_model is starting_classifier and _has_few_rows(examples, task, settings)
+        contrastive = not continued and make_model is starting_classifier and has_few_rows(examples, task, settings)
         contrastive = contrastive and model.pooler_dense is None and teacher is None
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
@@ -252,13 +244,6 @@ def _with_linear_start(prepared, settings, say):
     return prepared._replace(linear_score=score, minutes=minutes)
 
 
-def _has_few_rows(examples, task, settings):
-    """Whether contrastive training suits a table, and no setting is for the training on single rows."""
-    few = task.kind in KINDS and len(examples) <= min(FEW_ROWS * len(task.label_names), MOST_FEW_ROWS)
-    asked = settings.epochs, settings.learning_rate, settings.lora, settings.class_weights, settings.label_smoothing
-    return few and examples.texts_b is None and not any(asked) and workers().count == 1
-
-
 def _fit_head(prepared, settings):
     """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
     model, kind, vectors = prepared.classifier.model, prepared.task.kind, prepared.vectors
@@ -277,12 +262,12 @@ def _fit_head(prepared, settings):
 
 
 def fit(prepared, settings, **running):
-    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `head.fit_contrastive`."""
+    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `contrastive.fit_contrastive`."""
     model, task = prepared.classifier.model, prepared.task
     settings = replace(settings, contrastive=prepared.contrastive)
     running |= {"validate": validator(prepared)}
     if prepared.contrastive:
-        running |= {"refit": lambda: _fit_head(prepared, settings)}
+        running |= {"refit": lambda: _fit_head(prepared, settings), "held": len(prepared.validation)}
         return fit_contrastive(model, prepared.sequences, prepared.targets, settings, **running)
     running |= {"soft_labels": prepared.soft_labels}
     return fit_classifier(model, prepared.sequences, prepared.targets, task.kind, settings, **running)

@@ -10,9 +10,10 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, write_tiny
 
 from keras_attention.data.tables.label_task import Task
 from keras_attention.errors import UserError
-from keras_attention.finetuning.head import (
+from keras_attention.finetuning.contrastive import (
     PAIRS_PER_BATCH,
     PairBatches,
+    _best_mix,
     check_contrastive,
     contrastive_loss,
     draw_pairs,
@@ -99,14 +100,36 @@ def test_texts_of_a_label_become_alike(tmp_path):
     assert any("pairs" in line for line in said)
 
 
+@pytest.mark.parametrize(
+    ("losses", "held", "share"),
+    [
+        ([1.0, 1.0, 0.8, 0.9, 1.0], 10, 0.5),
+        ([1.0, 1.0, 0.8, 0.9, 1.0], 2, 1.0),  # two rows say little
+        ([1.0, 0.9, 0.8, 0.7, 0.5], 10, 0.0),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 900, 1.0),
+    ],
+)
+def test_the_mix_is_chosen_by_the_loss_and_a_prior(losses, held, share):
+    model = SimpleNamespace(weights=[np.array([3.0, 7.0])])
+    model.get_weights, model.set_weights = lambda: model.weights, lambda weights: setattr(model, "weights", weights)
+    fitted, seen = [], iter(losses)
+    validate = lambda _: {"val_loss": next(seen), "val_score": fitted[-1][0]}  # noqa: E731
+    before = [np.array([1.0, 1.0])]
+    assert _best_mix(model, before, lambda: fitted.append(model.weights[0]), validate, held) == (share, 1 + 2 * share)
+    np.testing.assert_allclose(model.weights[0], [1 + 2 * share, 1 + 6 * share])
+    assert len(fitted) == 5
+
+
 @pytest.mark.slow
 def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)
-    scores, before = iter([70.0, 60.0]), prepared.classifier.model.get_weights()
-    monkeypatch.setattr("keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", next(scores), 0.0))
+    losses, before = iter([9.0, 8.0, 7.0, 6.0, 2.0]), prepared.classifier.model.get_weights()
+    monkeypatch.setattr(
+        "keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", loss := next(losses), loss)
+    )
     result = fit(prepared, SETTINGS, verbose=0)
-    assert (result.best, result.best_epoch) == (70.0, 0)
+    assert (result.best, result.best_epoch) == (2.0, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
