@@ -20,7 +20,7 @@ from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
 PAIRS_PER_ROW = 20  # with the same label, and as many with another, as in the paper
-MOST_PAIRS = 8_000
+MOST_PAIRS, MOST_TOKENS = 8_000, 1_000_000  # of an epoch; a million tokens take two minutes on two cores
 PAIRS_PER_BATCH = 16
 COST_OF_START = 2.0  # negative log of a prior, in nats
 KINDS = ("binary", "multiclass")
@@ -111,7 +111,8 @@ class PairBatches:
         self.sequences, self.targets, self.size, self.seed = sequences, targets, size, seed
         self.names = ("token_ids", "segment_ids") if with_segments else ("token_ids",)
         self.longest = max(len(sequence.token_ids) for sequence in sequences)
-        self.per_row = int(np.clip(MOST_PAIRS // (2 * len(sequences)), 1, PAIRS_PER_ROW))
+        most = min(MOST_PAIRS, MOST_TOKENS // (2 * self.longest))
+        self.per_row = int(np.clip(most // (2 * len(sequences)), 1, PAIRS_PER_ROW))
 
     @property
     def count(self):

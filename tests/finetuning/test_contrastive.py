@@ -75,6 +75,10 @@ def test_batches_hold_every_pair_once():
     lengths = np.concatenate([(batch["first_token_ids"] > 0).sum(axis=1) for batch in found])[:count]
     assert sorted(set(lengths)) == [2, 3, 4, 5, 6]
     assert PairBatches(rows * 900, np.arange(4500) % 2, 7, 3, False).per_row == 1  # many rows have few pairs each
+    long = [SimpleNamespace(token_ids=np.ones(250, "int32"))] * 100
+    assert (
+        PairBatches(long, np.arange(100) % 2, 7, 3, False).per_row == 10
+    )  # a million tokens in 1,000 pairs of each kind
 
 
 def likeness(prepared):
