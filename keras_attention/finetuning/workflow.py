@@ -166,8 +166,8 @@ def prepare(
         check_contrastive(task, model, teacher)
     contrastive = settings.contrastive
     if contrastive is None:
-        contrastive = not continued and make_model is starting_classifier and has_few_rows(examples, task, settings)
-        contrastive = contrastive and model.pooler_dense is None and teacher is None
+        fitting_start = make_model is starting_classifier and not continued and model.pooler_dense is None
+        contrastive = fitting_start and teacher is None and has_few_rows(examples, task, settings)
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -234,10 +234,9 @@ def _with_linear_start(prepared, settings, say):
     filled = filled_in(replace(settings, contrastive=prepared.contrastive), model, len(rows))
     if prepared.contrastive:
         pairs = pair_batches(model, rows, prepared.targets, settings).count
-        because = (
-            "" if settings.contrastive else ", because there are few rows of each label (--no-contrastive: not so)"
-        )
-        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch, then logistic regression again{because}.")
+        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch; then logistic regression again.")
+        if settings.contrastive is None:
+            say("There are few rows of each label, so pairs of rows are better (--no-contrastive: single rows).")
         seconds *= 2 * pairs / len(rows)
     minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
     say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")

@@ -159,8 +159,8 @@ def test_it_is_the_default_for_few_rows(rows, kind, options, chosen, tmp_path):
     separator = "|" if kind == "multilabel" else None
     prepared = prepare(data, None, tmp_path / "start", settings, say=said.append, separator=separator)
     assert prepared.contrastive == chosen
-    because = any("because there are few rows" in line for line in said)
-    assert because == (chosen and not options)
+    told = any("There are few rows of each label" in line for line in said)
+    assert told == (chosen and not options)
 
 
 def test_a_recipe_with_its_own_training_is_not_contrastive(tmp_path):
