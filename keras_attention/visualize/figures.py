@@ -1,6 +1,7 @@
 """Attention heat maps, and what every figure needs: fonts for any script, and saving whole or not at all."""
 
 import importlib.util
+import io
 import unicodedata
 import warnings
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from numpy.typing import ArrayLike
+from PIL import Image  # a requirement of Matplotlib
 
 from keras_attention.errors import UserError
 from keras_attention.whole_file import check_place, whole_file
@@ -20,6 +22,7 @@ CELL = 0.3  # inches, side of a cell
 LONGEST_SIDE = 24.0  # inches; larger maps get smaller cells
 LONGEST_LABEL = 32  # characters; longer labels end with an ellipsis
 POINTS = 72.0  # per inch
+COLOURS = 64  # of a PNG
 
 
 def attention_heatmap(
@@ -361,5 +364,9 @@ def save_figure(figure, path):
     path = check_figure_path(path)
     FigureCanvasAgg(figure)
     how = {"format": path.suffix[1:].lower(), "dpi": DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.1}
-    with whole_file(path, "wb") as file:
-        figure.savefig(file, **how)
+    with whole_file(path, "wb") as file, io.BytesIO() as drawn:
+        figure.savefig(drawn, **how)
+        if how["format"] == "png":  # a palette takes a third of the bytes
+            Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, "png", optimize=True)
+        else:
+            file.write(drawn.getvalue())
