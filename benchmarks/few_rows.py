@@ -15,8 +15,9 @@ import numpy as np
 from fine_tuning import drawn, read, score  # loads TensorFlow quietly
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.finetuning.stages import fit
 from keras_attention.finetuning.start import accelerated
-from keras_attention.finetuning.workflow import fit, prepare
+from keras_attention.finetuning.workflow import prepare
 
 COLUMNS = ("rows per class", "linear model on vectors", "fine-tuned", "contrastive")
 

@@ -20,10 +20,12 @@ from keras_attention.cli.io.terminal import silent_libraries
 with silent_libraries():
     from keras_attention.evaluation import classification_scores as measures
     from keras_attention.finetuning.examples import read_examples
+    from keras_attention.finetuning.finishing import finish
     from keras_attention.finetuning.report import make_report
     from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+    from keras_attention.finetuning.stages import fit
     from keras_attention.finetuning.start import accelerated
-    from keras_attention.finetuning.workflow import finish, fit, prepare
+    from keras_attention.finetuning.workflow import prepare
 
 COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine-tuned", "as shipped", "CPU min")
 

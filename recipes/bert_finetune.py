@@ -86,7 +86,8 @@ def main(arguments=None):
         model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
     else:
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
-        from keras_attention.finetuning.workflow import finish, prepare, validator
+        from keras_attention.finetuning.stages import validator
+        from keras_attention.finetuning.workflow import finish, prepare
 
         claim_entry(session.out, config.overwrite)
         train, validation, test = load_tables(config)

@@ -17,6 +17,7 @@ def finetune(arguments):
     check_value("--language", arguments.language, LANGUAGE, "finetune")
     with silent_libraries():
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
+        from keras_attention.finetuning.stages import checkpoint_folders
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.trials import check_search, cross_validate, search_settings
         from keras_attention.finetuning.workflow import finetune_classifier
@@ -59,7 +60,8 @@ def finetune(arguments):
     given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
-    discard_folder(unfinished)
+    for folder in checkpoint_folders(unfinished):
+        discard_folder(folder)
     if arguments.search is not None:
         journal.unlink(missing_ok=True)
     if arguments.json:

@@ -238,15 +238,21 @@ class ClassificationBatches:
         """
         generator = np.random.PCG64([self.seed, epoch])
         order = random_order(generator, len(self.sequences))
-        batches, waiting = [], order[:0]
+        return self._in_batches(order[:, None], generator)
+
+    def _in_batches(self, groups, generator):
+        """The batches of an epoch with these groups of sequence numbers, int (M, G); a group stays in one batch."""
+        buckets = self._bucket_of[groups].max(axis=1)  # that of its longest sequence
+        groups_per_batch = self.rows_per_batch // groups.shape[1]
+        batches, waiting = [], groups[:0]
         for bucket, length in enumerate(self.lengths):
-            numbers = np.concatenate([waiting, order[self._bucket_of[order] == bucket]])
-            whole = len(numbers) // self.rows_per_batch * self.rows_per_batch
-            waiting = numbers[whole:]  # for the next longer batches
-            batches += [(length, batch) for batch in numbers[:whole].reshape(-1, self.rows_per_batch)]
+            found = np.concatenate([waiting, groups[buckets == bucket]])
+            whole = len(found) // groups_per_batch * groups_per_batch
+            waiting = found[whole:]  # for the next longer batches
+            batches += [(length, batch) for batch in found[:whole].reshape(-1, self.rows_per_batch)]
         if len(waiting):
             filled = np.full(self.rows_per_batch, FILLER)
-            filled[: len(waiting)] = waiting
+            filled[: waiting.size] = waiting.ravel()
             batches.append((self.lengths[-1], filled))
         batches = [batches[i] for i in random_order(generator, len(batches))]
         return ClassificationEpoch(self.sequences, self.labels, batches, self.inputs)

@@ -1,44 +1,64 @@
-"""Contrastive fine-tuning for few rows: texts with the same label get similar vectors, then the head is fitted again.
+"""Contrastive fine-tuning: texts with the same label get similar vectors, then the head is fitted to them again.
 
-A few rows make many pairs: 16 rows have 120.
+It comes before the training on labels. If there are few rows, it replaces it: a few rows make many pairs.
 
-Source: Tunstall et al. (2022), "Efficient Few-Shot Learning Without Prompts" (SetFit), section 3,
-https://arxiv.org/abs/2209.11055. Differences: the learning rate depends on the width of the model and decays to 0,
-lower layers have lower rates, the number of pairs is limited, and the trained weights are mixed with the initial ones.
+Sources: Khosla et al. (2020), "Supervised Contrastive Learning", https://arxiv.org/abs/2004.11362; Tunstall et al.
+(2022), "Efficient Few-Shot Learning Without Prompts" (SetFit), section 3, https://arxiv.org/abs/2209.11055.
+Differences: lower layers have lower learning rates, the number of texts is limited, and the trained weights are mixed
+with the initial ones.
 """
 
 import numpy as np
 from keras import ops
 
+from keras_attention.data.batches import ClassificationBatches, random_order
 from keras_attention.errors import UserError
-from keras_attention.finetuning.fitting import filled_in, freeze, make_optimizer
-from keras_attention.finetuning.settings import parts_for
-from keras_attention.tokenizers.special_tokens import PAD_ID
+from keras_attention.finetuning.fitting import BUCKETS, MANY_BUCKETS, filled_in, freeze, make_optimizer
+from keras_attention.finetuning.settings import contrastive_rate_for, parts_for
 from keras_attention.training.devices import workers
-from keras_attention.training.objective import Loss
+from keras_attention.training.objective import NO_CLASS, Loss
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
-PAIRS_PER_ROW = 20  # with the same label, and as many with another, as in the paper
-MOST_PAIRS, MOST_TOKENS = 8_000, 1_000_000  # of an epoch; a million tokens take two minutes on two cores
-PAIRS_PER_BATCH = 16
+TEXTS_PER_BATCH = 32
+TEMPERATURE = 0.1  # Khosla et al. (2020), section 4
+# The number of twins, pairs of texts with the same label: that of the rows, within limits.
+LEAST_TWINS, MOST_TWINS, TWINS_PER_ROW = 4_000, 10_000, 40
+MOST_TOKENS = 1_000_000  # of all twins; they take two minutes on two cores
+SHARES = (1.0, 0.75, 0.5, 0.25)  # of the trained weights in the mix
 COST_OF_START = 2.0  # negative log of a prior, in nats
 KINDS = ("binary", "multiclass")
-FEW_ROWS, MOST_FEW_ROWS = 64, 1_000  # of each class and in all; up to them, training is contrastive by default
+FEW_ROWS, MOST_FEW_ROWS = 64, 1_000  # of each class and in all; up to them, there is no training on labels
+MOST_ROWS = 10_000  # with more, training on labels alone is as good
+CONTRASTIVE, ON_LABELS = "contrastive", "on labels"
 
 
-def has_few_rows(examples, task, settings):
-    """Whether contrastive training suits Examples of a Task, and no setting is for the training on single rows."""
-    few = task.kind in KINDS and len(examples) <= min(FEW_ROWS * len(task.label_names), MOST_FEW_ROWS)
-    asked = settings.epochs, settings.learning_rate, settings.lora, settings.class_weights, settings.label_smoothing
-    return few and examples.texts_b is None and not any(asked) and workers().count == 1
+def stages_for(examples, task, settings, suitable):
+    """The stages of a training in their order: CONTRASTIVE, ON_LABELS or both.
+
+    Args:
+        examples: Examples to train on.
+        task: Task.
+        settings: FinetuneSettings. Epochs and a learning rate are for the training on labels.
+        suitable: bool, whether the start suits contrastive training.
+    """
+    contrastive = settings.contrastive
+    if contrastive is None:
+        suitable = suitable and task.kind in KINDS and examples.texts_b is None and workers().count == 1
+        suitable = suitable and len(examples) <= MOST_ROWS
+        contrastive = suitable and not (settings.epochs or settings.learning_rate or settings.lora)
+    if not contrastive:
+        return (ON_LABELS,)
+    few = len(examples) <= min(FEW_ROWS * len(task.label_names), MOST_FEW_ROWS)
+    of_labels = settings.epochs, settings.learning_rate, settings.class_weights, settings.label_smoothing
+    return (CONTRASTIVE,) if few and not any(of_labels) else (CONTRASTIVE, ON_LABELS)
 
 
 def check_contrastive(task, model, teacher=None):
     """Raises UserError if a task or a model does not suit contrastive training, or if there is a teacher."""
     if teacher is not None:
         raise UserError(
-            "--contrastive trains on pairs of rows, a --teacher answers single ones. Leave out one of them."
+            "--contrastive compares texts with each other, a --teacher answers single ones. Leave out one of them."
         )
     if task.kind not in KINDS:
         raise UserError(f"--contrastive needs one label for each row. Found: a {task.kind} task")
@@ -47,108 +67,95 @@ def check_contrastive(task, model, teacher=None):
 
 
 def contrastive_loss(model, inputs, labels):
-    """The `Loss` of P pairs of texts: the mean of (cosine of their vectors - label)^2.
+    """The `supervised_contrastive_loss` of the vectors of B texts.
 
     Args:
         model: BertClassifier.
-        inputs: dict of int tensors (P, T) "first_token_ids", "second_token_ids", and the same with "segment_ids".
-        labels: float tensor (P,), 1 for pairs with the same label, else 0; NaN for padding pairs.
+        inputs: dict, see `BertEncoder`.
+        labels: int tensor (B,), NO_CLASS for padding texts.
     """
-    sides = [
-        {name.removeprefix(f"{side}_"): values for name, values in inputs.items() if name.startswith(side)}
-        for side in ("first", "second")
-    ]
-    both = {name: ops.concatenate([side[name] for side in sides], axis=0) for name in sides[0]}  # (2 P, T)
-    vectors = ops.cast(model.pooled(both, training=True), "float32")  # (2 P, D)
-    first, second = ops.split(vectors / (ops.norm(vectors, axis=-1, keepdims=True) + 1e-12), 2)
-    cosines = ops.sum(first * second, axis=-1)  # (P,)
-    real = ops.logical_not(ops.isnan(labels))
-    labels = ops.where(real, labels, 0.0)
-    apart = ops.where(real, ops.square(cosines - labels), 0.0)
-    right = ops.logical_and(real, ops.equal(cosines > 0.5, labels > 0.5))
-    return Loss(ops.sum(apart), ops.sum(ops.cast(real, "float32")), ops.sum(ops.cast(right, "float32")))
+    return supervised_contrastive_loss(labels, model.pooled(inputs, training=True))
 
 
-def draw_pairs(targets, per_row, seed):
-    """Draws pairs of rows: for each row, `per_row` partners with its label, and as many with another label.
+def supervised_contrastive_loss(labels, vectors, temperature=TEMPERATURE):
+    """The `Loss` of B vectors, where the other vectors i of a label should be nearer to vector a than all others:
 
-    A row whose label occurs only once has no partners with its label.
+        loss of a = -mean over i of log( exp(cos(a, i) / t) / sum over b != a of exp(cos(a, b) / t) )
+
+    A vector without another one of its label counts nothing. `correct` counts those whose nearest has their label.
+
+    Args:
+        labels: int tensor (B,), NO_CLASS for padding vectors.
+        vectors: float tensor (B, D).
+        temperature: float t > 0.
+
+    Source: Khosla et al. (2020), equation 2.
+    """
+    vectors = ops.cast(vectors, "float32")
+    vectors = vectors / (ops.norm(vectors, axis=-1, keepdims=True) + 1e-12)
+    real = ops.not_equal(labels, NO_CLASS)  # (B,)
+    others = ops.logical_not(ops.cast(ops.eye(ops.shape(labels)[0]), "bool"))
+    others = ops.logical_and(others, ops.logical_and(real[:, None], real[None]))  # (B, B)
+    alike = ops.logical_and(others, ops.equal(labels[:, None], labels[None]))
+    scores = ops.where(others, ops.matmul(vectors, ops.transpose(vectors)) / temperature, -1e9)
+    log_shares = scores - ops.logsumexp(scores, axis=-1, keepdims=True)
+    number = ops.sum(ops.cast(alike, "float32"), axis=-1)  # (B,)
+    losses = -ops.sum(ops.where(alike, log_shares, 0.0), axis=-1) / ops.maximum(number, 1.0)
+    nearest = ops.take(labels, ops.argmax(scores, axis=-1))
+    counted = number > 0
+    right = ops.logical_and(counted, ops.equal(nearest, labels))
+    return Loss(*(ops.sum(ops.cast(each, "float32")) for each in (losses, counted, right)))
+
+
+class TwinBatches(ClassificationBatches):
+    """Batches of texts, half of which have a partner with the same label in the other half; see `draw_twins`.
+
+    Args:
+        sequences, seed, num_buckets, with_segments: see `ClassificationBatches`.
+        targets: int array (N,).
+    """
+
+    def __init__(self, sequences, targets, seed, num_buckets=BUCKETS, with_segments=True):
+        super().__init__(sequences, targets, TEXTS_PER_BATCH, num_buckets, seed, with_segments)
+        tokens = np.mean([len(sequence.token_ids) for sequence in sequences])
+        wanted = np.clip(len(sequences), LEAST_TWINS, MOST_TWINS)
+        self.count = int(max(1, min(wanted, TWINS_PER_ROW * len(sequences), MOST_TOKENS / (2 * tokens))))
+
+    def epoch(self, epoch):
+        """The batches of an epoch, see `ClassificationBatches.epoch`."""
+        generator = np.random.PCG64([self.seed, epoch])
+        return self._in_batches(draw_twins(self.labels, self.count, generator), generator)
+
+
+def draw_twins(targets, count, generator):
+    """Draws pairs of rows with the same label; each row is the first of a pair equally often.
+
+    A row whose label occurs only once is its own partner: dropout makes two vectors of it.
 
     Args:
         targets: int array (N,), the labels as numbers.
-        per_row: int > 0.
-        seed: list of int.
+        count: int > 0.
+        generator: np.random.PCG64.
 
     Returns:
-        Int array (P, 2) of row numbers and float32 array (P,), 1 for equal labels; in random order.
+        Int array (count, 2) of row numbers.
     """
-    random = np.random.default_rng(seed)
-    rows, numbers, pairs, same = np.arange(len(targets)), np.unique(targets), [], []
-    for label in numbers:
-        mine, others = rows[targets == label], rows[targets != label]
-        for row in mine:
-            alike = mine[mine != row]
-            for partners, equal in ((alike, 1.0), (others, 0.0)):
-                if len(partners):
-                    pairs += [(row, partner) for partner in random.choice(partners, per_row)]
-                    same += [equal] * per_row
-    order = random.permutation(len(pairs))
-    return np.array(pairs)[order], np.array(same, "float32")[order]
+    rounds = -(-count // len(targets))
+    first = np.concatenate([random_order(generator, len(targets)) for _ in range(rounds)])[:count]
+    by_label, sizes = np.argsort(targets, kind="stable"), np.bincount(targets)
+    begins = np.cumsum(sizes) - sizes
+    places = np.empty_like(by_label)
+    places[by_label] = np.arange(len(targets))  # of a row in `by_label`
+    label = targets[first]
+    steps = 1 + generator.random_raw(count) % np.maximum(sizes[label] - 1, 1).astype("uint64")
+    partners = begins[label] + (places[first] - begins[label] + steps.astype("int64")) % sizes[label]
+    return np.stack([first, by_label[partners]], axis=1)
 
 
-class PairBatches:
-    """Batches of pairs of sequences, padded to the longest; a pure function of (seed, epoch).
-
-    Args:
-        sequences: list of N TokenSequence.
-        targets: int array (N,).
-        size: int > 0, pairs in a batch.
-        seed: int >= 0.
-        with_segments: bool, whether batches have segment ids.
-    """
-
-    def __init__(self, sequences, targets, size, seed, with_segments):
-        self.sequences, self.targets, self.size, self.seed = sequences, targets, size, seed
-        self.names = ("token_ids", "segment_ids") if with_segments else ("token_ids",)
-        self.longest = max(len(sequence.token_ids) for sequence in sequences)
-        most = min(MOST_PAIRS, MOST_TOKENS // (2 * self.longest))
-        self.per_row = int(np.clip(most // (2 * len(sequences)), 1, PAIRS_PER_ROW))
-
-    @property
-    def count(self):
-        """Number of pairs in an epoch: int."""
-        return len(self.epoch(0).pairs)
-
-    def epoch(self, epoch):
-        """The batches of an epoch: `len()` and `[i]`, a dict of arrays, see `contrastive_loss`."""
-        return _Pairs(self, *draw_pairs(self.targets, self.per_row, [self.seed, epoch]))
-
-
-class _Pairs:
-    def __init__(self, batches, pairs, labels):
-        self.batches, self.pairs, self.labels = batches, pairs, labels
-
-    def __len__(self):
-        return -(-len(self.pairs) // self.batches.size)
-
-    def __getitem__(self, index):
-        start, size = index * self.batches.size, self.batches.size
-        pairs = self.pairs[start : start + size]
-        labels = np.full(size, np.nan, "float32")
-        labels[: len(pairs)] = self.labels[start : start + size]
-        batch = {"labels": labels}
-        for side, name in enumerate(("first", "second")):
-            for ids in self.batches.names:
-                batch[f"{name}_{ids}"] = values = np.full((size, self.batches.longest), PAD_ID, "int32")
-                for place, row in enumerate(pairs[:, side]):
-                    sequence = self.batches.sequences[row]
-                    values[place, : len(sequence.token_ids)] = getattr(sequence, ids)
-        return batch
-
-
-def pair_batches(model, rows, targets, settings):
-    """The PairBatches of `fit_contrastive`."""
-    return PairBatches(rows, targets, PAIRS_PER_BATCH, settings.seed, model.encoder.num_segments > 1)
+def twin_batches(model, rows, targets, settings):
+    """The TwinBatches of `fit_contrastive`."""
+    buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
+    return TwinBatches(rows, targets, settings.seed, buckets, model.encoder.num_segments > 1)
 
 
 def fit_contrastive(
@@ -160,12 +167,13 @@ def fit_contrastive(
     refit,
     validate,
     held,
+    on_labels=False,
     checkpoint_dir=None,
     resume=False,
     restart=False,
     **watching,
 ):
-    """Trains the encoder on pairs of rows, then mixes its weights with the initial ones, see `_best_mix`.
+    """Trains the encoder for an epoch of TwinBatches, then mixes its weights with the initial ones, see `_best_mix`.
 
     Args:
         model: BertClassifier, built, whose head is fitted to its vectors.
@@ -175,41 +183,44 @@ def fit_contrastive(
         refit: callable() that fits the head to the vectors of the rows.
         validate: callable(model) -> dict with `val_score`, where higher is better, and `val_loss`.
         held: int, the number of validation rows.
+        on_labels: bool, whether the training on labels follows, which mixes weights itself.
         checkpoint_dir, resume, restart: see `fitting.fit_classifier`.
         watching: log_dir and verbose, likewise.
 
     Returns:
         TrainResult; its best epoch is 0 if the initial model was better.
     """
-    longest = max(len(row.token_ids) for row in rows)
+    settings = filled_in(settings, model, len(rows))
+    rate = contrastive_rate_for(model.encoder.hidden_dim)
     run = RunSettings(
-        accumulate=settings.accumulate or parts_for(PAIRS_PER_BATCH, 2 * longest),
+        accumulate=settings.accumulate or parts_for(TEXTS_PER_BATCH, max(len(row.token_ids) for row in rows)),
         jit_compile=settings.jit_compile,
         resume=resume,
         restart=restart,
         log_dir=watching.get("log_dir") or "",
     )
-    session = Session(run, checkpoint_dir=checkpoint_dir, verbose=watching.get("verbose", 1), unit="pairs")
-    settings = filled_in(settings, model, len(rows))
-    batches = pair_batches(model, rows, targets, settings)
-    before = model.get_weights()
+    session = Session(run, checkpoint_dir=checkpoint_dir, verbose=watching.get("verbose", 1), unit="rows")
+    batches, before = twin_batches(model, rows, targets, settings), model.get_weights()
+    found_before = validate(model)
     frozen = freeze(model, settings)
     try:
-        optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
+        optimizer = make_optimizer(model, settings, len(batches.epoch(0)), rate)
         update = session.compile(model, optimizer, contrastive_loss, clip_norm=1.0)
+        update.any_length = settings.jit_compile is False
         with session:
-            for epoch in session.epochs(batches, settings.epochs):
+            for epoch in session.epochs(batches, 1):
                 for batch in epoch:
                     epoch.record(update(batch))
     finally:
         for layer in frozen:
             layer.trainable = True
-    share, score = _best_mix(model, before, refit, validate, held)
-    return session.result._replace(best=score, best_epoch=session.result.history[-1]["epoch"] if share else 0)
+    shares = (1.0,) if on_labels else SHARES
+    best, best_share = _best_mix(model, before, found_before, shares, refit, validate, held)
+    return session.result._replace(best=best, best_epoch=1 if best_share else 0)
 
 
-def _best_mix(model, before, refit, validate, held):
-    """Sets the weights to the best mix of the trained weights and those before; returns its share and `val_score`.
+def _best_mix(model, before, found_before, shares, refit, validate, held):
+    """Sets the weights to the best mix of the trained weights and those before; returns its `val_score` and share.
 
         weights = before + share (trained - before)
 
@@ -218,14 +229,16 @@ def _best_mix(model, before, refit, validate, held):
 
     Source: see `fitting.best_mix`.
     """
-    trained, best, least = model.get_weights(), None, np.inf
-    for share in (1.0, 0.75, 0.5, 0.25, 0.0):
+
+    def cost(scores, share):
+        return held * scores["val_loss"] + COST_OF_START * (1 - share)
+
+    trained, best, least = model.get_weights(), (found_before["val_score"], 0.0, before), cost(found_before, 0.0)
+    for share in shares:
         model.set_weights([start + share * (end - start) for start, end in zip(before, trained, strict=True)])
         refit()
         scores = validate(model)
-        cost = held * scores["val_loss"] + COST_OF_START * (1 - share)
-        if cost < least:
-            best, least = (share, scores["val_score"], model.get_weights()), cost
-    share, score, weights = best
-    model.set_weights(weights)
-    return share, score
+        if cost(scores, share) < least:
+            best, least = (scores["val_score"], share, model.get_weights()), cost(scores, share)
+    model.set_weights(best[2])
+    return best[:2]

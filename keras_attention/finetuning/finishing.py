@@ -1,6 +1,5 @@
 """After training: calibrates the probabilities, and blends in a bag of words if it is as good as the network."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
 from keras_attention.evaluation.classification_scores import temperature
+from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.start import merge_adapters
 from keras_attention.pipelines.classifier import Classifier
@@ -60,8 +60,10 @@ def finish(prepared, result, settings):
     words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
     logits = classifier.logits(prepared.validation_sequences)
     reason = calibrate(classifier, logits, words, prepared, where_as_good if settings.blend == "auto" else None)
-    settings = replace(settings, contrastive=prepared.contrastive)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
+    filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
+    if ON_LABELS not in prepared.stages:
+        filled["epochs"] = 0
     return Finetuned(classifier, task, train, prepared.validation, result, filled, words, reason)
 
 

@@ -10,7 +10,6 @@ from keras_attention.data.batches import ClassificationBatches
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
-    contrastive_rate_for,
     ema_decay_for,
     epochs_for,
     learning_rate_for,
@@ -283,8 +282,6 @@ def filled_in(settings, model, num_rows):
     rate = settings.learning_rate or learning_rate_for(
         model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0, lora=settings.lora is not None
     )
-    if settings.contrastive:
-        epochs, rate = settings.epochs or 1, settings.learning_rate or contrastive_rate_for(model.encoder.hidden_dim)
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}
@@ -293,12 +290,19 @@ def filled_in(settings, model, num_rows):
     return replace(settings, **filled, max_tokens=tokens)
 
 
-def make_optimizer(model, settings, total_steps):
-    """AdamW with lower rates in lower layers, warm-up and linear decay; no weight decay for biases and norms."""
+def make_optimizer(model, settings, total_steps, learning_rate=None):
+    """AdamW with lower rates in lower layers, warm-up and linear decay; no weight decay for biases and norms.
+
+    Args:
+        model: BertClassifier.
+        settings: FinetuneSettings with its defaults filled in.
+        total_steps: int, number of updates.
+        learning_rate: float, the peak; default: that of the settings.
+    """
     total_steps = max(total_steps, 2)
     warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
     optimizer = LayerWiseAdamW(
-        LinearDecay(settings.learning_rate, warmup, total_steps),
+        LinearDecay(learning_rate or settings.learning_rate, warmup, total_steps),
         layer_factors(layers_of(model.encoder), settings.layer_decay),
         settings.weight_decay,
         epsilon=1e-6,

@@ -7,10 +7,12 @@ from importlib.util import find_spec
 import numpy as np
 
 from keras_attention.errors import TrainingDivergedError, UserError
+from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare, task_of, validator
+from keras_attention.finetuning.stages import fit, fit_encoder, validator
+from keras_attention.finetuning.workflow import finetune_classifier, prepare, task_of
 from keras_attention.training.devices import workers
 
 
@@ -139,19 +141,22 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     if workers().count > 1:
         raise UserError("--search runs in a single process. Leave out --strategy multiworker.")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    settings = replace(settings, contrastive=bool(settings.contrastive))
     prepared = prepare(examples, validation, start, settings, say=say, **options)
     model, rows = prepared.classifier.model, len(prepared.sequences)
+    contrastive = CONTRASTIVE in prepared.stages  # the search chooses settings of the training on labels
+    settings, prepared = replace(settings, contrastive=contrastive), prepared._replace(stages=(ON_LABELS,))
     space = search_space(settings, filled_in(settings, model, rows))
     if not space:
         raise UserError("--search chooses --learning-rate, --epochs and --layer-decay: leave out at least one of them.")
     study = _study(optuna, journal, settings.seed, {name: default for name, (default, *_) in space.items()})
     anywhere = replace(settings, mixed_precision=None, jit_compile=None)  # chosen for the device
     _check_same_search(study, {**asdict(anywhere), "rows": rows}, journal)
-    began = model.get_weights()
     left = trials - _finished(study)
     if prepared.minutes is not None:
         say(f"Search: {max(left, 0)} trainings, in about {max(1, round(max(left, 0) * prepared.minutes))} min.")
+    if contrastive and left > 0:
+        fit_encoder(prepared, settings, verbose=0)
+    began = model.get_weights()
 
     while _finished(study) < trials:
         trial = study.ask()

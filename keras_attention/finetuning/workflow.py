@@ -1,6 +1,5 @@
 """The steps of fine-tuning, from a table to a classifier."""
 
-import time
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,14 +9,20 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.errors import UserError
-from keras_attention.evaluation.classification_scores import calibrated_loss
-from keras_attention.finetuning.contrastive import check_contrastive, fit_contrastive, has_few_rows, pair_batches
+from keras_attention.finetuning.contrastive import (
+    CONTRASTIVE,
+    ON_LABELS,
+    check_contrastive,
+    stages_for,
+    twin_batches,
+)
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.finishing import finish, score_of
-from keras_attention.finetuning.fitting import class_weights, filled_in, fit_classifier
-from keras_attention.finetuning.head import PooledVectors, TracedOnce, fit_linear
+from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.head import PooledVectors, TracedOnce
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
+from keras_attention.finetuning.stages import fit, fit_head, held_scores
 from keras_attention.finetuning.start import (
     add_adapters,
     check_label_names,
@@ -29,7 +34,6 @@ from keras_attention.finetuning.start import (
 )
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
-from keras_attention.training.devices import from_chief, workers
 from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 
@@ -48,7 +52,7 @@ class Prepared(NamedTuple):
         validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
         targets, validation_targets: arrays, see `label_task.encode_labels`; `targets` of a regression are standardized.
         center, spread: floats, mean and standard deviation of the numbers in a regression, else 0 and 1.
-        contrastive: bool, whether to train on pairs of rows, see `contrastive.fit_contrastive`.
+        stages: tuple of str, see `contrastive.stages_for`.
         vectors: PooledVectors, or None for a model with a pooler.
         linear_score: float, the main validation score of logistic regression on the vectors, or None.
         soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
@@ -65,7 +69,7 @@ class Prepared(NamedTuple):
     validation_targets: np.ndarray
     center: float
     spread: float
-    contrastive: bool = False
+    stages: tuple = (ON_LABELS,)
     vectors: object = None
     linear_score: float | None = None
     soft_labels: np.ndarray | None = None
@@ -139,7 +143,7 @@ def prepare(
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
     num_labels = max(1, len(task.label_names))
-    if examples.texts_b is None or settings.contrastive:  # contrastive training compares whole rows
+    if examples.texts_b is None or settings.contrastive:  # contrastive training compares rows, not the texts of a row
         if settings.pairs == "apart":
             raise UserError("--pairs apart needs rows with two texts (--text-b), and no --contrastive.")
         settings = replace(settings, pairs="joint")
@@ -164,10 +168,7 @@ def prepare(
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
     if settings.contrastive:
         check_contrastive(task, model, teacher)
-    contrastive = settings.contrastive
-    if contrastive is None:
-        fitting_start = make_model is starting_classifier and not continued and model.pooler_dense is None
-        contrastive = fitting_start and teacher is None and has_few_rows(examples, task, settings)
+    suitable = make_model is starting_classifier and not continued and model.pooler_dense is None and teacher is None
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -181,7 +182,7 @@ def prepare(
         validation_targets,
         center,
         spread,
-        contrastive,
+        stages_for(examples, task, settings, suitable),
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     if continued or model.pooler_dense is not None:
@@ -226,50 +227,26 @@ def _with_linear_start(prepared, settings, say):
     model, rows = prepared.classifier.model, prepared.sequences
     prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
-    seconds = _fit_head(prepared, settings)
-    name, score, _ = _held_scores(prepared)
+    seconds = fit_head(prepared, settings)
+    name, score, _ = held_scores(prepared)
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
-    filled = filled_in(replace(settings, contrastive=prepared.contrastive), model, len(rows))
-    if prepared.contrastive:
-        pairs = pair_batches(model, rows, prepared.targets, settings).count
-        say(f"Contrastive training on {pairs:,} pairs of rows in each epoch; then logistic regression again.")
-        if settings.contrastive is None:
-            say("There are few rows of each label, so pairs of rows are better (--no-contrastive: single rows).")
-        seconds *= 2 * pairs / len(rows)
-    minutes = (filled.epochs * UPDATE_TO_READ * seconds + COMPILE_SECONDS * (settings.jit_compile is not False)) / 60
-    say(f"Epochs: at most {filled.epochs}, in about {max(1, round(minutes))} min.")
+    texts, epochs = 0, 0
+    if CONTRASTIVE in prepared.stages:
+        twins = twin_batches(model, rows, prepared.targets, settings).count
+        say(f"Contrastive training on {twins:,} pairs of texts with the same label, then logistic regression again.")
+        texts += 2 * twins
+    if ON_LABELS in prepared.stages:
+        epochs = filled_in(settings, model, len(rows)).epochs
+        texts += epochs * len(rows)
+    elif settings.contrastive is None:
+        say("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
+    compiling = COMPILE_SECONDS * len(prepared.stages) * (settings.jit_compile is not False)
+    minutes = (UPDATE_TO_READ * texts * seconds / len(rows) + compiling) / 60
+    training = f"at most {epochs} epochs on the labels" if epochs else "training"
+    say(f"{training.capitalize()}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score, minutes=minutes)
-
-
-def _fit_head(prepared, settings):
-    """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
-    model, kind, vectors = prepared.classifier.model, prepared.task.kind, prepared.vectors
-    held = vectors(prepared.validation_sequences)  # first, because this call compiles
-    began = time.perf_counter()
-    known = vectors([[sequence] for sequence in prepared.sequences])
-    seconds = time.perf_counter() - began
-    labels = model.settings["num_labels"]
-    weights = class_weights(prepared.targets, kind, labels) if settings.class_weights else None
-    held_targets = (prepared.validation_targets - prepared.center) / prepared.spread
-    held_targets = held_targets if kind == "regression" else prepared.validation_targets
-    linear = fit_linear(known, prepared.targets, kind, labels, held, held_targets, weights)
-    for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
-        weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
-    return seconds
-
-
-def fit(prepared, settings, **running):
-    """Trains, and validates after each epoch; see `fitting.fit_classifier` and `contrastive.fit_contrastive`."""
-    model, task = prepared.classifier.model, prepared.task
-    settings = replace(settings, contrastive=prepared.contrastive)
-    running |= {"validate": validator(prepared)}
-    if prepared.contrastive:
-        running |= {"refit": lambda: _fit_head(prepared, settings), "held": len(prepared.validation)}
-        return fit_contrastive(model, prepared.sequences, prepared.targets, settings, **running)
-    running |= {"soft_labels": prepared.soft_labels}
-    return fit_classifier(model, prepared.sequences, prepared.targets, task.kind, settings, **running)
 
 
 def _task_settings(task, examples, settings):
@@ -310,31 +287,6 @@ def _check_same_columns(examples, *others):
     for other in others:
         if other is not None and (other.texts_b is None) != (examples.texts_b is None):
             raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
-
-
-def validator(prepared):
-    """Makes the `validate` of `fit_classifier`, which computes the main score and the loss on the validation rows."""
-
-    def validate(_):
-        name, value, loss = _held_scores(prepared)
-        return {"val_score": value, f"val_{name}": value, "val_loss": loss}
-
-    return validate
-
-
-def _held_scores(prepared):
-    """Name and value of the main score on the validation rows, at the best thresholds; and the `calibrated_loss`."""
-    targets, kind = prepared.validation_targets, prepared.task.kind
-    logits = _held_logits(prepared) * prepared.spread + prepared.center
-    return *score_of(logits, targets, prepared.task), calibrated_loss(logits, targets, kind)
-
-
-def _held_logits(prepared):
-    """Logits (N, K) of the validation rows, from the compiled vectors of the linear start if there are any."""
-    if prepared.vectors is None:
-        return prepared.classifier.logits(prepared.validation_sequences)
-    kernel, bias = prepared.classifier.model.output_dense.get_weights()
-    return prepared.vectors(prepared.validation_sequences) @ kernel + bias
 
 
 def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings):

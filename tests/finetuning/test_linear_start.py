@@ -148,7 +148,7 @@ def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
     prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
     before = prepared.classifier.model.get_weights()
     losses = iter([0.5, 0.6, 0.7, 0.8, 0.9])
-    monkeypatch.setattr("keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", 70.0, next(losses)))
+    monkeypatch.setattr("keras_attention.finetuning.stages.held_scores", lambda _: ("accuracy", 70.0, next(losses)))
     result = fit(prepared, SETTINGS, verbose=0)
     assert (result.best, result.best_epoch) == (0.5, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):

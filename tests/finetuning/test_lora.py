@@ -31,7 +31,7 @@ def start(tmp_path_factory):
 def every_epoch_is_better(monkeypatch):
     """So that the weights of the last one are kept."""
     losses = iter(range(99, 0, -1))
-    monkeypatch.setattr("keras_attention.finetuning.workflow._held_scores", lambda _: ("accuracy", 70.0, next(losses)))
+    monkeypatch.setattr("keras_attention.finetuning.stages.held_scores", lambda _: ("accuracy", 70.0, next(losses)))
 
 
 @pytest.mark.parametrize("frozen", [0, pytest.param(1, marks=pytest.mark.thorough)])
