@@ -1,4 +1,4 @@
-"""Few rows per class: fine-tuning and contrastive fine-tuning, compared with logistic regression on frozen vectors.
+"""Few rows per class: training on labels and contrastive training, compared with logistic regression on frozen vectors.
 
     python benchmarks/few_rows.py TRAIN --test TEST --rows 8 16 64 --seeds 5
 
@@ -19,7 +19,7 @@ from keras_attention.finetuning.stages import fit
 from keras_attention.finetuning.start import accelerated
 from keras_attention.finetuning.workflow import prepare
 
-COLUMNS = ("rows per class", "linear model on vectors", "fine-tuned", "contrastive")
+COLUMNS = ("rows per class", "linear model on vectors", "trained on labels", "contrastive")
 
 
 def of_each_class(examples, rows, seed):
@@ -55,14 +55,13 @@ def main(arguments=None):
     parser.add_argument("--rows", type=int, nargs="+", default=[8, 16, 64], help="of each class")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--test-rows", type=int, default=1000)
-    parser.add_argument("--learning-rate", type=float, help="of the contrastive training and of fine-tuning")
     options = parser.parse_args(arguments)
     train, test = read(options.table), drawn(read(options.test), options.test_rows, 0)
     print("| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), sep="\n", flush=True)
     for rows in options.rows:
         found = []
         for seed in range(1, options.seeds + 1):
-            settings = accelerated(options.start, FinetuneSettings(seed=seed, learning_rate=options.learning_rate))
+            settings = accelerated(options.start, FinetuneSettings(seed=seed))
             found.append(measure(of_each_class(train, rows, seed), test, options.start, settings))
         spread = np.std(found, axis=0, ddof=1) if options.seeds > 1 else np.zeros(len(COLUMNS) - 1)
         cells = [f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(np.mean(found, axis=0), spread, strict=True)]

@@ -20,10 +20,10 @@ from keras_attention.training.objective import NO_CLASS, Loss
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 
-TEXTS_PER_BATCH = 32
+TEXTS_PER_BATCH, LEAST_TEXTS = 32, 4  # the latter in a part of a batch; only texts of a part are compared
 TEMPERATURE = 0.1  # Khosla et al. (2020), section 4
 # The number of twins, pairs of texts with the same label: that of the rows, within limits.
-LEAST_TWINS, MOST_TWINS, TWINS_PER_ROW = 4_000, 10_000, 40
+LEAST_TWINS, MOST_TWINS, TWINS_PER_ROW = 4_000, 10_000, 20
 MOST_TOKENS = 1_000_000  # of all twins; they take two minutes on two cores
 SHARES = (1.0, 0.75, 0.5, 0.25)  # of the trained weights in the mix
 COST_OF_START = 2.0  # negative log of a prior, in nats
@@ -192,8 +192,9 @@ def fit_contrastive(
     """
     settings = filled_in(settings, model, len(rows))
     rate = contrastive_rate_for(model.encoder.hidden_dim)
+    parts = settings.accumulate or parts_for(TEXTS_PER_BATCH, max(len(row.token_ids) for row in rows))
     run = RunSettings(
-        accumulate=settings.accumulate or parts_for(TEXTS_PER_BATCH, max(len(row.token_ids) for row in rows)),
+        accumulate=min(parts, TEXTS_PER_BATCH // LEAST_TEXTS),
         jit_compile=settings.jit_compile,
         resume=resume,
         restart=restart,
@@ -216,6 +217,8 @@ def fit_contrastive(
             layer.trainable = True
     shares = (1.0,) if on_labels else SHARES
     best, best_share = _best_mix(model, before, found_before, shares, refit, validate, held)
+    scores = f"validation score {best:.1f}, before the training {found_before['val_score']:.1f}"
+    session.say(f"Logistic regression on the vectors of the encoder: {scores}.")
     return session.result._replace(best=best, best_epoch=1 if best_share else 0)
 
 

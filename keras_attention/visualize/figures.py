@@ -367,6 +367,8 @@ def save_figure(figure, path):
     with whole_file(path, "wb") as file, io.BytesIO() as drawn:
         figure.savefig(drawn, **how)
         if how["format"] == "png":  # a palette takes a third of the bytes
-            Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, "png", optimize=True)
+            Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(
+                file, "png", optimize=True
+            )
         else:
             file.write(drawn.getvalue())

@@ -182,7 +182,7 @@ def test_few_rows_of_each_class(tmp_path):
     (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]))
     tables = (tmp_path / "rows.tsv", "--test", tmp_path / "rows.tsv", "--test-rows", 15)
     lines = lines_of("few_rows.py", *tables, "--from", entry.folder, "--rows", 5, "--seeds", 1)
-    assert lines[0] == "| rows per class | linear model on vectors | fine-tuned | contrastive |"
+    assert lines[0] == "| rows per class | linear model on vectors | trained on labels | contrastive |"
     assert re.fullmatch(r"\| 5 \|( [\d.]+ ± 0\.0 \|){3}", lines[-1])
 
 

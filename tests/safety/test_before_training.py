@@ -22,7 +22,7 @@ def no_training(monkeypatch):
     def train(*arguments, **options):
         raise AssertionError("the training began")
 
-    monkeypatch.setattr(workflow, "fit_classifier", train)
+    monkeypatch.setattr(workflow, "fit", train)
 
 
 def complaint(tmp_path, capsys, table, *flags):

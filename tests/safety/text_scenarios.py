@@ -257,6 +257,7 @@ class Prepared(NamedTuple):
 
     classifier: object
     sequences: tuple = (1,) * 20
+    stages: tuple = ("on labels",)
     minutes: float = None
 
 
