@@ -96,7 +96,6 @@ def main(arguments=None):
         if config.encode_to:
             return save_encoded_examples(config.encode_to, prepared)
         model, ids, targets, kind = prepared.classifier.model, prepared.sequences, prepared.targets, prepared.task.kind
-        score = validator(prepared)
 
     print(session.description)
     settings = filled_in(settings, model, len(ids))
@@ -113,7 +112,7 @@ def main(arguments=None):
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
             if not config.encoded:
                 with session.averaged_weights():  # with --ema-decay
-                    session.report(**score(model))
+                    session.report(**validator(prepared)(model))
 
     if result := session.finish(weights_only=bool(config.encoded)):  # only in the chief worker
         finetuned = finish(prepared, result, settings)

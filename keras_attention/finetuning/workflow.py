@@ -169,6 +169,10 @@ def prepare(
     if settings.contrastive:
         check_contrastive(task, model, teacher)
     suitable = make_model is starting_classifier and not continued and model.pooler_dense is None and teacher is None
+    stages = stages_for(examples, task, settings, suitable)
+    by_default = replace(settings, epochs=None, learning_rate=None)
+    if CONTRASTIVE not in stages and CONTRASTIVE in stages_for(examples, task, by_default, suitable):
+        say("--epochs or --learning-rate is given, so there is no contrastive training first (--contrastive adds it).")
     if settings.lora:  # before any program is traced, because tracing reads the kernels
         say(add_adapters(model, settings, start))
     prepared = Prepared(
@@ -182,7 +186,7 @@ def prepare(
         validation_targets,
         center,
         spread,
-        stages_for(examples, task, settings, suitable),
+        stages,
     )
     prepared = prepared if teacher is None else _with_teacher(prepared, teacher, say)
     if continued or model.pooler_dense is not None:

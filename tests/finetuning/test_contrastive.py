@@ -261,6 +261,8 @@ def test_the_stages(rows, kind, options, chosen, tmp_path):
     assert prepared.stages == chosen
     assert any("There are few rows of each label" in line for line in said) == (chosen == FIRST)
     assert any("Contrastive training on" in line for line in said) == (CONTRASTIVE in chosen)
+    prevented = chosen == SECOND and {"epochs", "learning_rate"} & set(options)
+    assert any("--contrastive adds it" in line for line in said) == bool(prevented)
 
 
 def test_a_recipe_with_its_own_training_is_not_contrastive(tmp_path):
