@@ -12,6 +12,9 @@ from pathlib import Path
 
 from keras_attention.errors import BAD_USAGE, UserError, one_line
 
+# What a card tells of a training but a recipe does not repeat; contrastive training is a stage of `finetune` alone.
+NOT_REPEATED = ("history", "out", "resume", "restart", "contrastive")
+
 
 def setting(default, help_text, choices=None, name=None, aliases=()):
     """Makes a dataclass field that is also a flag and a key of a file with settings.
@@ -155,7 +158,7 @@ def read_settings(path, config_class):
     if of_a_model:
         path = Path(path).with_name("metrics.json")
         found = _read_mapping(path).get("training", {})
-        found = {name: value for name, value in found.items() if name not in ("history", "out", "resume", "restart")}
+        found = {name: value for name, value in found.items() if name not in NOT_REPEATED}
     shown = {shown_name(field): field for field in dataclasses.fields(config_class)}
     fields = shown | {name: field for field in shown.values() for name in hidden_names(field)}
     settings = {}

@@ -113,7 +113,7 @@ def test_a_file_stands_between_presets_and_flags(tmp_path):
 
 def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"format_version": 1, "architecture": "Transformer"}))
-    told = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}]}, "scores": []}
+    told = {"training": {"epochs": 13, "ema": 1e-05, "history": [{"loss": 1.0}], "contrastive": True}, "scores": []}
     (tmp_path / "metrics.json").write_text(json.dumps(told))
     assert read_settings(tmp_path / "config.json", Config) == {"epochs": 13, "ema": 1e-05}
     told["training"] = {"epochs": None, "ema": None}  # as a command stores what it chose while it ran

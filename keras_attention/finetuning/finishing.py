@@ -63,7 +63,7 @@ def finish(prepared, result, settings):
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
-        filled["epochs"] = 0
+        filled["epochs"] = None
     return Finetuned(classifier, task, train, prepared.validation, result, filled, words, reason)
 
 
