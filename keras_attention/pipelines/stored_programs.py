@@ -133,7 +133,20 @@ def _imported(content, specs, handles):
 
     signature = tf.nest.flatten(specs)
     program = tf.function(imported, input_signature=signature, autograph=False).get_concrete_function()
-    return lambda *inputs: _from_json(names["structure"], program(*tf.nest.flatten(inputs)))
+    call = program if tf.config.list_physical_devices("GPU") else _without_checks(program)
+    return lambda *inputs: _from_json(names["structure"], call(*tf.nest.flatten(inputs)))
+
+
+def _without_checks(program):
+    """A concrete function of flat tensors as a callable that does not check its inputs: a call takes 0.1 ms less."""
+    types, captured = [output.dtype for output in program.outputs], program.captured_inputs
+
+    def call(*inputs):
+        if not tf.executing_eagerly():
+            return program(*inputs)
+        return tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=types, f=program)
+
+    return call
 
 
 def _digest(function, specs, model, key, jit_compile):

@@ -109,6 +109,16 @@ def test_a_program_may_read_weights_that_were_computed_outside_of_xla(next_proce
     run_with(5.0, 7.0)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_program_may_be_part_of_a_larger_graph(next_process, jit_compile):
+    next_process()
+    dense = layer()
+    program = stored_program(repeated(dense), SPECS, dense, "loop", jit_compile=jit_compile)
+    alone = program(tf.constant(X), tf.constant(11))["sum"]
+    larger = tf.function(lambda x: 3 * program(x, tf.constant(11))["sum"])
+    np.testing.assert_array_equal(larger(tf.constant(X)), 3 * alone.numpy())
+
+
 def test_each_model_function_and_version_has_a_graph_of_its_own(next_process, monkeypatch):
     cache = next_process()
     run(layer())
