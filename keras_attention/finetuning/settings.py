@@ -119,9 +119,9 @@ def _flag(name):
 # With a moving average of the weights, larger steps and fewer epochs give better models: docs/fine_tune.md.
 EPOCHS = ((100, 20), (300, 15), (1_000, 10), (5_000, 6), (50_000, 4), (float("inf"), 3))
 AVERAGED_EPOCHS = ((100, 20), (300, 12), (1_000, 8), (5_000, 4), (50_000, 3), (float("inf"), 2))
-# Many classes with few rows each need more epochs, unless the table is large: with 13,500 rows of 150 classes, the
-# accuracy was 66.2 % after 3 epochs (10.4 CPU minutes) and 66.5 % after 5 (14.2), on 4,500 test rows; with 4,886 rows of
-# 77 classes, contrastive training before, 76.1 after 3 (3.8) and 76.2 after 5 or 6 (5.1), the mean of two seeds.
+# Many classes with few rows each need more epochs, unless the table is large. Accuracy with 13,500 rows of 150 classes:
+# 66.2 % after 3 epochs (10.4 CPU minutes), 66.5 % after 5 (14.2), on 4,500 test rows. With 4,886 rows of 77 classes and
+# contrastive training: 76.1 % after 3 (3.8), 76.2 % after 5 or 6 (5.1), on 1,500 test rows, the mean of two seeds.
 MORE_EPOCHS, ROWS_PER_CLASS, ROWS_FOR_MORE_EPOCHS = 2, 200, (1_000, 4_000)
 AVERAGED_UPDATES = (10, 1_000)  # minimum and maximum number of updates over which the weights are averaged
 MOST_TOKENS = 256

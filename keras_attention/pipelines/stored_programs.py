@@ -140,13 +140,7 @@ def _imported(content, specs, handles):
 def _without_checks(program):
     """A concrete function of flat tensors as a callable that does not check its inputs: a call takes 0.1 ms less."""
     types, captured = [output.dtype for output in program.outputs], program.captured_inputs
-
-    def call(*inputs):
-        if not tf.executing_eagerly():
-            return program(*inputs)
-        return tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=types, f=program)
-
-    return call
+    return lambda *inputs: tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=types, f=program)
 
 
 def _digest(function, specs, model, key, jit_compile):
