@@ -228,6 +228,7 @@ def test_a_new_model_is_not_averaged():
 def test_many_classes_get_more_epochs():
     assert epochs_for(4_000, 77) == epochs_for(4_000, 2) + 2
     assert epochs_for(9_000, 150) == epochs_for(9_000)
+    assert epochs_for(15_000, 150) == epochs_for(15_000)
 
 
 @pytest.mark.slow
