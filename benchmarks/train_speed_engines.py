@@ -359,6 +359,22 @@ def gelu_by_tanh(x):
     return keras.activations.gelu(x, approximate=True)
 
 
+def product_operations(network, shape):
+    """Floating-point operations of the matrix products in one update, as PyTorch counts them for its own network."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    engine = ENGINES[network]["PyTorch"][0](shape)
+    with FlopCounterMode(display=False) as counter:
+        engine(random_batch(network, shape))
+    return counter.get_total_flops()
+
+
+def product_speed(size=1024, repeats=20):
+    """Floating-point operations per second of NumPy's product of two square matrices in float32, on all cores."""
+    matrix = np.random.default_rng(0).normal(size=(size, size)).astype("float32")
+    return 2 * size**3 / np.median([seconds_of(lambda: matrix @ matrix) for _ in range(repeats)])
+
+
 def seconds_of(function):
     begun = time.perf_counter()
     function()

@@ -57,6 +57,22 @@ def test_every_engine_trains(network, engine, monkeypatch):
 
 
 @pytest.mark.thorough
+def test_operations_of_matrix_products(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from train_speed_engines import product_operations, product_speed
+
+    shape = SimpleNamespace(**SMALL)
+    attention = 4 * shape.width**2 + 2 * shape.length * shape.width  # multiplications for each token
+    feed_forward = 4 * shape.width**2
+    each_layer = (attention + feed_forward) + (2 * attention + feed_forward)  # encoder, decoder
+    each_token = shape.layers * each_layer + shape.width * shape.vocabulary
+    expected = 6 * shape.batch * shape.length * each_token  # multiply and add, forward and two gradients
+    assert product_operations("transformer", shape) == expected
+    assert product_speed(size=8, repeats=1) > 0
+
+
+@pytest.mark.thorough
 def test_writing_beside_hugging_face():
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
