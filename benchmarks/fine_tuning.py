@@ -1,13 +1,15 @@
-"""Scores of `finetune` with its default settings, a bag of words, and a linear model on frozen vectors.
+"""Scores of `finetune` with its default or other settings, a bag of words, and a linear model on frozen vectors.
 
     python benchmarks/fine_tuning.py TABLES --from minilm_small_en --seeds 5 --rows 2000
 
 TABLES is a folder with NAME.train.tsv and NAME.test.tsv for each data set: a header with text, label and, for pairs,
 text_b. For each data set and seed, `--rows` rows are drawn for training; a tenth of them is held out for validation.
-The table shows the mean and standard deviation over the seeds of the main score on the test rows, and CPU minutes.
+The table shows the mean and standard deviation over the seeds of the main score on the test rows, and CPU minutes. The
+other flags are those of `keras-attention finetune`, such as `--no-contrastive`.
 """
 
 import argparse
+import dataclasses
 import random
 import sys
 import time
@@ -16,13 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
+from keras_attention.flags import add_settings
 
 with silent_libraries():
     from keras_attention.evaluation import classification_scores as measures
     from keras_attention.finetuning.examples import read_examples
     from keras_attention.finetuning.finishing import finish
     from keras_attention.finetuning.report import make_report
-    from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
     from keras_attention.finetuning.stages import fit
     from keras_attention.finetuning.start import accelerated
     from keras_attention.finetuning.workflow import prepare
@@ -72,14 +75,16 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--test-rows", type=int, default=1000)
+    add_settings(parser, FinetuneSettings)
     options = parser.parse_args(arguments)
+    chosen = FinetuneSettings(**{name: getattr(options, name) for name in FinetuneSettings.__dataclass_fields__})
     names = options.only or sorted(path.name.split(".")[0] for path in options.tables.glob("*.train.tsv"))
     print("| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), sep="\n", flush=True)
     for name in names:
         train, test = (read(options.tables / f"{name}.{part}.tsv") for part in ("train", "test"))
         test, found, epochs = drawn(test, options.test_rows, 0), [], []
-        for seed in range(1, options.seeds + 1):
-            settings = accelerated(options.start, FinetuneSettings(seed=seed))
+        for seed in range(chosen.seed, chosen.seed + options.seeds):
+            settings = accelerated(options.start, dataclasses.replace(chosen, seed=seed))
             task, values, epoch = measure(drawn(train, options.rows, seed), test, options.start, settings)
             found.append(values)
             epochs.append(epoch)

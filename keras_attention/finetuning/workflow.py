@@ -248,7 +248,8 @@ def _with_linear_start(prepared, settings, say):
         say("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
     compiling = COMPILE_SECONDS * len(prepared.stages) * (settings.jit_compile is not False)
     minutes = (UPDATE_TO_READ * texts * seconds / len(rows) + compiling) / 60
-    training = f"at most {epochs} epochs on the labels" if epochs else "training"
+    most = "one epoch" if epochs == 1 else f"at most {epochs} epochs"
+    training = f"{most} on the labels" if epochs else "training"
     say(f"{training.capitalize()}, in about {max(1, round(minutes))} min.")
     return prepared._replace(linear_score=score, minutes=minutes)
 

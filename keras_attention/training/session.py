@@ -343,7 +343,7 @@ class Session:
         """The limit that the training has reached, as a phrase, or None."""
         progress, limit = self.progress, self._time_limit_s
         if self.num_epochs is not None and progress.epoch >= self.num_epochs:
-            return f"all {self.num_epochs} epochs are done"
+            return "the only epoch is done" if self.num_epochs == 1 else f"all {self.num_epochs} epochs are done"
         if self.max_steps is not None and progress.total_steps >= self.max_steps:
             return f"the limit of {self.max_steps} steps is reached"
         if limit is not None and devices.any_worker(time.perf_counter() - self._started >= limit):

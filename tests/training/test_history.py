@@ -81,7 +81,7 @@ def test_later_epochs_do_not(capsys):
     assert capsys.readouterr().out == "Epoch 2/3\n"
 
 
-RESULT = TrainResult([{"epoch": 1, "loss": 2.5}], 7, 3.5, None, None, "all 1 epochs are done")
+RESULT = TrainResult([{"epoch": 1, "loss": 2.5}], 7, 3.5, None, None, "the only epoch is done")
 
 
 def built():
