@@ -18,6 +18,7 @@ from keras_attention.models.shared import (
     check_pattern,
     check_rates,
     check_sizes,
+    named_inputs,
 )
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "position_ids", "block_ids")
@@ -95,7 +96,7 @@ class BertEncoder(FromPreset, keras.Model):
         attention_pattern: str or None, a sparse pattern such as "bigbird:block=64" (`layers/sparse_patterns.py`).
 
     Call arguments:
-        inputs: dict of int tensors (B, T).
+        inputs: dict of int tensors (B, T), or only the token ids.
             `token_ids`: 0 is padding.
             `segment_ids` (optional): less than `num_segments`, by default 0.
             `position_ids` (optional): less than `max_length`, by default 0 to T - 1.
@@ -123,7 +124,7 @@ class BertEncoder(FromPreset, keras.Model):
 
     Example:
         encoder = BertEncoder(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2)
-        vectors = encoder({"token_ids": token_ids})
+        vectors = encoder(token_ids)
     """
 
     def __init__(
@@ -193,12 +194,13 @@ class BertEncoder(FromPreset, keras.Model):
 
     def call(
         self,
-        inputs: dict[str, Tensor],
+        inputs: dict[str, Tensor] | Tensor,
         training: bool | None = None,
         return_attention_scores: bool = False,
         output_positions: Tensor | None = None,
         return_layer_inputs: bool = False,
     ) -> Any:
+        inputs = named_inputs(inputs)
         check_inputs(inputs, self.num_segments)
         if return_attention_scores and output_positions is not None:
             raise ValueError("`return_attention_scores` cannot be combined with `output_positions`.")

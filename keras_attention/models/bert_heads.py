@@ -10,7 +10,7 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import at_positions
 from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
-from keras_attention.models.shared import ACTIVATIONS, FromPreset
+from keras_attention.models.shared import ACTIVATIONS, FromPreset, named_inputs
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
 POOLINGS = {"cls": 1, "mean": 1, "both": 2, "pair": 4}  # how many vectors the output layer reads
@@ -41,7 +41,7 @@ class BertClassifier(FromPreset, keras.Model):
         pooler_activation: "tanh", or "relu" as in DistilBERT.
 
     Call arguments:
-        inputs: dict, see `BertEncoder`.
+        inputs: dict or token ids, see `BertEncoder`.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too.
 
@@ -58,7 +58,7 @@ class BertClassifier(FromPreset, keras.Model):
 
     Example:
         model = BertClassifier(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, num_labels=2)
-        logits = model({"token_ids": token_ids})
+        logits = model(token_ids)
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class BertClassifier(FromPreset, keras.Model):
         self.built = True
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
         if return_attention_scores:
-            read = self._read(inputs)
+            read = self._read(named_inputs(inputs))
             x, weights = self.encoder(read, training=training, return_attention_scores=True)  # (B, T, D)
             pooled = self._pooled(x, read)
         else:
@@ -128,8 +128,9 @@ class BertClassifier(FromPreset, keras.Model):
         logits = ops.cast(self.output_dense(self.dropout_layer(x, training=training)), "float32")
         return (logits, weights) if return_attention_scores else logits
 
-    def pooled(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
+    def pooled(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Tensor:
         """The input of the output layer (B, D); (B, 2 D) with pooling "both", (B, 4 D) with pooling "pair"."""
+        inputs = named_inputs(inputs)
         if self.pooling == "cls":
             first = ops.zeros_like(inputs["token_ids"][:, :1])
             return self.encoder(inputs, training=training, output_positions=first)[:, 0]
@@ -194,9 +195,9 @@ class BertMaskedLM(FromPreset, keras.Model):
         activation, normalize_first, layer_norm_epsilon, attention_pattern: see `BertEncoder`.
 
     Call arguments:
-        inputs: dict, see `BertEncoder`. Optional: `masked_positions` (B, P), int in [0, T). Logits are then computed
-            for these positions only. That saves most of the product with the vocabulary, which dominates the cost of a
-            small model.
+        inputs: dict or token ids, see `BertEncoder`. Optional in the dict: `masked_positions` (B, P), int in [0, T).
+            Logits are then computed for these positions only. That saves most of the product with the vocabulary, which
+            dominates the cost of a small model.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too.
 
@@ -252,8 +253,9 @@ class BertMaskedLM(FromPreset, keras.Model):
         self.built = True
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
+        inputs = named_inputs(inputs)
         check_inputs(inputs, self.encoder.num_segments, extra=("masked_positions",))
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
         positions = inputs.get("masked_positions")
@@ -262,8 +264,9 @@ class BertMaskedLM(FromPreset, keras.Model):
         x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
+    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor:
         """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` ignore all other positions."""
+        inputs = named_inputs(inputs)
         return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)
 
     def guess(self, x: Tensor) -> Tensor:
@@ -330,7 +333,8 @@ class BertPretrainer(keras.Model):
             part.build((None, self.masked_lm.encoder.hidden_dim))
         self.built = True
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
+    def call(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Any:
+        inputs = named_inputs(inputs)
         text = {name: ids for name, ids in inputs.items() if name != "masked_positions"}
         positions = inputs.get("masked_positions")
         if positions is None:

@@ -9,7 +9,7 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.shared import FromPreset, check_length, check_pad_id, check_rates, check_sizes
+from keras_attention.models.shared import FromPreset, check_length, check_pad_id, check_rates, check_sizes, named_inputs
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length", "dilation_cycle")
 SETTINGS = (*SIZES, "kernel_size", "dropout", "pad_id")
@@ -44,7 +44,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
         pad_id: int >= 0, the id of padding; None if there is no padding.
 
     Call arguments:
-        inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
+        inputs: int tensor (B, T), the token ids, with padding on the right only; or a dict with them as `token_ids`.
         training: bool. Whether to apply dropout.
 
     Returns:
@@ -62,7 +62,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
 
     Example:
         model = ConvolutionalLM(8000, hidden_dim=256, num_layers=8, max_length=128)
-        logits = model({"token_ids": token_ids})
+        logits = model(token_ids)
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class ConvolutionalLM(FromPreset, keras.Model):
         """int, the number of tokens that a prediction depends on."""
         return 1 + sum(convolution.reach for convolution in self.convolutions)
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Any:
-        token_ids = inputs["token_ids"]
+    def call(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Any:
+        token_ids = named_inputs(inputs)["token_ids"]
         check_length(token_ids, self.max_length)
         x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, D)
         for norm, convolution, mixer in self._parts():
             x = x + self.dropout_layer(mixer(convolution(norm(x))), training=training)
         return self._logits(x)  # (B, T, V)
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
+    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
-        return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
+        return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.

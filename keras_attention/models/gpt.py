@@ -26,6 +26,7 @@ from keras_attention.models.shared import (
     check_pattern,
     check_rates,
     check_sizes,
+    named_inputs,
 )
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
@@ -81,7 +82,7 @@ class GPT(FromPreset, keras.Model):
         attention_pattern: str or None, a sparse pattern such as "strided:stride=28" (`layers/sparse_patterns.py`).
 
     Call arguments:
-        inputs: dict of `token_ids`, int tensor (B, T).
+        inputs: int tensor (B, T), the token ids; or a dict with them as `token_ids`.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too.
 
@@ -100,7 +101,7 @@ class GPT(FromPreset, keras.Model):
 
     Example:
         model = GPT(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, max_length=128)
-        logits = model({"token_ids": token_ids})
+        logits = model(token_ids)
     """
 
     def __init__(
@@ -175,9 +176,9 @@ class GPT(FromPreset, keras.Model):
         return self.max_length
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
-        token_ids = inputs["token_ids"]
+        token_ids = named_inputs(inputs)["token_ids"]
         check_length(token_ids, self.max_length)
         mask = None if self.pad_id is None else padding_mask(token_ids, self.pad_id)  # (B, T)
         x, rotation = self._embedded(token_ids, None, training)  # (B, T, D)
@@ -196,9 +197,9 @@ class GPT(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
+    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
-        return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
+        return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.

@@ -18,6 +18,7 @@ from keras_attention.models.shared import (
     check_pad_id,
     check_rates,
     check_sizes,
+    named_inputs,
 )
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
@@ -55,7 +56,7 @@ class RecurrentLM(FromPreset, keras.Model):
         pad_id: int >= 0, the id of padding; None if there is no padding.
 
     Call arguments:
-        inputs: dict of `token_ids`, int tensor (B, T), with padding on the right only.
+        inputs: int tensor (B, T), the token ids, with padding on the right only; or a dict with them as `token_ids`.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too; for LSTMN only.
 
@@ -75,7 +76,7 @@ class RecurrentLM(FromPreset, keras.Model):
 
     Example:
         model = RecurrentLM(8000, hidden_dim=256, num_layers=2, max_length=128)
-        logits = model({"token_ids": token_ids})
+        logits = model(token_ids)
     """
 
     def __init__(
@@ -119,11 +120,11 @@ class RecurrentLM(FromPreset, keras.Model):
         return self.max_length
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
         if return_attention_scores and not self.has_attention:
             raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
-        token_ids = inputs["token_ids"]
+        token_ids = named_inputs(inputs)["token_ids"]
         check_length(token_ids, self.max_length)
         x = self.dropout_layer(self.token_embedding(token_ids), training=training)  # (B, T, H)
         weights = []
@@ -134,9 +135,9 @@ class RecurrentLM(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor | None:
+    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
-        return None if self.pad_id is None else padding_mask(inputs["token_ids"], self.pad_id)  # (B, T)
+        return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 
     def encode(self, token_ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         """Encodes prompts (B, P) of at least one token each: returns the `memory` for `initial_state` and `step`.
@@ -226,7 +227,7 @@ class RecurrentClassifier(keras.Model):
         dropout: float in [0, 1), on embeddings, between layers, and before the last dense layer.
 
     Call arguments:
-        inputs: dict of `token_ids`, int tensor (B, T), with padding 0 on the right only.
+        inputs: int tensor (B, T), the token ids, with padding 0 on the right only; or a dict with them as `token_ids`.
         training: bool. Whether to apply dropout.
         return_attention_scores: bool. Whether to return the attention weights too; for LSTMN only.
 
@@ -242,7 +243,7 @@ class RecurrentClassifier(keras.Model):
 
     Example:
         model = RecurrentClassifier(8000, hidden_dim=168, num_labels=5, cell="lstmn")
-        logits = model({"token_ids": token_ids})
+        logits = model(token_ids)
     """
 
     def __init__(
@@ -276,11 +277,11 @@ class RecurrentClassifier(keras.Model):
         self.built = True
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
         if return_attention_scores and self.cell != "lstmn":
             raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
-        token_ids = inputs["token_ids"]
+        token_ids = named_inputs(inputs)["token_ids"]
         x, weights = self.token_embedding(token_ids), []  # (B, T, H)
         for cell in self.cells:
             x = self.dropout_layer(x, training=training)

@@ -9,7 +9,14 @@ from keras_attention.layers import AdditiveAttention, LuongAttention, padding_ma
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
-from keras_attention.models.shared import FromPreset, check_choices, check_rates, check_sizes, check_tying
+from keras_attention.models.shared import (
+    FromPreset,
+    check_choices,
+    check_rates,
+    check_sizes,
+    check_tying,
+    source_and_target,
+)
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
 LUONG_SCORES = ("dot", "general", "concat")
@@ -156,7 +163,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
-        source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
+        source_ids, target_ids = source_and_target(inputs)
         memory = self.encode(source_ids, training=training)
         state = self.initial_state(memory)
         embedded = self.dropout_layer(self.target_embedding(target_ids), training=training)  # (B, T, D)

@@ -115,6 +115,22 @@ def check_pattern(settings):
     parse_pattern(pattern)
 
 
+def named_inputs(inputs):
+    """The inputs of a model as a dict; a tensor that is not in a dict stands for `token_ids`."""
+    return inputs if isinstance(inputs, dict) else {"token_ids": inputs}
+
+
+def source_and_target(inputs):
+    """The tensors `source_ids` and `target_ids` of a dict of inputs."""
+    names = ("source_ids", "target_ids")
+    if not isinstance(inputs, dict):
+        raise ValueError(f"The inputs must be a dict with {' and '.join(names)}. Received: {type(inputs).__name__}")
+    for name in names:
+        if name not in inputs:
+            raise ValueError(f"The inputs must have `{name}`. Received: {', '.join(sorted(inputs)) or 'none'}")
+    return [inputs[name] for name in names]
+
+
 def check_length(token_ids, max_length):
     """Texts (B, T) must not be longer than `max_length`; not checked if T is unknown."""
     length = ops.shape(token_ids)[1]

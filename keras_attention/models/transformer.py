@@ -14,7 +14,15 @@ from keras_attention.layers import (
 )
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.shared import FromPreset, check_choices, check_heads, check_rates, check_sizes, check_tying
+from keras_attention.models.shared import (
+    FromPreset,
+    check_choices,
+    check_heads,
+    check_rates,
+    check_sizes,
+    check_tying,
+    source_and_target,
+)
 
 SIZES = (
     "source_vocabulary_size",
@@ -184,7 +192,7 @@ class Transformer(FromPreset, keras.Model):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, return_attention_scores: bool = False
     ) -> Any:
-        source_ids, target_ids = inputs["source_ids"], inputs["target_ids"]
+        source_ids, target_ids = source_and_target(inputs)
         source_mask = padding_mask(source_ids)  # (B, S)
         source, encoder_weights = self._read(source_ids, source_mask, training, return_attention_scores)
         x = self._embedded(self.target_embedding, self.target_position, target_ids, training)  # (B, T, D)

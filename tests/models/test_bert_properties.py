@@ -68,6 +68,15 @@ def test_vectors_of_padding_change_nothing(form, scores):
     check_rows(outputs_of(encoder, changed, scores=scores)[0], expected, texts)
 
 
+def test_token_ids_need_no_dict():
+    token_ids = make_texts()["token_ids"]
+    for make in MODELS.values():
+        model, by_name = make(), {"token_ids": token_ids}
+        assert_all_close([model(token_ids)], [model(by_name)], 0)
+        options = {"return_attention_scores": True}
+        assert_all_close(model(token_ids, **options), model(by_name, **options), 0)
+
+
 def test_a_row_of_padding_is_finite():
     for make in MODELS.values():
         for outputs in outputs_of(make(), {"token_ids": np.zeros((2, T), "int32")}):

@@ -76,6 +76,25 @@ def compiled(kind, jit_compile=False, **options):
     return model
 
 
+def test_token_ids_need_no_dict(kind, tmp_path):
+    inputs, labels = arrays(kind)
+    model = compiled(kind)
+    if kind in TRANSLATORS:
+        with pytest.raises(ValueError, match="must be a dict with source_ids and target_ids"):
+            model(inputs["source_ids"])
+        with pytest.raises(ValueError, match="must have `target_ids`. Received: source_ids"):
+            model({"source_ids": inputs["source_ids"]})
+        return
+    texts = inputs["token_ids"]
+    model.fit(texts, labels, epochs=1, verbose=0)
+    np.testing.assert_array_equal(model.predict(texts, verbose=0), model.predict(inputs, verbose=0))
+    by_name, alone = (model.evaluate(given, labels, verbose=0) for given in (inputs, texts))
+    assert by_name == alone  # padding is left out of both
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(texts, verbose=0), model.predict(texts, verbose=0), atol=1e-6)
+
+
 def mean_loss_of_real_tokens(logits, labels):
     """Cross-entropy in NumPy, averaged over labels that are no padding (a class may be 0)."""
     logits = logits.astype("float64")

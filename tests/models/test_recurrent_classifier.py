@@ -65,6 +65,11 @@ def test_padding_changes_nothing(cell):
     assert_all_close([model(make_batch(7))], [model(make_batch(11))], 1e-6)
 
 
+def test_token_ids_need_no_dict():
+    model, batch = make_model("lstmn"), make_batch()
+    assert_all_close([model(batch["token_ids"])], [model(batch)], 0)
+
+
 def test_the_weights_link_each_word_to_earlier_ones():
     model, batch = make_model("lstmn", num_layers=2), make_batch()
     logits, weights = model(batch, return_attention_scores=True)
