@@ -362,7 +362,7 @@ def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
     np.testing.assert_allclose(stored["output_dense.bias"] * temperature[0, 0], bias, rtol=1e-4)
     told = json.loads((tmp_path / "here_smoke" / "metrics.json").read_text(encoding="utf-8"))
     assert "--encoded=rows" in told["command"]
-    assert "no encoded rows" in complains(path, "--smoke", "--encoded=nowhere")
+    assert "no encoded examples" in complains(path, "--smoke", "--encoded=nowhere")
 
 
 @pytest.mark.slow
