@@ -7,7 +7,7 @@ from keras import ops, tree
 
 from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.recurrent import lstm_gates, lstm_gates_back
+from keras_attention.layers.recurrent import kernel_of, lstm_gates, lstm_gates_back
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -154,7 +154,7 @@ def read_with_tape(cell, sequence):
     network, because storing it would take B T^2 A numbers. The gradient of the weights is ignored.
     """
     dense = (cell.recurrent_projection, cell.key_projection, cell.summary_projection, cell.score_projection)
-    weights = [ops.cast(part.kernel, cell.compute_dtype) for part in dense]
+    weights = [ops.cast(kernel_of(part), cell.compute_dtype) for part in dense]
     inputs = cell.project(sequence), *weights
     if keras.backend.backend() == "torch":  # has custom gradients of functions with one output only
         return _over_tape(*inputs)[0]

@@ -271,6 +271,14 @@ def time_first(tensor):
     return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
 
 
+def kernel_of(dense):
+    """The kernel (D, units) of a Dense layer without activation, also after `quantize`."""
+    if dense.quantization_mode is None:
+        return dense.kernel
+    basis = ops.eye(dense.input_spec.axes[-1], dtype=dense.compute_dtype)
+    return dense(basis) - (0 if dense.bias is None else dense.bias)
+
+
 def read_forwards(cell, sequence):
     """Runs a cell over sequences from left to right, starting with a zero state.
 
@@ -286,7 +294,7 @@ def read_forwards(cell, sequence):
         The outputs (B, T, H).
     """
     function, dense = _lstm if isinstance(cell, LSTMCell) else _gru, cell.recurrent_projection
-    weights = [dense.kernel] if dense.bias is None else [dense.kernel, dense.bias]  # whether trainable or frozen
+    weights = [weight for weight in (kernel_of(dense), dense.bias) if weight is not None]  # trainable or frozen
     weights = [ops.cast(weight, cell.compute_dtype) for weight in weights]
     return time_first(function(time_first(cell.project(sequence)), *weights))  # (B, T, H)
 

@@ -10,7 +10,7 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import at_positions
 from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
-from keras_attention.models.shared import ACTIVATIONS, FromPreset, named_inputs
+from keras_attention.models.shared import ACTIVATIONS, FromPreset, named_inputs, token_table
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
 POOLINGS = {"cls": 1, "mean": 1, "both": 2, "pair": 4}  # how many vectors the output layer reads
@@ -272,7 +272,7 @@ class BertMaskedLM(FromPreset, keras.Model):
     def guess(self, x: Tensor) -> Tensor:
         """The head: logits (B, P, V) from vectors x (B, P, D) of the encoder."""
         x = self.head_norm(self.head_dense(x))
-        table = ops.cast(self.encoder.token_embedding.embeddings, self.compute_dtype)  # (V, D)
+        table = ops.cast(token_table(self.encoder.token_embedding), self.compute_dtype)  # (V, D)
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32") + ops.cast(self.output_bias, "float32")
 
     def get_config(self):

@@ -9,7 +9,15 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
-from keras_attention.models.shared import FromPreset, check_length, check_pad_id, check_rates, check_sizes, named_inputs
+from keras_attention.models.shared import (
+    FromPreset,
+    check_length,
+    check_pad_id,
+    check_rates,
+    check_sizes,
+    named_inputs,
+    token_table,
+)
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length", "dilation_cycle")
 SETTINGS = (*SIZES, "kernel_size", "dropout", "pad_id")
@@ -173,7 +181,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
         return zip(self.norms, self.convolutions, self.mixers, strict=True)
 
     def _logits(self, x):
-        kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (D, V)
+        kernel = ops.transpose(ops.cast(token_table(self.token_embedding), self.compute_dtype))  # (D, V)
         return ops.cast(ops.matmul(self.final_norm(x), kernel), "float32") + ops.cast(self.output_bias, "float32")
 
     def get_config(self):

@@ -27,6 +27,7 @@ from keras_attention.models.shared import (
     check_rates,
     check_sizes,
     named_inputs,
+    token_table,
 )
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
@@ -303,7 +304,7 @@ class GPT(FromPreset, keras.Model):
         return ops.concatenate([before[:, :-1], before[:, -1:] + steps], axis=1)
 
     def _logits(self, x):
-        kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (D, V)
+        kernel = ops.transpose(ops.cast(token_table(self.token_embedding), self.compute_dtype))  # (D, V)
         return ops.cast(ops.matmul(self.final_norm(x), kernel), "float32")
 
     def get_config(self):

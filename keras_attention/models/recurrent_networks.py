@@ -13,12 +13,14 @@ from keras_attention.layers.recurrent import read_forwards, run_over_time, time_
 from keras_attention.models.bert_heads import mean_of_tokens
 from keras_attention.models.shared import (
     FromPreset,
+    Quantizable,
     check_choices,
     check_length,
     check_pad_id,
     check_rates,
     check_sizes,
     named_inputs,
+    token_table,
 )
 
 SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "max_length")
@@ -186,7 +188,7 @@ class RecurrentLM(FromPreset, keras.Model):
         return self._logits(x), {"states": tuple(states)}
 
     def _logits(self, x):
-        kernel = ops.transpose(ops.cast(self.token_embedding.embeddings, self.compute_dtype))  # (H, V)
+        kernel = ops.transpose(ops.cast(token_table(self.token_embedding), self.compute_dtype))  # (H, V)
         return ops.cast(ops.matmul(x, kernel), "float32") + ops.cast(self.output_bias, "float32")
 
     def get_config(self):
@@ -210,7 +212,7 @@ CLASSIFIER_SETTINGS = (*CLASSIFIER_SIZES, "cell", "dropout")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RecurrentClassifier(keras.Model):
+class RecurrentClassifier(Quantizable, keras.Model):
     """Classifies texts by the mean of the states of a recurrent network.
 
         x = E[token]        x = cells(x), layer by layer, from left to right

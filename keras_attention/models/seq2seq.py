@@ -16,6 +16,7 @@ from keras_attention.models.shared import (
     check_sizes,
     check_tying,
     source_and_target,
+    token_table,
 )
 
 CELLS = {"gru": GRUCell, "lstm": LSTMCell}
@@ -295,7 +296,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         if self.output_projection is not None:
             logits = self.output_projection(outputs)
         else:
-            table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
+            table = ops.cast(token_table(self.target_embedding), self.compute_dtype)
             logits = ops.matmul(outputs, ops.transpose(table))
         return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
 

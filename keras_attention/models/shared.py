@@ -10,7 +10,24 @@ from keras import ops
 from keras_attention.layers.sparse_patterns import parse_pattern
 
 
-class FromPreset:
+class Quantizable:
+    """Lets Keras save a model, and load it again, after `model.quantize("int8")` or "int4"."""
+
+    def get_config(self):
+        """The configuration of Keras; if layers are quantized, with the dtype policy of each of them."""
+        config = super().get_config()
+        policies = {
+            layer.path: layer.dtype_policy
+            for layer in self._flatten_layers(include_self=False)
+            if layer.quantization_mode is not None
+        }
+        if policies:
+            of_layers = keras.dtype_policies.DTypePolicyMap(self.dtype_policy, policies)
+            config["dtype"] = keras.dtype_policies.serialize(of_layers)
+        return config
+
+
+class FromPreset(Quantizable):
     """Adds `from_preset` to a model class."""
 
     @classmethod
@@ -113,6 +130,13 @@ def check_pattern(settings):
     if pattern is not None and not (isinstance(pattern, str) and pattern):
         raise ValueError(f"`attention_pattern` must be None or a text. Received: attention_pattern={pattern!r}")
     parse_pattern(pattern)
+
+
+def token_table(embedding):
+    """The vectors of all tokens (V, D) in an Embedding layer, also after `quantize`."""
+    if embedding.quantization_mode is None:
+        return embedding.embeddings
+    return embedding(ops.arange(embedding.input_dim))
 
 
 def named_inputs(inputs):

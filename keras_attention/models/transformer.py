@@ -22,6 +22,7 @@ from keras_attention.models.shared import (
     check_sizes,
     check_tying,
     source_and_target,
+    token_table,
 )
 
 SIZES = (
@@ -319,7 +320,7 @@ class Transformer(FromPreset, keras.Model):
         return ops.cast(ops.matmul(x, self._tied_kernel() if kernel is None else kernel), "float32")
 
     def _tied_kernel(self):
-        return ops.transpose(ops.cast(self.target_embedding.embeddings, self.compute_dtype))  # (D, V)
+        return ops.transpose(ops.cast(token_table(self.target_embedding), self.compute_dtype))  # (D, V)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

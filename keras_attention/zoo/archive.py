@@ -160,7 +160,7 @@ def load_network(entry):
 
 
 def trained_network(model_class, name_or_path):
-    """Loads the network of an entry, or the part of it that has the given class; see `presets.FromPreset`.
+    """Loads the network of an entry, or the part of it that has the given class; see `FromPreset`.
 
     Args:
         model_class: class of a registered architecture.

@@ -95,6 +95,19 @@ def test_token_ids_need_no_dict(kind, tmp_path):
     np.testing.assert_allclose(again.predict(texts, verbose=0), model.predict(texts, verbose=0), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*does not have a `quantize` method:UserWarning")
+@pytest.mark.parametrize(("mode", "tolerance"), [("int8", 0.05), ("int4", 0.5)])
+def test_a_quantized_model_gives_nearly_the_same_logits_and_can_be_saved(kind, mode, tolerance, tmp_path):
+    model, (inputs, _) = make(kind), arrays(kind)
+    before = np.asarray(model(inputs))
+    model.quantize(mode)
+    after = np.asarray(model(inputs))
+    assert 0 < np.abs(after - before).max() < tolerance * np.abs(before).max()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(np.asarray(again(inputs)), after)
+
+
 def mean_loss_of_real_tokens(logits, labels):
     """Cross-entropy in NumPy, averaged over labels that are no padding (a class may be 0)."""
     logits = logits.astype("float64")
