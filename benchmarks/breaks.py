@@ -775,6 +775,18 @@ PIPELINES = _breaks(
 MODELS = _breaks(
     "models",
     (
+        "tied logits of a quantized model are computed with its integers",
+        "    return embedding(ops.arange(embedding.input_dim))",
+        "    return embedding.embeddings",
+        "tests/models/test_plain_keras.py -k 'quantized and gpt and int8'",
+    ),
+    (
+        "a saved model forgets which layers are quantized",
+        "        if policies:",
+        "        if not policies:",
+        "tests/models/test_plain_keras.py -k 'quantized and gpt and int8'",
+    ),
+    (
         "the second of two compared texts has no [CLS]",
         "ops.where(places < begin, places, 0)",
         "ops.where(places < begin, places, 1)",
@@ -863,6 +875,12 @@ MODELS = _breaks(
 
 LAYERS = _breaks(
     "layers",
+    (
+        "the products of a quantized recurrent layer are computed with its integers",
+        "    return dense(basis) - (0 if dense.bias is None else dense.bias)",
+        "    return dense.kernel",
+        "tests/models/test_plain_keras.py -k 'quantized and recurrent and int8'",
+    ),
     (
         "scores are not scaled by the root of the width",
         "query / query.shape[-1] ** 0.5",
