@@ -27,7 +27,8 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
         function: callable of nested tensors that returns nested tensors: in dicts, lists and tuples. It may read the
             weights of `model` and nothing else.
         specs: list with the nested tf.TensorSpec of each argument.
-        model: built layer or model, or None if the function must not be stored.
+        model: built layer or model, or None if the function must not be stored. A model with weights on several devices
+            is not stored either.
         key: str, everything that the function depends on other than specs, settings of the model and code of the
             package.
         jit_compile: bool. Whether XLA compiles the function.
@@ -39,7 +40,7 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
         Callable with the arguments of `function`, which returns what it returns, but tuples for named tuples.
     """
     found = None
-    if stores := model is not None and has_cache():
+    if stores := model is not None and has_cache() and not _is_distributed(model):
         handles = [*(weight.value.handle for weight in model.weights), *(variable.handle for variable in variables)]
         digest = _digest(function.__name__, specs, model, key, jit_compile)
         with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
@@ -50,6 +51,11 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
     if not stores:
         return tf.function(partial(call, function), input_signature=specs, autograph=False)
     return found or _stored(function, specs, handles, digest, call)
+
+
+def _is_distributed(model):
+    """Whether weights of the model are one variable on each device, because a `tf.distribute.Strategy` created them."""
+    return any(isinstance(weight.value, tf.distribute.DistributedValues) for weight in model.weights)
 
 
 def call_compiled(function, *inputs):

@@ -58,6 +58,14 @@ def graphs(cache):
     return sorted(path.name for path in cache.session.glob("graph_*"))
 
 
+def test_weights_on_several_devices_are_not_stored(next_process):
+    expected, cache = run(layer()), next_process()
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        found = run(layer())
+    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-6)
+    assert not graphs(cache)
+
+
 def no_tracing(*arguments):
     raise AssertionError("traced again")
 

@@ -113,6 +113,20 @@ def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
     check_entry(folder, "3 March 2021")
 
 
+@pytest.mark.slow
+def test_a_translator_is_trained_and_scored_under_a_strategy(tmp_path):
+    """With the folder of compiled programs, which other tests do without: scoring stores and reads programs there."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(TRANSLATION.parents[1]),
+        "KERAS_ATTENTION_CACHE": str(tmp_path / "cache"),
+    }
+    command = [sys.executable, str(TRANSLATION), "--smoke", "--strategy=mirrored"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "exact match" in done.stdout
+
+
 class Reached(Exception):
     """Where the gradient is computed; `frames` lead there from the recipe."""
 
