@@ -95,10 +95,11 @@ class Soak:
         await asyncio.gather(*(one(number) for number in range(CLIENTS)))
 
     def _abuse(self):
+        route = self.requests[0][0].encode()  # the model need not be a translator
         for name, (sent, right) in itertools.cycle(ABUSE.items()):
             if time.monotonic() > self.end:
                 return
-            status = status_of(self.url, sent, 10)
+            status = status_of(self.url, sent.replace(b"/v1/translate", route), 10)
             self.abused += 1
             if status not in right | {503}:  # refused before it is read, while all workers are busy
                 self.wrong[f"{name}: {status}"] += 1
