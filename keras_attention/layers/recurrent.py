@@ -272,7 +272,7 @@ def time_first(tensor):
 
 
 def kernel_of(dense):
-    """The kernel (D, units) of a Dense layer without activation, also after `quantize`."""
+    """The kernel (D, units) of a Dense layer without activation; after `quantize`, what the layer makes of it."""
     if dense.quantization_mode is None:
         return dense.kernel
     basis = ops.eye(dense.input_spec.axes[-1], dtype=dense.compute_dtype)
@@ -294,7 +294,7 @@ def read_forwards(cell, sequence):
         The outputs (B, T, H).
     """
     function, dense = _lstm if isinstance(cell, LSTMCell) else _gru, cell.recurrent_projection
-    weights = [weight for weight in (kernel_of(dense), dense.bias) if weight is not None]  # trainable or frozen
+    weights = [weight for weight in (kernel_of(dense), dense.bias) if weight is not None]
     weights = [ops.cast(weight, cell.compute_dtype) for weight in weights]
     return time_first(function(time_first(cell.project(sequence)), *weights))  # (B, T, H)
 
