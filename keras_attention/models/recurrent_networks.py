@@ -212,7 +212,7 @@ CLASSIFIER_SETTINGS = (*CLASSIFIER_SIZES, "cell", "dropout")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RecurrentClassifier(Quantizable, keras.Model):
+class RecurrentClassifier(Quantizable):
     """Classifies texts by the mean of the states of a recurrent network.
 
         x = E[token]        x = cells(x), layer by layer, from left to right

@@ -10,7 +10,7 @@ from keras import ops
 from keras_attention.layers.sparse_patterns import parse_pattern
 
 
-class Quantizable:
+class Quantizable(keras.Model):
     """Lets Keras save a model, and load it again, after `model.quantize("int8")` or "int4"."""
 
     def get_config(self):
