@@ -115,7 +115,7 @@ def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
 
 @pytest.mark.slow
 def test_a_translator_is_trained_and_scored_under_a_strategy(tmp_path):
-    """With the folder of compiled programs, which other tests do without: scoring stores and reads programs there."""
+    """With the folder of compiled programs, which other tests do without: scoring must not store such models there."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(TRANSLATION.parents[1]),
