@@ -8,7 +8,8 @@ from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequ
 from keras_attention.errors import UserError
 from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
-from keras_attention.pipelines.compiled import BATCH_SIZES, SEARCH_OPTIONS, answer_limit, search_function
+from keras_attention.pipelines.buckets import BATCH_SIZES, answer_limit
+from keras_attention.pipelines.compiled import SEARCH_OPTIONS, search_function
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 from keras_attention.zoo.architectures import DECODING

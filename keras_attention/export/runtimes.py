@@ -8,8 +8,9 @@ import tensorflow as tf
 from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.export import PIECES, listing, sequence_signature, token_signature
-from keras_attention.pipelines.compiled import padded
+from keras_attention.pipelines.compiled_forward import stacked
 from keras_attention.pipelines.ctranslate2_engine import write_ctranslate2
+from keras_attention.pipelines.texts import TOKEN_PADDING
 
 FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras needs
@@ -157,7 +158,7 @@ def first_line(error):
 
 
 class FileNetwork:
-    """The network of an exported BERT, which runs without Keras. Its `run` is like that of `CompiledBert`.
+    """The network of an exported BERT, which runs without Keras. Its `run` is like that of `CompiledForward`.
 
     Args:
         folder: Path, written by `export_bert`.
@@ -179,20 +180,21 @@ class FileNetwork:
             self._names, self._length = list(shapes), int(next(iter(shapes.values()))[1])
             self._call = lambda inputs: next(iter(network(**inputs).values()))
 
-    def run(self, sequences, progress=None, masked_positions=None):
-        """The output for each of N TokenSequences, one after the other: list of N tuples of one array.
+    def run(self, examples, progress=None):
+        """The output for each of N examples, one after the other: list of N tuples of one array.
 
         Args:
-            sequences, progress: see `CompiledBert.run`.
-            masked_positions: int array (N, P), the positions whose outputs are returned, or None for all.
+            examples, progress: see `CompiledForward.run`. If they have `masked_positions` (P,), only the outputs at
+                these positions are returned.
         """
-        found = []
-        for number, sequence in enumerate(sequences):
-            output = self._call(padded([sequence], self._length or len(sequence.token_ids), self._names))[0]
-            found.append((output if masked_positions is None else output[masked_positions[number]],))
+        results = []
+        for number, example in enumerate(examples, start=1):
+            shape = (self._length or len(example["token_ids"]),)
+            output = self._call(stacked([example], dict.fromkeys(self._names, shape), TOKEN_PADDING))[0]
+            results.append((output[example["masked_positions"]] if "masked_positions" in example else output,))
             if progress:
-                progress(number + 1, len(sequences))
-        return found
+                progress(number, len(examples))
+        return results
 
 
 def without_and_with(folder, file_format, pipeline):

@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.evaluation.classification_scores import cross_entropy
-from keras_attention.pipelines.compiled import CompiledBert, traced
+from keras_attention.pipelines.compiled_forward import CompiledForward, traced
+from keras_attention.pipelines.texts import TOKEN_PADDING
 
 # Inverse regularization strengths (C in scikit-learn), for vectors with mean 0 and standard deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -162,19 +163,20 @@ class PooledVectors:
     """
 
     def __init__(self, model, max_tokens):
-        segments = model.encoder.num_segments
-        self._compiled = CompiledBert(lambda inputs: model.pooled(inputs, training=False), max_tokens, segments)
+        self._num_segments = model.encoder.num_segments
+        self._compiled = CompiledForward(partial(model.pooled, training=False), TOKEN_PADDING, max_tokens)
         self._compiled.trace = TracedOnce()
 
     def __call__(self, sequences):
         """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
-        found = [vector for (vector,) in self._compiled.run([sequence for some in sequences for sequence in some])]
+        inputs = [sequence.inputs(self._num_segments) for some in sequences for sequence in some]
+        found = [vector for (vector,) in self._compiled.run(inputs)]
         ends = np.cumsum([len(some) for some in sequences])
         return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])
 
 
 class TracedOnce:
-    """A `CompiledBert.trace` that makes one graph for sequences of all lengths.
+    """A `CompiledForward.trace` that makes one graph for sequences of all lengths.
 
     Tracing a graph takes as long as running it on some hundred sequences. A graph for a single length is only a little
     faster. It is not stored on disk: a fine-tuning traces it once, and runs no compiled programs on a CPU (see

@@ -76,7 +76,7 @@ class Pipeline(abc.ABC):
         answer_fields: dict from name to Field, the fields of one answer of `reply`.
         view_options: tuple of str, the options of `attention_view`.
         batching: str or None, how the server batches texts of several requests: "search" if the pipeline has a
-            `CompiledSearch`, "sequences" if it has a `CompiledBert`, "alone" with `CompiledSteps`; None: it computes
+            `CompiledSearch`, "sequences" if it has a `CompiledForward`, "alone" with `CompiledSteps`; None: it computes
             one request after the other.
         exports: dict from the name of a format to "module:function", the function that writes it; see `export`.
         engines: dict from the name of an engine other than Keras to "module:function"; see `use_engine`.

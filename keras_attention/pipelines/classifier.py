@@ -7,7 +7,6 @@ import numpy as np
 from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
-from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
 from keras_attention.pipelines.text_encoder import TextEncoder, unit
 from keras_attention.pipelines.texts import (
@@ -103,9 +102,7 @@ class Classifier(TextEncoder):
         super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task
         self.blend: Blend | None = blend
-        self.compiled = CompiledBert(
-            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments, model
-        )
+        self.compiled = self.compiled_forward(model)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
@@ -228,7 +225,7 @@ class Classifier(TextEncoder):
         """
         flat = [sequence for some in sequences for sequence in some]
         told = progress and (lambda done, total: progress(done * len(sequences) // total, len(sequences)))
-        found = [logits for (logits,) in self.compiled.run(flat, told)]
+        found = [logits for (logits,) in self.compiled.run(self.inputs(flat), told)]
         means, first = [], 0
         for some in sequences:
             means.append(np.mean(found[first : first + len(some)], axis=0))

@@ -11,7 +11,8 @@ import tensorflow as tf
 from keras_attention.compile_cache import programs_fit
 from keras_attention.decoding.sampling import draw_within, forbid, most_probable, top_tokens, uniform
 from keras_attention.errors import UserError
-from keras_attention.pipelines.compiled import SOURCE_LENGTHS, source_bucket, specs_of
+from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
+from keras_attention.pipelines.compiled import specs_of
 from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import PAD_ID
 

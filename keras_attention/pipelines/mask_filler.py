@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field
-from keras_attention.pipelines.compiled import CompiledBert
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
@@ -120,16 +119,13 @@ class MaskFiller(TextEncoder):
         "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }
     network_output = ("T, V", "of the piece at each place, before the softmax")
-    extra_inputs = {"masked_positions": 1}
 
     def __init__(
         self, model: Any, tokenizer: WordPieceTokenizer, max_tokens: int, pooling: str = "mean", normalize: bool = False
     ):
         options = {"pooling": pooling, "normalize": normalize}
         super().__init__(model, tokenizer, max_tokens, **options, encoder=model.encoder)
-        self.compiled = CompiledBert(
-            lambda inputs: model(inputs, training=False), max_tokens, model.encoder.num_segments, model
-        )
+        self.compiled = self.compiled_forward(model)
         ids = tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id
         special = np.isin(np.arange(tokenizer.vocabulary_size), ids)
         self.can_begin = ~special & ~tokenizer.is_continuation
@@ -152,6 +148,10 @@ class MaskFiller(TextEncoder):
 
     def sides(self, line):
         return (line,)
+
+    def example_inputs(self, length: int) -> dict[str, np.ndarray]:
+        """See `TextEncoder.example_inputs`; with the position of one mask."""
+        return {**super().example_inputs(length), "masked_positions": np.zeros(1, "int32")}
 
     def fill_mask(self, texts: Texts, *, top_k: int = 5, max_pieces: int = 1) -> Any:
         """Finds the most probable words for the masks of one text or many.
@@ -221,8 +221,9 @@ class MaskFiller(TextEncoder):
         words = [word for word in words if len(word.token_ids) <= self.max_tokens]
         for piece in range(pieces):
             sequences = [TokenSequence(word.token_ids, np.zeros_like(word.token_ids), False) for word in words]
-            places = np.array([[word.place + piece] for word in words], "int32")
-            outputs = self.compiled.run(sequences, masked_positions=places) if sequences else []
+            places = (np.array([word.place + piece], "int32") for word in words)
+            inputs = zip(self.inputs(sequences), places, strict=True)
+            outputs = self.compiled.run([{**tokens, "masked_positions": at} for tokens, at in inputs])
             allowed = self._continues if piece else self.can_begin
             grown = []
             for word, (logits,) in zip(words, outputs, strict=True):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attention.errors import UserError
-from keras_attention.pipelines.compiled import answer_limit, source_bucket
+from keras_attention.pipelines.buckets import answer_limit, source_bucket
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.tokenizers.special_tokens import PAD_ID
 

@@ -1,15 +1,25 @@
 """Texts in, vectors out."""
 
 import copy
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled import CompiledBert
+from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.explanation import bert_view
-from keras_attention.pipelines.texts import START, Progress, Texts, as_pair, as_texts, text_sequences
+from keras_attention.pipelines.texts import (
+    START,
+    TOKEN_PADDING,
+    Progress,
+    Texts,
+    TokenSequence,
+    as_pair,
+    as_texts,
+    text_sequences,
+)
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
@@ -81,7 +91,6 @@ class TextEncoder(Pipeline):
         "litert": "keras_attention.export.runtimes:export_bert_litert",
         "onnx": "keras_attention.export.runtimes:export_bert_onnx",
     }
-    extra_inputs: dict = {}  # further inputs of `compiled`: name -> numbers per sequence
 
     def __init__(
         self,
@@ -100,9 +109,7 @@ class TextEncoder(Pipeline):
         self.long_texts = long_texts
         self.pooling = pooling
         self.normalize = normalize
-        self.encoding = CompiledBert(
-            lambda inputs: encoder(inputs, training=False), max_tokens, encoder.num_segments, encoder
-        )
+        self.encoding = self.compiled_forward(encoder)
         self.compiled = self.encoding
 
     @classmethod
@@ -125,10 +132,10 @@ class TextEncoder(Pipeline):
     def warm(self) -> None:
         """Reads texts of the usual lengths, for answers and for vectors."""
         super().warm()
-        for compute in self.compiled.compiling(**self.extra_inputs):
+        for compute in self.compiled.compiling(self.example_inputs):
             compute()
         if self.encoding is not self.compiled:
-            for compute in self.encoding.compiling():
+            for compute in self.encoding.compiling(partial(TextEncoder.example_inputs, self)):
                 compute()
 
     def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
@@ -190,7 +197,7 @@ class TextEncoder(Pipeline):
         sequences = text_sequences(
             self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts
         )
-        outputs = self.encoding.run(sequences, progress)
+        outputs = self.encoding.run(self.inputs(sequences), progress)
         vectors = [output[: len(sequence.token_ids)] for sequence, (output,) in zip(sequences, outputs, strict=True)]
         of_texts = [vector[0] if pooling == "cls" else vector.mean(0) for vector in vectors]
         pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
@@ -199,12 +206,25 @@ class TextEncoder(Pipeline):
         tokens = [self.tokenizer.tokens(sequence.token_ids) for sequence in sequences]
         return Embeddings(pooled, tokens, vectors, [sequence.truncated for sequence in sequences])
 
+    def compiled_forward(self, network: Any) -> CompiledForward:
+        """The forward pass of a network that reads token ids, compiled for the lengths of texts."""
+        return CompiledForward(partial(network, training=False), TOKEN_PADDING, self.max_tokens, network)
+
+    def inputs(self, sequences: list[TokenSequence]) -> list[dict[str, np.ndarray]]:
+        """The arrays that the network reads, for each sequence: list of dicts by name."""
+        return [sequence.inputs(self.encoder.num_segments) for sequence in sequences]
+
+    def example_inputs(self, length: int) -> dict[str, np.ndarray]:
+        """Inputs of `compiled` for any text of this many tokens, to compile it: dict of arrays by name."""
+        sequence = TokenSequence(np.ones(length, "int32"), np.zeros(length, "int32"), False)
+        return sequence.inputs(self.encoder.num_segments)
+
     def directions(self, texts: list[str], progress: Progress = None) -> np.ndarray:
         """The vectors of texts (list of str) scaled to length 1: float32 array (N, D)."""
         return unit(self.encode(texts, progress=progress).pooled)
 
     def with_network(self, network: Any) -> Self:
-        """A copy with another network, such as an exported one, that has the method `run` of `CompiledBert`."""
+        """A copy with another network, such as an exported one, that has the method `run` of `CompiledForward`."""
         other = copy.copy(self)
         other.encoding = network if self.compiled is self.encoding else self.encoding
         other.compiled = network

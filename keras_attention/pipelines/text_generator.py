@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled import SOURCE_LENGTHS, CompiledBert
+from keras_attention.pipelines.buckets import SOURCE_LENGTHS
+from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
-from keras_attention.pipelines.texts import Progress, Texts, TokenSequence, as_texts
+from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64
@@ -128,7 +129,7 @@ class TextGenerator(Pipeline):
         self.window = min(model.max_length, SOURCE_LENGTHS[-1])
         special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
         self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)], self.end_id)
-        self.compiled = CompiledBert(self._token_log_probs, self.window, 1, model)
+        self.compiled = CompiledForward(self._token_log_probs, TOKEN_PADDING, self.window, model)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
@@ -150,7 +151,7 @@ class TextGenerator(Pipeline):
         return self.generate(sources, **CARD)
 
     def warm(self) -> None:
-        for compute in (*self.steps.compiling(), *self.compiled.compiling()):
+        for compute in (*self.steps.compiling(), *self.compiled.compiling(_any_text)):
             compute()
 
     def reply(self, prompts, n=1, **sampling):
@@ -239,12 +240,12 @@ class TextGenerator(Pipeline):
         for number, ids in enumerate(self._beginnings(texts)):
             for start in range(0, max(1, len(ids) - self.window + half), half):
                 part = np.array(ids[start : start + self.window], "int32")
-                sequences.append(TokenSequence(part, np.zeros_like(part), False))
+                sequences.append({"token_ids": part})
                 places.append((number, start))
         found: list = [[] for _ in texts]
         for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
             known = len(found[number]) - start  # already predicted in the previous part
-            found[number] += log_probs[known : len(read.token_ids) - 1].tolist()
+            found[number] += log_probs[known : len(read["token_ids"]) - 1].tolist()
         scores = []
         for ids, log_probs in zip(self._beginnings(texts), found, strict=True):
             perplexity = math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
@@ -397,3 +398,8 @@ class _Text:
         """The Generation."""
         ids = self.ids[self.start :]
         return Generation(self.text, self.finish, self.generator._shown_tokens(ids), ids, self.log_probs)
+
+
+def _any_text(length):
+    """Inputs of the forward pass for any text of this many tokens, to compile it."""
+    return {"token_ids": np.ones(length, "int32")}

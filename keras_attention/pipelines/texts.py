@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.tokenizers.special_tokens import UNKNOWN_ID
+from keras_attention.tokenizers.special_tokens import PAD_ID, UNKNOWN_ID
 
 Texts = str | Iterable[str]
 Progress = Callable[[int, int], None] | None  # is called with the number of texts done and of all texts
@@ -138,12 +138,20 @@ LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a 
 CHARACTERS_PER_TOKEN = 64
 
 
+TOKEN_PADDING = {"token_ids": PAD_ID, "segment_ids": PAD_ID}
+
+
 class TokenSequence(NamedTuple):
     """One sequence: int32 arrays (T,) `token_ids` and `segment_ids`, and `truncated`, whether the text was cut."""
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
     truncated: bool
+
+    def inputs(self, num_segments):
+        """The arrays that a network reads: dict by name. Without `segment_ids` if it has fewer than two segments."""
+        token_ids = {"token_ids": self.token_ids}
+        return token_ids if num_segments < 2 else {**token_ids, "segment_ids": self.segment_ids}
 
 
 def text_sequences(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=START, masks=False, warn=True):

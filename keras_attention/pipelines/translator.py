@@ -9,13 +9,8 @@ import numpy as np
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled import (
-    SEARCH_OPTIONS,
-    CompiledSearch,
-    answer_limit,
-    batches,
-    map_in_threads,
-)
+from keras_attention.pipelines.buckets import answer_limit, batches
+from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.pipelines.streaming import stream

@@ -8,13 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses
-from keras_attention.pipelines.compiled import (
-    SEARCH_OPTIONS,
-    SOURCE_LENGTHS,
-    answer_limit,
-    source_bucket,
-)
-from keras_attention.pipelines.texts import TokenSequence
+from keras_attention.pipelines.buckets import SOURCE_LENGTHS, answer_limit
+from keras_attention.pipelines.compiled import SEARCH_OPTIONS
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # Limits of the op, set so high that it never refuses; `Workers` limits the requests.
@@ -30,7 +25,7 @@ class Batcher:
 
     Args:
         function: callable(tensors (N, ...)) -> list of tensors (N, ...).
-        specs: list of tf.TensorSpec of int32 tensors with any number of sequences.
+        specs: list of tf.TensorSpec of tensors with any number of sequences.
         sizes: list of int, ascending. Batches are padded to one of these sizes; larger batches are split.
     """
 
@@ -59,7 +54,7 @@ class Batcher:
         """Computes some sequences, together with those of other threads.
 
         Args:
-            sequences: int32 arrays (N, ...), 0 < N <= MAX_SEQUENCES, see `specs`.
+            sequences: arrays (N, ...), 0 < N <= MAX_SEQUENCES, see `specs`.
 
         Returns:
             Pair: list of NumPy arrays, the results of `function`; int array (N,), the size of the batch in which each
@@ -127,20 +122,15 @@ def _batch_sequences(pipeline, settings, observe):
     compiled, sizes = pipeline.compiled, settings.batch_sizes
     compiled.trace = partial(_trace, sizes, observe)
 
-    def step(length):
+    def step(compute):
         for size in sizes:
-            sequence = TokenSequence(np.ones(length, "int32"), np.zeros(length, "int32"), False)
-            compiled.run(
-                [sequence] * size, **{name: np.zeros((size, at), "int32") for name, at in pipeline.extra_inputs.items()}
-            )
+            compute(size)
 
-    longest = pipeline.max_tokens
-    lengths = {source_bucket(min(length, longest), longest) for length in SOURCE_LENGTHS}
-    return [partial(step, length) for length in sorted(lengths)]
+    return [partial(step, compute) for compute in compiled.compiling(pipeline.example_inputs, SOURCE_LENGTHS)]
 
 
 def _trace(sizes, observe, function, specs):
-    """Puts a function behind a batching queue; see `CompiledBert.trace`."""
+    """Puts a function behind a batching queue; see `CompiledForward.trace`."""
     names = list(specs)
 
     def compute(*sequences):
@@ -149,7 +139,7 @@ def _trace(sizes, observe, function, specs):
     batcher = Batcher(compute, list(specs.values()), sizes)
 
     def run(inputs):
-        results, together = batcher(*(inputs[name].astype("int32") for name in names))
+        results, together = batcher(*(inputs[name] for name in names))
         for size in together:
             observe(int(size))
         return results

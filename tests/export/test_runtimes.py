@@ -20,8 +20,8 @@ class Shifted:
     def __init__(self, network, shift):
         self.network, self.shift = network, shift
 
-    def run(self, sequences, progress=None, **more):
-        return [(output + self.shift,) for (output,) in self.network.run(sequences, progress, **more)]
+    def run(self, examples, progress=None):
+        return [(output + self.shift,) for (output,) in self.network.run(examples, progress)]
 
 
 @pytest.mark.slow
