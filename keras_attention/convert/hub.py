@@ -1,18 +1,23 @@
 """Fetches a checkpoint from the Hugging Face Hub: only the files needed, each checked against the hub's hash."""
 
-import hashlib
 import json
-import logging
 import re
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from keras_attention.compile_cache import cache_root
+from keras_attention.convert.hub_files import (
+    SITE,
+    HubFile,
+    UnreachableError,
+    explained_by_hub,
+    fetched_file,
+    first_line,
+    read_answer,
+)
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
-from keras_attention.errors import UserError, one_line, parse_json, quoted
+from keras_attention.errors import UserError, parse_json, quoted
 from keras_attention.whole_file import locked, whole_file
 
 NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?", re.ASCII)
@@ -27,16 +32,15 @@ SETTINGS = {
     "sentence_bert_config.json": MAX_JSON_BYTES,
     "1_Pooling/config.json": MAX_JSON_BYTES,
 }
+MAX_VOCABULARY_FILE = 64 * MEGABYTE
 # The first of these groups that the checkpoint has is downloaded.
-WORD_PIECES = ({"vocab.txt": 64 * MEGABYTE}, {"tokenizer.json": MAX_JSON_BYTES})
+WORD_PIECES = ({"vocab.txt": MAX_VOCABULARY_FILE}, {"tokenizer.json": MAX_JSON_BYTES})
 BYTE_PIECES = (
     {"tokenizer.json": 32 * MEGABYTE},
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
 )
 MAX_WEIGHTS = 1 << 31
-TIMEOUT = 10  # seconds to wait for the facts about a model
-SITE = "https://huggingface.co"
-HELP = "set HF_TOKEN or run `hf auth login`"
+WORD = re.compile(r"[\w.+ -]{1,39}", re.ASCII)  # a licence or a language that goes into a card
 
 
 class Fetched(NamedTuple):
@@ -77,17 +81,17 @@ def resolve(name):
     if revision and COMMIT.fullmatch(revision) and record.is_file():
         return _from_record(record, repository)
     try:
-        with _explained(name, repository, revision):
-            info = _api().model_info(repository, revision=revision, files_metadata=True, timeout=TIMEOUT)
-    except _UnreachableError as error:
+        with explained_by_hub(name, repository, revision):
+            answer = read_answer(_address(repository, revision), {"blobs": "true"})
+        facts = _facts_of(name, revision, parse_json(answer))
+    except UnreachableError as error:
         if record.is_file():
             return _from_record(record, repository)
         raise UserError(f"{name} is not in the cache, and the Hugging Face Hub cannot be reached: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{name}: the answer is not that of a Hugging Face Hub: {_first_line(error)}") from error
-    facts = _facts_of(name, info)
+        raise UserError(f"{name}: the answer is not that of a Hugging Face Hub: {first_line(error)}") from error
     for path in {record, _record_of(repository, facts["commit"])}:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path, wait=lambda reason: None), whole_file(path) as file:
@@ -116,9 +120,10 @@ def fetch(name):
         raise UserError(f"{name} has no config.json.")
 
     def download(file, most):
-        if files[file]["size"] > most:
-            raise UserError(f"{name}: {file} has {files[file]['size']:,} bytes. Supported: up to {most:,}")
-        return _download(name, repository, commit, file, files[file])
+        size, digest = files[file]["size"], files[file]["hash"]
+        if size > most:
+            raise UserError(f"{name}: {file} has {size:,} bytes. Supported: up to {most:,}")
+        return fetched_file(HubFile(name, repository, commit, file, size, digest))
 
     path = download("config.json", SETTINGS["config.json"])
     groups = BYTE_PIECES if model_settings(Fields(path))[0] == "gpt2" else WORD_PIECES
@@ -129,6 +134,8 @@ def fetch(name):
     for file, most in {**SETTINGS, **vocabulary, WEIGHTS: MAX_WEIGHTS}.items():
         if file in files:
             download(file, most)
+        elif (path.parent / file).exists():  # the cache is shared with other programs, and one may have put it there
+            raise UserError(f"{path.parent / file} is not a file of {name}. Remove it, and try again.")
     return found._replace(folder=path.parent)
 
 
@@ -141,63 +148,29 @@ def _parsed(name):
     return match[1], match[2]
 
 
-def _api():
-    from huggingface_hub import HfApi  # here, because it is slow and most commands do not need it
+def _address(repository, revision):
+    from huggingface_hub import constants  # here, because it is slow and most commands do not need it
 
-    return HfApi(library_name="keras-attention")
-
-
-class _UnreachableError(Exception):
-    """The hub did not answer; the text says why."""
+    address = f"{constants.ENDPOINT}/api/models/{repository}"
+    return address if revision is None else f"{address}/revision/{quote(revision, safe='')}"
 
 
-@contextmanager
-def _explained(name, repository, revision):
-    """Turns the errors of huggingface_hub into UserError or _UnreachableError; silences its log meanwhile."""
-    from huggingface_hub import errors
-
-    log = logging.getLogger("huggingface_hub")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    except errors.GatedRepoError as error:
-        raise UserError(f"{name} is gated: its publisher grants access at {SITE}/{repository}; then {HELP}.") from error
-    except errors.RepositoryNotFoundError as error:
-        raise UserError(
-            f"There is no model {repository} on the Hugging Face Hub, or it is private. Check the name; for a "
-            f"private model, {HELP}."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise UserError(f"{name}: the model has no branch, tag or commit {quoted(revision)}.") from error
-    except (errors.HTTPError, OSError) as error:  # every network failure, also requests blocked by HF_HUB_OFFLINE
-        response = getattr(error, "response", None)
-        if response is not None and response.status_code < 500 and response.status_code not in (408, 429):
-            raise UserError(f"{name}: the Hugging Face Hub refused: {_first_line(error)}") from error
-        raise _UnreachableError(_first_line(error)) from error
-    finally:
-        log.setLevel(level)
-
-
-def _first_line(error):
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return one_line(lines[0] if lines else type(error).__name__)[:200]
-
-
-def _facts_of(name, info):
+def _facts_of(name, revision, answer):
     """The needed fields of the hub's answer, checked, as a dict of JSON types."""
-    commit = info.sha
+    commit = answer["sha"]
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UserError(f"{name}: the hub's answer names the commit {quoted(commit)}. Expected: 40 hexadecimal digits")
+    if revision and COMMIT.fullmatch(revision) and commit != revision:
+        raise UserError(f"{name}: the hub's answer is about another commit, {commit}.")
     files = {}
-    for sibling in info.siblings or ():
-        digest = sibling.lfs["sha256"] if sibling.lfs else sibling.blob_id
-        if type(sibling.size) is int and sibling.size >= 0 and isinstance(digest, str):
-            files[sibling.rfilename] = {"size": sibling.size, "hash": digest}
-    card = info.card_data or {}
-    said = {name: card.get(name) for name in ("license", "language")}
-    said = {name: value if isinstance(value, str) and len(value) < 40 else "" for name, value in said.items()}
-    return {"commit": commit, "files": files, **said}
+    for sibling in answer["siblings"] or ():
+        size, digest = sibling["size"], (sibling.get("lfs") or {}).get("sha256") or sibling["blobId"]
+        if type(size) is int and size >= 0 and isinstance(digest, str):
+            files[sibling["rfilename"]] = {"size": size, "hash": digest}
+    card = answer.get("cardData") or {}
+    words = {name: card.get(name) for name in ("license", "language")}
+    words = {name: word if isinstance(word, str) and WORD.fullmatch(word) else "" for name, word in words.items()}
+    return {"commit": commit, "files": files, **words}
 
 
 def _record_of(repository, revision):
@@ -216,11 +189,17 @@ def published_cache():
 def _from_record(path, repository):
     try:
         facts = parse_json(path.read_bytes())
-        commit = facts["commit"]
-        name, link = f"hf://{repository}@{commit}", f"{SITE}/{repository}/tree/{commit}"
-        return Fetched(None, name, link, facts["license"], facts["language"]), facts["files"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        commit, files = facts["commit"], facts["files"]
+        words = [facts[name] for name in ("license", "language")]
+        sound = all(isinstance(word, str) for word in (commit, *words)) and COMMIT.fullmatch(commit)
+        for file in files.values():
+            sound = sound and type(file["size"]) is int and isinstance(file["hash"], str)
+        if not sound:
+            raise ValueError("it holds other types")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is damaged: remove it, and try again.") from error
+    name, link = f"hf://{repository}@{commit}", f"{SITE}/{repository}/tree/{commit}"
+    return Fetched(None, name, link, *words), files
 
 
 def _other_weights(files):
@@ -229,40 +208,3 @@ def _other_weights(files):
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in files):
         return "Its weights are in a format that can run code; such files are never downloaded."
     return "Supported: BERT, DistilBERT and GPT-2 in safetensors."
-
-
-def _download(name, repository, commit, file, facts):
-    """Downloads a file into the cache, checks its size and hash, and returns its Path."""
-    try:
-        with _explained(name, repository, commit), _progress_on_a_terminal():
-            path = Path(_api().hf_hub_download(repository, file, revision=commit))
-    except _UnreachableError as error:
-        raise UserError(f"{name}: {file} could not be downloaded, try again later: {error}") from error
-    if path.stat().st_size != facts["size"] or _digest(path, facts["hash"]) != facts["hash"]:
-        path.resolve().unlink(missing_ok=True)  # the file that the link in the snapshot points to
-        path.unlink(missing_ok=True)
-        raise UserError(f"{name}: {file} is not the file that the hub describes. It was removed: try again.")
-    return path
-
-
-@contextmanager
-def _progress_on_a_terminal():
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    if sys.stderr.isatty() or are_progress_bars_disabled():
-        yield
-        return
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        enable_progress_bars()
-
-
-def _digest(path, like):
-    """The hash of a file as the hub writes it: SHA-256 for large files, git's SHA-1 of a blob for others."""
-    with open(path, "rb") as file:
-        if len(like) == 64:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        content = file.read()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -15,12 +15,19 @@ from pathlib import Path
 
 from keras_attention.convert import hub
 from keras_attention.convert.hub import Fetched, published_cache
-from keras_attention.convert.published_settings import Fields
+from keras_attention.convert.kaggle_files import fetched_kaggle_file
+from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields
 from keras_attention.errors import UserError, one_line, quoted
 
 SCHEMES = ("hf://", "kaggle://")
 KAGGLE = re.compile(r"kaggle://(\w[\w-]*/\w[\w.-]*/keras/\w[\w.-]*)(?:/(\d{1,6}))?", re.ASCII | re.IGNORECASE)
-PRESET = ("config.json", "tokenizer.json", "assets/tokenizer/vocabulary.txt", "model.weights.h5")
+# The files of a preset, with their maximum sizes.
+PRESET = {
+    "config.json": MAX_JSON_BYTES,
+    "tokenizer.json": MAX_JSON_BYTES,
+    "assets/tokenizer/vocabulary.txt": hub.MAX_VOCABULARY_FILE,
+    "model.weights.h5": hub.MAX_WEIGHTS,
+}
 
 
 def is_published_name(name):
@@ -159,10 +166,11 @@ def _resolved_preset(name):
 def _newest_version(name, handle):
     """The newest version of a preset on Kaggle or, if Kaggle cannot be reached, in the cache."""
     try:
-        version = _kaggle_file(name, handle, PRESET[0]).parent.name
+        version = _kaggle_file(name, handle, "config.json").parent.name
     except UserError:
         cached = (published_cache() / "entries").glob(f"{_safe(f'kaggle://{handle}')}--*")
         versions = [path.name.rpartition("--")[2] for path in cached]
+        versions = [version for version in versions if version.isdecimal()]
         if not versions:
             raise
         version = max(versions, key=int)
@@ -173,19 +181,12 @@ def _newest_version(name, handle):
 
 def _fetched_preset(found):
     handle = found.name.removeprefix("kaggle://")
-    path = _kaggle_file(found.name, handle, PRESET[0])
+    path = _kaggle_file(found.name, handle, "config.json")
     Fields(path).choice("registered_name", {"keras_hub>BertBackbone": ""})  # before the weights are downloaded
-    for file in PRESET[1:]:
+    for file in PRESET:
         _kaggle_file(found.name, handle, file)
     return found._replace(folder=path.parent)
 
 
 def _kaggle_file(name, handle, file):
-    """Path of a file in the cache of kagglehub, the library that keras-hub downloads presets with."""
-    import kagglehub
-
-    try:
-        return Path(kagglehub.model_download(handle, file))
-    except Exception as error:  # also those of the package requests
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise UserError(f"{name}: {file} cannot be downloaded from Kaggle: {one_line(lines[0])[:200]}") from error
+    return fetched_kaggle_file(name, handle, file, PRESET[file])

@@ -4,10 +4,12 @@ import hashlib
 import json
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from huggingface_hub import constants
 
 LARGE = (".safetensors", ".bin")  # stored with Git LFS, behind a redirect
 PUBLISHED = "small/Tiny-BERT.v1"
@@ -24,6 +26,11 @@ class FakeHub:
         sent: dict from the name of a file to what is sent in place of its content.
         told: dict of fields that stand in the answers of the API in place of the true ones.
         cut: set of names of files of which only the first half arrives.
+        etags: dict from the name of a file to an ETag in place of the true one.
+        headers: dict from the name of a file to further headers.
+        redirects: dict from the name of a file to the address that its request is sent to.
+        endless: set of names of files, and "api", whose answers never end; `received_bytes` counts what is taken.
+        tokens: list of (Host, Authorization) of all requests.
         asked: list of "METHOD PATH".
         endpoint, other_host: str, addresses of the server; large files are at the second.
     """
@@ -31,6 +38,8 @@ class FakeHub:
     def __init__(self):
         self.models, self.commits, self.gated = {}, {}, set()
         self.sent, self.told, self.cut, self.asked = {}, {}, set(), []
+        self.etags, self.headers, self.redirects, self.endless = {}, {}, {}, set()
+        self.tokens, self.received_bytes = [], 0
         self.endpoint = self.other_host = ""
 
     def publish(self, folder, name=PUBLISHED, commit=COMMIT, **more):
@@ -78,6 +87,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self):
         hub, path = self.server.hub, unquote(urlsplit(self.path).path)
         hub.asked.append(f"{self.command} {path}")
+        hub.tokens.append((self.headers["Host"], self.headers["Authorization"]))
         if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
             return self._model(hub, match[1], match[2] or "main")
         if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
@@ -91,6 +101,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._error(401, "RepoNotFound")
         if revision not in hub.commits[name]:
             return self._error(404, "RevisionNotFound")
+        if "api" in hub.endless:
+            return self._send_endlessly({"Content-Type": "application/json"})
         return self._send(200, json.dumps(hub.facts_of(name, revision)).encode(), {"Content-Type": "application/json"})
 
     def _file(self, hub, name, revision, file):
@@ -100,14 +112,20 @@ class Handler(BaseHTTPRequestHandler):
         if content is None:
             return self._error(404, "EntryNotFound")
         headers = {"X-Repo-Commit": hub.commits[name][revision]}
+        if file in hub.redirects:
+            return self._send(302, b"", headers | {"Location": hub.redirects[file]})
         names = ids(file, content)
+        etag = hub.etags.get(file, names["lfs"]["sha256"] if "lfs" in names else names["blobId"])
         if "lfs" not in names:
-            return self._content(hub, name, file, headers | {"ETag": f'"{names["blobId"]}"'})
-        headers |= {"X-Linked-Etag": f'"{names["lfs"]["sha256"]}"', "X-Linked-Size": str(len(content))}
+            return self._content(hub, name, file, headers | {"ETag": f'"{etag}"'})
+        headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(len(content))}
         return self._send(302, b"", headers | {"Location": f"{hub.other_host}/cdn/{name}/{file}"})
 
     def _content(self, hub, name, file, headers=()):
         content = hub.sent.get(file, hub.models[name][file])
+        headers = {**dict(headers), **hub.headers.get(file, {})}
+        if file in hub.endless:
+            return self._send_endlessly(headers)
         if file in hub.cut and self.command == "GET":
             if "Range" in self.headers:  # the rest does not come either
                 return self._send(500, b"")
@@ -118,13 +136,27 @@ class Handler(BaseHTTPRequestHandler):
     def _error(self, status, code):
         return self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": code})
 
+    def _send_endlessly(self, headers):
+        """At most 64 MB, which is more than any answer that is taken to its end."""
+        self.close_connection = True
+        self.send_response(200)
+        for name, value in {**headers, "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            with suppress(OSError):
+                for _ in range(1024):
+                    self.wfile.write(b" " * 65536)
+                    self.server.hub.received_bytes += 65536
+
     def _send(self, status, content, headers=(), length=None):
         self.send_response(status)
         for name, value in {"Content-Length": str(length or len(content)), **dict(headers)}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(content)
+            with suppress(OSError):  # who asked may have left
+                self.wfile.write(content)
 
 
 @contextmanager
@@ -144,3 +176,10 @@ def running_hub():
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def use(endpoint, monkeypatch):
+    """What HF_ENDPOINT does before huggingface_hub is imported."""
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    template = f"{endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)

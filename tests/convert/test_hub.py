@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from convert.fake_hub import COMMIT, PUBLISHED, running_hub
+from convert.fake_hub import COMMIT, PUBLISHED, use
 from convert.tiny_checkpoints import TINY_BERT, write_checkpoint
 from huggingface_hub import constants
 
@@ -13,32 +13,6 @@ from keras_attention.errors import UserError
 NAME = f"hf://{PUBLISHED}"
 PINNED = f"{NAME}@{COMMIT}"
 NEWER = "f" * 40
-
-
-@pytest.fixture
-def caches(tmp_path, monkeypatch):
-    """Empty caches, ours and that of huggingface_hub."""
-    monkeypatch.setenv("KERAS_ATTENTION_CACHE", str(tmp_path / "ours"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "theirs"))
-    return tmp_path
-
-
-def use(endpoint, monkeypatch):
-    """What HF_ENDPOINT does before huggingface_hub is imported."""
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    template = f"{endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-
-
-@pytest.fixture
-def server(caches, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda _: None)  # before it tries again
-    with running_hub() as fake:
-        fake.publish(
-            TINY_BERT, files={"pytorch_model.bin": b"\x80", "README.md": b"# Tiny", "modeling.py": b"import os"}
-        )
-        use(fake.endpoint, monkeypatch)
-        yield fake
 
 
 def refused(name, message):
