@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras_attention.export import FILLINGS, VECTORS, classes
 from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8, write_graph
 from keras_attention.export.graph_writers import map_chunks
-from keras_attention.pipelines.mask_filler import MASK, MAX_MASKS
+from keras_attention.pipelines.mask_filler import ANY_CASE, MASK, MAX_MASKS
 
 TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 SECOND_TEXTS = tf.TensorSpec([None], tf.string, name="texts_b")
@@ -145,7 +145,7 @@ class GraphFiller(GraphBert):
         self.answer = tf.function(self._answer, input_signature=[TEXTS], autograph=False)
 
     def _answer(self, texts):
-        texts = as_utf8(texts)
+        texts = tf.strings.regex_replace(as_utf8(texts), ANY_CASE, MASK)
         sequences, truncated = self._reader.sequences(texts, masks=True)
         parts = tf.strings.split(texts, MASK)  # (B, gaps + 1)
         gaps = tf.cast(parts.row_lengths(), tf.int32) - 1

@@ -1,5 +1,6 @@
 """Fills the masks of a text with words."""
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 MASK = "[MASK]"
+ANY_CASE = r"\[[mM][aA][sS][kK]\]"  # of a mask that a user types; for `re` and for TensorFlow
 MAX_MASKS = 32
 MAX_SHOWN = 100  # fillings of one text in an HTTP answer
 SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
@@ -160,7 +162,7 @@ class MaskFiller(TextEncoder):
         independently would often not fit together.
 
         Args:
-            texts: str, or any sequence or iterable of str, each with at least one "[MASK]".
+            texts: str, or any sequence or iterable of str, each with at least one "[MASK]", in upper or lower case.
             top_k: int > 0, number of answers for each text.
             max_pieces: int in [1, 8]. Maximum number of vocabulary pieces in a word.
 
@@ -175,6 +177,7 @@ class MaskFiller(TextEncoder):
             if type(value) is not int or not 1 <= value <= most:
                 raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
         texts, alone = as_texts(texts)
+        texts = [re.sub(ANY_CASE, MASK, text) for text in texts]
         sequences = text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
         for text, sequence in zip(texts, sequences, strict=True):
             self._check(text, sequence)
@@ -187,6 +190,8 @@ class MaskFiller(TextEncoder):
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights and the most probable words, as a page: see `explanation.bert_view`."""
         self.check_view(text_b, options)
+        if isinstance(text, str):
+            text = re.sub(ANY_CASE, MASK, text)
         (sequence,) = text_sequences(self.tokenizer, [text], max_tokens=self.max_tokens, masks=True, warn=False)
         fillings = self.fill_mask(text) if self.tokenizer.mask_id in sequence.token_ids else ()
         decision = [(", ".join(filling.words), filling.score) for filling in fillings]

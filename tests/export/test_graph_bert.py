@@ -141,6 +141,7 @@ MASKED = [
     "A [MASK] runs.",
     "[MASK] men [MASK] near [MASK][MASK].",
     " \u3000[MASK]",
+    "A [mask] runs to [Mask].",
     "[MASK] " * 5,
     "dog " * 30 + "[MASK]",
 ]

@@ -87,6 +87,13 @@ def test_many_texts_at_once():
     assert filler.fill_mask([]) == []
 
 
+def test_masks_may_be_written_in_lower_case():
+    filler = tiny_mask_filler()
+    expected = filler.fill_mask("a [MASK] runs [MASK]")
+    assert filler.fill_mask("a [mask] runs [Mask]") == expected
+    assert filler.attention_view("a [mask] runs [Mask]") == filler.attention_view("a [MASK] runs [MASK]")
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [

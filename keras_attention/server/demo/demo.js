@@ -92,7 +92,7 @@ async function ask() {
     return tell("Press Write, and the model continues your text.");
   }
   const empty = !text.trim() || (model.pair && !second.trim());
-  if (empty || (model.task === "fill-mask" && !text.includes(GAP))) {
+  if (empty || (model.task === "fill-mask" && !text.toUpperCase().includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
     return tell(empty ? "Type something." : `Write ${GAP} where a word is missing.`);
   }
