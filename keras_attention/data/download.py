@@ -59,13 +59,14 @@ DATASETS = {
 }
 
 
-def named_dataset(name, cache_dir=None):
+def named_dataset(name, cache_dir=None, files=None):
     """Returns the folder with the files of a data set, fetching those that are missing or damaged.
 
     Args:
         name: str, a key of DATASETS.
         cache_dir: str, Path or None. The set goes into the folder `name` in it. None stands for the folder in the
             environment variable KERAS_ATTENTION_HOME or, without it, for ~/.cache/keras_attention.
+        files: names of the files that are needed, or None for all files of the set.
 
     Returns:
         Path.
@@ -79,14 +80,14 @@ def named_dataset(name, cache_dir=None):
     home = cache_dir or os.environ.get("KERAS_ATTENTION_HOME") or os.path.expanduser("~/.cache/keras_attention")
     if str(home).startswith("~"):
         raise UserError("There is no home folder to keep data in. Name a folder in KERAS_ATTENTION_HOME.")
-    folder = Path(home) / name
+    folder, wanted = Path(home) / name, [file for file in DATASETS[name] if files is None or _file_name(file) in files]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not _missing(name, folder):
+        if not _missing(wanted, folder):
             tidy(folder)
             return folder
         with locked(folder, wait=lambda reason: print(reason, file=sys.stderr)):
-            missing = _missing(name, folder)  # without those that another process has downloaded in the meantime
+            missing = _missing(wanted, folder)  # without those that another process has downloaded in the meantime
             for number, file in enumerate(missing, start=1):
                 fetch(file, folder, label=f"{name} {number}/{len(missing)}")
     except OSError as error:
@@ -108,7 +109,7 @@ def fetch(file, folder, label=""):
     Raises:
         UserError: if the download fails or has unexpected content, or the file cannot be written.
     """
-    path = _place(file, folder)
+    path = folder / _file_name(file)
     hasher, received = sha256(), 0
     with whole_file(path, "wb", lock=False) as output:
         for chunk in _chunks(file):
@@ -157,13 +158,13 @@ def _show_progress(title, received, size):
         print(f"\r{title}: {received / 1e6:.1f} of {size / 1e6:.1f} MB", end=end, file=sys.stderr, flush=True)
 
 
-def _place(file, folder):
-    return folder / file.url.rpartition("/")[2]
+def _file_name(file):
+    return file.url.rpartition("/")[2]
 
 
-def _missing(name, folder):
-    """The files of a data set that are missing or damaged in the folder."""
-    return [file for file in DATASETS[name] if not _is_intact(_place(file, folder), file)]
+def _missing(files, folder):
+    """Those of the RemoteFiles that are missing or damaged in the folder."""
+    return [file for file in files if not _is_intact(folder / _file_name(file), file)]
 
 
 def _is_intact(path, file):

@@ -160,6 +160,17 @@ def test_only_what_is_missing_is_fetched(server, tmp_path, monkeypatch):
     assert server.paths == [f"/data/{NAME}", "/data/other.gz", "/data/other.gz"]
 
 
+def test_only_the_files_that_are_needed_are_fetched(server, tmp_path, monkeypatch, capsys):
+    (file,) = download.DATASETS["tiny"]
+    other = file._replace(url=file.url.replace(NAME, "other.gz"))
+    monkeypatch.setitem(download.DATASETS, "tiny", (other, file))
+    folder = named_dataset("tiny", tmp_path, files=[NAME])
+    assert files_in(folder) == [NAME]
+    assert capsys.readouterr().err.strip() == f"tiny 1/1 {NAME}: 0.5 of 0.5 MB"
+    named_dataset("tiny", tmp_path)
+    assert server.paths == [f"/data/{NAME}", "/data/other.gz"]
+
+
 def test_the_environment_names_the_folder(server, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_ATTENTION_HOME", str(tmp_path / "home"))
     assert named_dataset("tiny") == tmp_path / "home" / "tiny"

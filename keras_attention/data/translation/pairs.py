@@ -22,6 +22,7 @@ from keras_attention.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
+MULTI30K_SPLITS = ("train", "val", "test_2016_flickr")
 MULTI30K_ORIGIN = {
     "name": "Multi30k (Elliott et al. 2016), train, task 1",
     "terms": "research and education, non-commercial, as stated for the images; no terms are stated for the text.",
@@ -151,11 +152,9 @@ def _multi30k(data_dir, source, target):
     for language in (source, target):
         if language not in MULTI30K_LANGUAGES:
             raise UserError(f"Multi30k has no {language!r}. Expected one of: {', '.join(MULTI30K_LANGUAGES)}.")
-    folder = Path(data_dir) if data_dir else named_dataset("multi30k")
-    splits = (
-        read_parallel(folder / f"{split}.{source}.gz", folder / f"{split}.{target}.gz")
-        for split in ("train", "val", "test_2016_flickr")
-    )
+    files = [[f"{split}.{language}.gz" for language in (source, target)] for split in MULTI30K_SPLITS]
+    folder = Path(data_dir) if data_dir else named_dataset("multi30k", files=sum(files, []))
+    splits = (read_parallel(*(folder / name for name in names)) for names in files)
     return TranslationData("multi30k", source, target, *splits, MULTI30K_ORIGIN)
 
 

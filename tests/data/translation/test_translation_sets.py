@@ -2,6 +2,7 @@ import gzip
 
 import pytest
 
+from keras_attention.data import download
 from keras_attention.data.translation.pairs import load_translation_data, train_tokenizers
 from keras_attention.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
@@ -74,6 +75,22 @@ def test_multi30k_is_read_from_a_folder(tmp_path):
     assert data.validation == (["val cs"], ["val en"])
     assert data.test == (["test_2016_flickr cs"], ["test_2016_flickr en"])
     assert "non-commercial" in data.origin["terms"]
+
+
+def test_multi30k_downloads_the_two_languages_that_are_needed(tmp_path, monkeypatch):
+    content = gzip.compress(b"one\n")
+    fetched = []
+
+    def fetch(file, folder, label=""):
+        fetched.append(file.url.rpartition("/")[2])
+        (folder / fetched[-1]).write_bytes(content)
+
+    monkeypatch.setenv("KERAS_ATTENTION_HOME", str(tmp_path))
+    monkeypatch.setattr(download, "fetch", fetch)
+    assert load_translation_data("multi30k", source="en", target="de").train == (["one"], ["one"])
+    assert sorted(fetched) == sorted(
+        f"{split}.{language}.gz" for split in ("train", "val", "test_2016_flickr") for language in ("de", "en")
+    )
 
 
 def test_tatoeba_is_read_from_a_folder(tmp_path):
