@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test test-slow test-thorough test-exhaustive test-lowest browser check audit bench smoke readme docs clean
 
 run: $(VENV)/installed
-	$(BIN)/python recipes/rnn_attention.py --restart --overwrite
+	$(BIN)/python recipes/rnn_attention.py --out runs/date_converter --restart --overwrite
 	$(BIN)/keras-attention translate --model rnn_attention_multi30k_en_de "A dog runs through the snow." \
 		--attention runs/a_dog_runs.png
 

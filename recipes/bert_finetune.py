@@ -12,7 +12,7 @@ smaller learning rates; the weights of the best epoch are kept. The linear start
 import functools
 from dataclasses import dataclass, fields
 
-from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.io.terminal import command_line, silent_libraries
 
 with silent_libraries():
     from keras_attention.training.session import Session
@@ -28,7 +28,7 @@ from keras_attention.models import BertClassifier
 from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
 from keras_attention.training.run import RunSettings
-from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def loss(model, inputs, labels, kind, weights, label_smoothing):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     config = accelerated(config.start, config)  # bfloat16 for wide models, if the device is faster with it
-    session = Session.start(config, config.out + "_smoke" * config.smoke, unit="rows")
+    session = Session.start(config, config.out + "_smoke" * config.smoke, unit="rows", check_out=check_free)
     settings = FinetuneSettings(**{field.name: getattr(config, field.name) for field in fields(FinetuneSettings)})
     if config.encoded:  # encoded on another machine
         model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
@@ -124,6 +124,8 @@ def main(arguments=None):
         for text, label in zip(texts, finetuned.classifier.classify(texts), strict=True) if not config.text_b else ():
             print(f"{text:.100}  ->  {label}")
         session.clean_up()
+        pair = r" $'first text\tsecond text'" if config.text_b else ""
+        print(f"Saved to {session.out}. Try: {command_line('classify', session.out, '' if pair else texts[0])}{pair}")
 
 
 if __name__ == "__main__":

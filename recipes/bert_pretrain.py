@@ -10,7 +10,7 @@ initially attend to neighbours, and embeddings from counts. `--next-sentence` ad
 
 from dataclasses import asdict, dataclass
 
-from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.io.terminal import command_line, silent_libraries
 
 with silent_libraries():
     import keras
@@ -27,7 +27,7 @@ from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.archive import load_start, start_settings
-from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def loss(model, inputs, labels):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=config.hidden_dim >= 256)
+    session = Session.start(
+        config, config.out + "_smoke" * config.smoke, large_products=config.hidden_dim >= 256, check_out=check_free
+    )
     config, start = session.config, load_start(config.start_from)
 
     prose = load_prose(config, start and start.tokenizers["text"])
@@ -124,6 +126,7 @@ def main(arguments=None):
         filled = write_pretrained(session.out, getattr(model, "masked_lm", model), prose.tokenizer, **options)
         print(scores_text(scores), *(f"{gap}  ->  {text}" for gap, text in filled), sep="\n")
         session.clean_up()
+        print(f"Saved to {session.out}. Try: {command_line('fill-mask', session.out, filled[0][0])}")
 
 
 if __name__ == "__main__":

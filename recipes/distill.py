@@ -12,7 +12,7 @@ vectors. With `--prediction-weight`, it also learns the predictions of a masked 
 import functools
 from dataclasses import dataclass
 
-from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.io.terminal import command_line, silent_libraries
 
 with silent_libraries():
     import keras
@@ -33,7 +33,7 @@ from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.training.update import split_labels
 from keras_attention.zoo.archive import load_teacher
-from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ def loss(model, inputs, labels, weights, temperature, training=True):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, lambda config: SMOKE if config.smoke else {})
-    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=True, unit="texts")
+    session = Session.start(
+        config, config.out + "_smoke" * config.smoke, large_products=True, unit="texts", check_out=check_free
+    )
     config = session.config
     predicts = bool(config.prediction_weight)  # masked tokens, with the teacher's head
     trained = None if config.smoke else load_teacher(config.teacher, predicts)
@@ -124,6 +126,8 @@ def main(arguments=None):
         options["settings"] |= config.file_names | {"out": session.out.name}
         write_distilled(session.out, in_float32(student), few_pieces, **options)
         session.clean_up()
+        example = ("fill-mask", "This [MASK] is it.") if predicts else ("encode", "A text.")
+        print(f"Saved to {session.out}. Try: {command_line(example[0], session.out, example[1])}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ Every token is predicted from all tokens before it in its window. Try it with `k
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.io.terminal import command_line, silent_libraries
 
 with silent_libraries():
     import keras
@@ -28,7 +28,7 @@ from keras_attention.training.optim import LinearDecay, Muon
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.archive import load_start, start_settings, take_weights
-from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def loss(model, inputs, labels):
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
     large = config.model == "gpt" and config.hidden_dim >= 256
-    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=large)
+    session = Session.start(config, config.out + "_smoke" * config.smoke, large_products=large, check_out=check_free)
     config, start = session.config, load_start(config.start_from)
     stream = load_stream(config, start and start.tokenizers["text"])
     if config.encode_to:
@@ -123,6 +123,7 @@ def main(arguments=None):
         print("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
         print(*(f"{beginning} ->{text}" for beginning, text in written), sep="\n")
         session.clean_up()
+        print(f"Saved to {session.out}. Try: {command_line('generate', session.out, written[-1][0])}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 from keras_attention.zoo.archive import load_start, start_settings, take_weights
-from keras_attention.zoo.registry import claim_entry
+from keras_attention.zoo.registry import check_free, claim_entry
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def loss(model, inputs, labels, label_smoothing, r_drop):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    session = Session.start(config, config.out or f"runs/rnn_attention_{config.data_name}{'_smoke' * config.smoke}")
+    out = config.out or f"runs/rnn_attention_{config.data_name}{'_smoke' * config.smoke}"
+    session = Session.start(config, out, check_out=check_free)
     config, start = session.config, load_start(config.start_from)
 
     pairs = load_pairs(config, start and tuple(start.tokenizers.values()))
@@ -122,8 +123,8 @@ def main(arguments=None):
         described = f"Bidirectional {config.cell.upper()} encoder and decoder with {config.attention} attention."
         options = {"description": described, "seed": config.seed, "start": start and start.entry, **session.outcome}
         scores = write_trained(session.out, translator, texts, **options)
-        try_out(session.out, texts, scores, config.ask)
         session.clean_up()
+        try_out(session.out, texts, scores, config.ask)
 
 
 if __name__ == "__main__":

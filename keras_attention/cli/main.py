@@ -1,5 +1,6 @@
 """The entry point of the command `keras-attention`, with error messages and exit codes. See also `arguments.py`."""
 
+import functools
 import importlib
 import os
 import sys
@@ -119,7 +120,21 @@ def run_recipe(main, path):
     """
     open_closed_streams()
     use_compile_cache()
-    sys.exit(guarded(main, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
+    first_warnings = functools.partial(_with_first_warnings, main)
+    sys.exit(guarded(first_warnings, os.path.basename(path), "--debug" in sys.argv, (ValueError, OSError)))
+
+
+def _with_first_warnings(function):
+    """Calls a function and shows the first warning of each category of ours, because each validation repeats them."""
+    show, shown = warnings.showwarning, set()  # `one_line_errors` restores it
+
+    def show_first(message, category, *details):
+        if category is UserWarning or category not in shown:
+            shown.add(category)
+            show(message, category, *details)
+
+    warnings.showwarning = show_first
+    return function()
 
 
 def describe(error):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import compiling_note, json_text, load
+from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
@@ -217,6 +217,8 @@ SHOWN = 5
 def try_out(folder, data, scores, ask):
     """Prints scores, loads an entry, shows translations, draws an attention map, and translates typed input.
 
+    Ends with the command that uses the model.
+
     Args:
         folder: Path of the entry. The picture is saved beside it, under its name with "_attention.png".
         data: TranslationData; the first test sentences are translated.
@@ -239,7 +241,11 @@ def try_out(folder, data, scores, ask):
         print(f"Attention weights of the first translation: {picture}")
     dates = data.target_language == "iso"
     prompt = f"A {'date in any of these languages' if dates else 'sentence'} (empty line to end): "
-    for text in typed_lines(prompt) if ask else ():
-        best = translator.hypotheses(text)[0][0]
-        doubt = f"   (unsure{': is this a date?' * dates})" * best.low_score
-        print(f"{text}  ->  {best.text}{doubt}", flush=True)
+    try:
+        for text in typed_lines(prompt) if ask else ():
+            best = translator.hypotheses(text)[0][0]
+            doubt = f"   (unsure{': is this a date?' * dates})" * best.low_score
+            print(f"{text}  ->  {best.text}{doubt}", flush=True)
+    except KeyboardInterrupt:  # ends the questions, as an empty line does
+        print()
+    print(f"Saved to {folder}. Try: {command_line('translate', folder, texts[0])}")

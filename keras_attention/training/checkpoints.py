@@ -51,12 +51,18 @@ def open_folder(folder, resume, restart):
             raise UserError(
                 f"Checkpoints cannot be written to {folder}: {error.strerror}. Expected a writable folder."
             ) from error
-        if not resume and _checkpoints(folder):
-            raise UserError(
-                f"{folder} already holds checkpoints of another training. Resume that training (--resume), start over "
-                "(--restart), or choose an empty folder."
-            )
+        if not resume:
+            check_unused(folder)
         yield folder
+
+
+def check_unused(folder):
+    """Raises a UserError if the folder has checkpoints. Call it first, because a training may prepare for minutes."""
+    if _checkpoints(Path(folder)):
+        raise UserError(
+            f"{folder} already holds checkpoints of another training. Resume that training (--resume), start over "
+            "(--restart), or choose an empty folder."
+        )
 
 
 def discard_folder(folder):

@@ -93,25 +93,32 @@ class Session:
         self._scores = {}
 
     @classmethod
-    def start(cls, config, out, *, large_products=False, **options):
+    def start(cls, config, out, *, large_products=False, check_out=None, **options):
         """Starts the run of a recipe. Call it before any computation. Checkpoints are written beside `out`.
 
         Args:
             config: RunSettings. `session.config` is a copy with number format and compiler set.
             out: path of the result.
             large_products: bool, see `devices.choose_acceleration`.
+            check_out: callable(out, overwrite) that raises an error if no model may be written to `out`, or None. It
+                is called unless this run writes only encoded texts or weights.
             options: further arguments of the class.
 
         Raises:
-            UserError: see `history.claim_files`.
+            UserError: see `history.claim_files`; or if there are checkpoints of another training and neither `resume`
+                nor `restart` is True.
         """
-        facts, out = history.run_facts(), Path(out)
-        config = devices.accelerate(config, large_products)
+        out, encodes = Path(out), bool(getattr(config, "encode_to", ""))
+        folder = out.with_name(out.name + "_checkpoints")
+        if check_out and not (encodes or getattr(config, "encoded", "")):
+            check_out(out, config.overwrite)
+        if not (encodes or config.resume or config.restart or config.weights or devices.workers().index):
+            checkpoints.check_unused(folder)
+        facts, config = history.run_facts(), devices.accelerate(config, large_products)
         devices.use_strategy(config.strategy)
         if not devices.workers().index:  # the chief writes
             history.claim_files(config, out)
         keras.utils.set_random_seed(config.seed)
-        folder = out.with_name(out.name + "_checkpoints")
         return cls(config, out=out, checkpoint_dir=folder, facts=facts, **options)
 
     def compile(self, model, optimizer, loss, clip_norm=None, average_last=None, ema_decay=None):

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,8 +20,10 @@ import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
 from data.prose.test_pixels import write_images
 from recipe_modules import load_recipe
+from zoo.tiny_entry import write_tiny_entry
 
 import keras_attention as ka
+from keras_attention.cli import main as cli
 from keras_attention.data.prose.distillation import EpochBatches
 from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
@@ -103,12 +106,47 @@ def test_the_help_has_the_names_of_the_command_line(run, path):
     assert not any("_" in flag for flag in flags)
 
 
+UNREADABLE = {"bert_finetune": "--table", "bert_pretrain": "--text", "distill": "--teacher", "language_model": "--text"}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_notices_what_is_in_its_folder_before_it_reads_data(complains, path, tmp_path):
+    flags = ("--out=taken", f"{UNREADABLE.get(path.stem, '--data')}=nowhere.tsv")
+    flags += ("--from=none",) * (path.stem == "bert_finetune")
+    write_tiny_entry(tmp_path / "taken")
+    assert "taken already contains a trained model. Choose another name, or pass --overwrite" in complains(path, *flags)
+    (tmp_path / "taken_checkpoints" / "step-000000002").mkdir(parents=True)
+    error = complains(path, *flags, "--overwrite")
+    assert "taken_checkpoints already holds checkpoints of another training" in error
+    assert "--resume" in error
+    assert "--restart" in error
+    for way_out in ("--resume", "--restart"):
+        assert "nowhere" in complains(path, *flags, "--overwrite", way_out)
+
+
+def test_encoding_texts_needs_no_free_folder(run, tmp_path):
+    write_tiny_entry(tmp_path / "runs" / "transformer_dates_smoke")
+    (tmp_path / "runs" / "transformer_dates_smoke_checkpoints" / "step-000000002").mkdir(parents=True)
+    assert run(TRANSLATION.with_name("transformer.py"), "--smoke", "--encode-to=pairs.npz")[0] == 0
+
+
+def check_last_command(out):
+    """The last line that a recipe prints has a command that uses the model."""
+    said, command = out.splitlines()[-1].split(" Try: ")
+    words = shlex.split(command)
+    assert words[0] == "keras-attention"
+    assert said == f"Saved to {words[words.index('--model') + 1]}."
+    assert cli.main(words[1:]) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SMOKES, ids=lambda path: path.stem)
 def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
-    code, out, _ = run(path, "--smoke")
+    code, out, err = run(path, "--smoke")
     assert code == 0
     assert "parameters" in out
+    assert err.count("that this model reads") == 1  # a warning that each validation would repeat
+    check_last_command(out)
     (folder,) = (manifest.parent for manifest in (tmp_path / "runs").glob("*/manifest.json"))
     check_entry(folder, "3 March 2021")
 
@@ -166,6 +204,7 @@ def test_bert_is_pre_trained_and_then_fine_tuned(run, tmp_path):
     assert code == 0
     assert "validation: masked loss" in out
     assert "  ->  " in out
+    check_last_command(out)
     (filling, *_) = ka.load(tmp_path / "runs" / "bert_pretrain_smoke").fill_mask("This [MASK] is it.")
     assert filling.text.startswith("This ")
     start = "--from=runs/bert_pretrain_smoke"
@@ -183,6 +222,7 @@ def test_a_language_model_is_trained_on_lines(run, tmp_path):
     code, out, _ = run(recipe, "--smoke", "--level=char", "--text=verses.txt", "--lines", "--out=one")
     assert code == 0
     assert "validation: loss per token" in out
+    check_last_command(out)
     writer = ka.load(tmp_path / "one_smoke")
     assert writer.score("To be\n").tokens == list("To be\n")
     assert "\n" in writer.generate("", max_tokens=60, temperature=2.0)
@@ -383,7 +423,9 @@ def test_fine_tuning_elsewhere_on_jax(run, complains, tmp_path):
 def test_fine_tuning_elsewhere_gives_the_same_classifier(run, tmp_path):
     """Encoded here, trained in a run without the texts, calibrated here: to the bit what one run gives."""
     path = BERT["bert_finetune"]
-    assert run(path, "--smoke", "--out=whole")[0] == 0
+    code, out, _ = run(path, "--smoke", "--out=whole")
+    assert code == 0
+    check_last_command(out)
     assert run(path, "--smoke", "--encode_to=rows")[0] == 0
     assert run(path, "--smoke", "--encoded=rows", "--out=there")[0] == 0
     assert run(path, "--smoke", "--weights=there_smoke", "--out=here")[0] == 0
@@ -482,6 +524,7 @@ def test_distilling_writes_an_encoder(run, tmp_path):
     code, out, err = run(DISTILL, "--smoke", "--attention_weight", "0.5")
     assert (code, "Traceback" in err) == (0, False)
     assert "2 updates" in out
+    check_last_command(out)
     entry = read_entry(tmp_path / "runs" / "distill_smoke")
     assert (entry.config["pooling"], entry.config["normalize"], entry.config["weights_dtype"]) == (
         "mean",
@@ -500,6 +543,7 @@ def test_distilling_predictions_writes_a_masked_language_model(run, tmp_path):
     code, out, err = run(DISTILL, "--smoke", *flags, "--mask-rate=0.2")
     assert (code, "Traceback" in err) == (0, False)
     assert "val_accuracy" in out
+    check_last_command(out)
     entry = read_entry(tmp_path / "runs" / "distill_smoke")
     assert (entry.architecture.name, entry.config["model"]["num_layers"]) == ("BertMaskedLM", 2)
     assert {score["metric"]: score["signature"] for score in entry.metrics["scores"]} == {

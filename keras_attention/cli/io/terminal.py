@@ -3,10 +3,12 @@
 import gc
 import json
 import os
+import shlex
 import signal
 import sys
 from contextlib import contextmanager
 
+from keras_attention.errors import MOST_QUOTED
 from keras_attention.training.run import deferred_interrupts
 
 
@@ -149,6 +151,19 @@ def print_whole(text):
 
 
 JOINERS = "\u200c\u200d"  # not printable in Python, but part of the spelling of Persian, Hindi and emoji
+
+
+def command_line(command, model, text=""):
+    """A command of `keras-attention` that a user can copy: the model's name or folder, and a text of one line.
+
+    Args:
+        command: str, such as "translate".
+        model: str or Path.
+        text: str, cut to MOST_QUOTED characters; "" for a command without a text.
+    """
+    text = safe(text)[:MOST_QUOTED]
+    words = ["keras-attention", command, "--model", str(model), *["--"] * text.startswith("-"), *[text] * bool(text)]
+    return shlex.join(words)
 
 
 def safe(text, keep=""):
