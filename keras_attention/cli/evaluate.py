@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
 from keras_attention.cli.io.terminal import compiling_note, json_text, print_whole, safe, silent_libraries
+from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.translation.parallel_corpus import read_parallel
 from keras_attention.errors import UserError
 from keras_attention.evaluation import translation_scores as metrics
@@ -93,8 +94,9 @@ def _evaluate_classifier(arguments, entry):
 
 def _check_alike(first, task, second, other):
     """Raises UserError unless two classifiers have the same task and labels, so that they can be compared."""
+    keys = [[spelling_key(name) for name in each["label_names"]] for each in (task, other)]
     for name in ("kind", "label_names", "pair", "separator"):
-        if task[name] != other[name]:
+        if task[name] != other[name] and not (name == "label_names" and keys[0] == keys[1]):
             raise UserError(
                 f"{first} and {second} cannot be compared: {name} is {task[name]!r:.100} and {other[name]!r:.100}. "
                 "Expected: models with the same labels."

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.data.tables.label_task import encode_labels
+from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
 from keras_attention.errors import UNREADABLE, UserError
 from keras_attention.flags import setting
@@ -55,6 +55,10 @@ class Examples:
         """The file, line and column of the label of a row, for messages."""
         column = "" if self.label_column is None else f", column {self.label_column!r}"
         return f"{self.where}, " + (f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}") + column
+
+    def respelled(self, task):
+        """The examples with the labels of rows with a single label as the Task spells them."""
+        return replace(self, labels=respelled(self.labels, task))
 
     def targets(self, task):
         """The labels as numbers, see `label_task.encode_labels`."""

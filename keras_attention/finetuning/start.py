@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import MOST_TOKENS
@@ -120,7 +121,21 @@ def keeps_head(start, task, pairs, settings):
     known = read_entry(find_entry(start)).config.get("task")
     if known is None or task.kind not in ("binary", "multiclass", "multilabel"):
         return False
-    return (known["kind"], known["pair"], sorted(known["label_names"])) == (task.kind, pairs, sorted(task.label_names))
+    if (known["kind"], known["pair"]) != (task.kind, pairs):
+        return False
+    return order_of(task.label_names, known["label_names"]) is not None
+
+
+def order_of(labels, known):
+    """The place of each label in another list of the same labels: list of int; None if the lists differ.
+
+    Spellings that look the same are one label, see `label_task.spelling_key`.
+    """
+    for key in (str, spelling_key):
+        places = {key(label): place for place, label in enumerate(known)}
+        if len(labels) == len(places) == len(known) and {key(label) for label in labels} == places.keys():
+            return [places[key(label)] for label in labels]
+    return None
 
 
 def continued_classifier(start, task, settings):
@@ -134,7 +149,7 @@ def continued_classifier(start, task, settings):
     model = _classifier(described | head, len(task.label_names), settings, encoder)
     if model.pooler_dense is not None:
         model.pooler_dense.set_weights(source.model.pooler_dense.get_weights())
-    order = [source.task["label_names"].index(label) for label in task.label_names]
+    order = order_of(task.label_names, source.task["label_names"])
     model.output_dense.set_weights([weight[..., order] for weight in source.model.output_dense.get_weights()])
     return model, tokenizer
 
@@ -310,14 +325,14 @@ def load_teacher(start, task, pairs):
     classifier = load_pipeline(entry)
     known = classifier.task
     labels, wanted = known["label_names"], list(task.label_names)
-    if known["kind"] != task.kind or sorted(labels) != sorted(wanted):
+    order = order_of(wanted, labels)
+    if known["kind"] != task.kind or order is None:
         found, expected = _described(known["kind"], labels), _described(task.kind, wanted)
         raise UserError(f"The teacher {entry.name} has the task {found}. Expected, as in the table: {expected}.")
     if known["pair"] != pairs:
         sides = ("pairs of texts", "single texts")
         raise UserError(f"The teacher {entry.name} reads {sides[not known['pair']]}. The table has {sides[not pairs]}.")
-    order = [labels.index(label) for label in wanted] or [0]
-    return Teacher(entry.name, classifier, np.array(order))
+    return Teacher(entry.name, classifier, np.array(order or [0]))
 
 
 def _described(kind, labels):

@@ -62,6 +62,7 @@ def cross_validate(examples, start, settings, folds, *, say=print, **options):
     """
     task = task_of(examples, options.get("task"), options.get("separator"))  # a fold may lack a label
     options |= {"task": task}
+    examples = examples.respelled(task)
     found, beside = [], []
     for number, held in enumerate(fold_rows(examples, task, folds, settings.seed), start=1):
         kept = np.setdiff1d(np.arange(len(examples)), held)

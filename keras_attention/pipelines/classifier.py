@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
@@ -309,7 +310,8 @@ class ZeroShotClassifier:
 
     def __init__(self, encoder, labels):
         labels = [label.strip() for label in labels]
-        if len(labels) < 2 or len(set(labels)) < len(labels) or not all(labels):
+        keys = {spelling_key(label).strip() for label in labels}
+        if len(labels) < 2 or len(keys) < len(labels) or not all(keys):
             raise UserError(f"Expected at least two different labels, separated by commas. Received: {labels!r:.200}")
         self.encoder, self.long_texts = encoder, encoder.long_texts
         self.task = {"kind": "multiclass", "label_names": labels, "pair": False, "separator": None}

@@ -97,7 +97,8 @@ def test_labels_without_training(run, complains, vectors, lines):
     table.write_text("text\n" + "\n".join(TEXTS))
     _, out, _ = run("classify", "--model", folder, "--labels", "red dress,green_grass", "--table", table)
     assert [row.split(",")[-2] for row in out.splitlines()[1:]] == [one.label for one in expected]
-    assert "at least two different labels" in complains("classify", "--model", folder, "--labels", "a,a", "x")
+    for labels in ("a,a", "caf\xe9,cafe\u0301", "a,\u200b"):
+        assert "at least two different labels" in complains("classify", "--model", folder, "--labels", labels, "x")
     assert nearest.classify(TEXTS[0], threshold=1.0) is None
 
 

@@ -7,6 +7,7 @@ from zoo.tiny_bert import task, tiny_classifier, write_tiny
 
 import keras_attention
 from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.start import order_of
 from keras_attention.finetuning.workflow import prepare
 
 SETTINGS = {"max_tokens": 17, "jit_compile": False, "mixed_precision": False}
@@ -46,3 +47,12 @@ def test_other_labels_or_settings_make_a_new_head(tmp_path, labels, settings):
     prepare(examples("binary", 30), None, start, FinetuneSettings(**SETTINGS, **settings), say=messages.append)
     assert "The start has the same labels" not in " ".join(messages)
     assert ("Logistic regression" in " ".join(messages)) == (settings.get("linear_start") is not False)
+
+
+def test_labels_are_the_same_in_another_order_and_another_spelling():
+    composed, combining = "caf\xe9", "cafe\u0301"
+    assert order_of(["a", "b", composed], ["b", combining, "a"]) == [2, 0, 1]
+    assert order_of([composed, combining], [combining, composed]) == [1, 0]
+    assert order_of(["a", "cafe"], ["a", composed]) is None
+    assert order_of(["a"], ["a", composed]) is None
+    assert order_of([], []) == []

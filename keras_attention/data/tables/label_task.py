@@ -1,6 +1,7 @@
 """The labels of a table: their task, their encoding as numbers, and a split that is stratified by label."""
 
 import re
+import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
@@ -14,6 +15,21 @@ MOST_NUMBERS = 20  # With more different numbers than this, the labels are measu
 MOST_CLASSES = 1_000
 LARGEST = float(np.finfo(np.float32).max)
 NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
+# Characters that show nothing: soft hyphen, marks of direction, zero-width spaces, variation selectors. The two joiners
+# (U+200C, U+200D) show nothing beside Latin, Greek and Cyrillic letters; elsewhere they are part of the spelling.
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0100-\U000e01ef]|(?<![\u0590-\U0010ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0590-\U0010ffff])"
+)
+
+
+def spelling_key(label):
+    """What labels that look the same have in common: NFKC (Unicode Annex 15), without characters that show nothing.
+
+    A word has the same key with composed and with combining accents, and another one without accents. A full-width 1
+    has the key of 1.
+    """
+    return label if label.isascii() else unicodedata.normalize("NFKC", INVISIBLE.sub("", label))
 
 
 class Task(NamedTuple):
@@ -32,17 +48,18 @@ class Task(NamedTuple):
     because: str
 
 
-def find_task(labels, *, task=None, separator=None):
+def find_task(labels, *, task=None, separator=None, lists=False):
     """Determines the task from the labels.
 
     With a separator, the task is multilabel. If all labels are numbers, and one has a fractional part or more than
     `MOST_NUMBERS` are different, it is regression. Otherwise it is binary with 2 different labels, and multiclass
-    with more.
+    with more. Spellings with the same `spelling_key` are one label, which has the most frequent of them.
 
     Args:
         labels: list of str, one for each text.
         task: one of `KINDS`, or None to determine it.
         separator: str or None. Splits a label into several, without surrounding blanks; empty parts are dropped.
+        lists: bool. Whether the labels were lists in Python, joined by the separator.
 
     Returns:
         Task.
@@ -56,9 +73,9 @@ def find_task(labels, *, task=None, separator=None):
     if not labels:
         raise UserError("There are no labels. Expected: one for each text.")
     if separator is not None or task == "multilabel":
-        return _multilabel(labels, task, separator)
-    different = Counter(labels)
-    fraction = next((label for label in different if _is_number(label) and not float(label).is_integer()), None)
+        return _multilabel(labels, task, separator, lists)
+    different, merged = _one_spelling(Counter(labels))
+    fraction = next((label for label in different if _is_number(label) and not _as_float(label).is_integer()), None)
     numbers = all(_is_number(label) for label in different)
     if task == "regression" or (task is None and numbers and (fraction is not None or len(different) > MOST_NUMBERS)):
         return _regression(labels, different, fraction, task)
@@ -69,7 +86,7 @@ def find_task(labels, *, task=None, separator=None):
     name = {"binary": "binary", "multiclass": "multi-class"}[kind]
     asked = "" if task is None else ", as asked"
     because = f"{len(different):,} different labels: {name} classification{asked}"
-    return Task(kind, _in_order(different), None, because + _joined_hint(different))
+    return Task(kind, _in_order(different), None, because + _joined_hint(different) + merged)
 
 
 def encode_labels(labels, task, lines=None, where=""):
@@ -91,30 +108,79 @@ def encode_labels(labels, task, lines=None, where=""):
     if task.kind == "regression":
         return np.array([_number(label, row, lines, where) for row, label in enumerate(labels)], dtype=np.float32)
     places = {name: place for place, name in enumerate(task.label_names)}
+    for name, place in list(places.items()):
+        places.setdefault(spelling_key(name), place)
     if task.kind == "multilabel":
         targets = np.zeros((len(labels), len(places)), dtype=np.float32)
         for row, label in enumerate(labels):
             for part in _parts(label, task.separator):
-                targets[row, _place(part, places, row, lines, where)] = 1.0
+                targets[row, _place(part, places, task, row, lines, where)] = 1.0
         return targets
-    return np.array([_place(label, places, row, lines, where) for row, label in enumerate(labels)], dtype=np.int32)
+    return np.array(
+        [_place(label, places, task, row, lines, where) for row, label in enumerate(labels)], dtype=np.int32
+    )
 
 
-def _multilabel(labels, task, separator):
+def _one_spelling(counts):
+    """Counts of labels after their spellings are merged, and a sentence about the merged ones, or an empty str.
+
+    The spelling that stays is the most frequent one; of equally frequent ones, the first.
+    """
+    spellings = {}
+    for name in counts:
+        spellings.setdefault(spelling_key(name), []).append(name)
+    if len(spellings) == len(counts):
+        return counts, ""
+    merged, sentences = Counter(), []
+    for names in spellings.values():
+        kept = max(names, key=lambda name: (name.isprintable(), counts[name]))
+        merged[kept] = sum(counts[name] for name in names)
+        others = ", ".join(f"{name!a} ({counts[name]:,})" for name in names if name != kept)
+        sentences += [f"{kept!a} ({counts[kept]:,}) stands for {others} too"] if others else []
+    more = f", and {len(sentences) - 3} more" if len(sentences) > 3 else ""
+    return merged, f"; spellings that look the same are one label: {'; '.join(sentences[:3])}{more}"
+
+
+def respelled(labels, task):
+    """The labels (list of str) of single-label rows in the spelling that the Task keeps; others are unchanged."""
+    if task.kind not in ("binary", "multiclass"):
+        return labels
+    kept = {spelling_key(name): name for name in task.label_names} | {name: name for name in task.label_names}
+    return [kept.get(label) or kept.get(spelling_key(label), label) for label in labels]
+
+
+def _multilabel(labels, task, separator, lists):
+    if lists and task not in (None, "multilabel"):
+        raise UserError(f"Lists of labels, and columns of 0 and 1, are for the task multilabel. Received: {task}")
     if task not in (None, "multilabel"):
         raise UserError(f"A separator goes with the task multilabel. Received: --task {task} --separator {separator!r}")
     if not separator:
         raise UserError("The task multilabel needs a separator between the labels of a text, such as --separator ','.")
-    if not any(separator in label for label in labels):
+    if not lists and not any(separator in label for label in labels):
         raise UserError(
             f"The separator {separator!r} does not occur in any of the {len(labels):,} labels, such as "
             f"{listed(labels, 3)}. Check it, or leave it out if each text has one label."
         )
-    different = Counter(part for label in labels for part in _parts(label, separator))
+    parts = [_parts(label, separator) for label in labels]
+    _check_no_columns(labels, parts, separator)
+    different, merged = _one_spelling(Counter(part for some in parts for part in some))
     _check_names(different, len(labels), task)
     each = sum(different.values()) / len(labels)
     because = f"{len(different):,} different labels, {each:.2f} for each text: multi-label classification"
-    return Task("multilabel", _in_order(different), separator, because)
+    return Task("multilabel", _in_order(different), separator, because + merged)
+
+
+def _check_no_columns(labels, parts, separator):
+    """Raises UserError if the labels are 0 and 1 for each of several labels, such as "1,0,1"."""
+    if not all(part in ("0", "1") for some in parts for part in some):
+        return
+    counts = [len(list(filter(str.strip, label.split(separator)))) for label in labels]
+    row = next((row for row, count in enumerate(counts) if count > len(parts[row])), None)
+    if row is not None:
+        raise UserError(
+            f"The labels look like a 0 or 1 for each of several labels, such as {shown(labels[row])}. Expected: the "
+            "names of the labels of each text. In Python, keras_attention.finetune takes columns of 0 and 1."
+        )
 
 
 def _regression(labels, different, fraction, task):
@@ -143,7 +209,8 @@ def _check_names(different, num_rows, task):
         )
     alike = {}
     for name in different:
-        other = alike.setdefault(float(name) if _is_number(name) else name.strip(), name)
+        key = spelling_key(name)
+        other = alike.setdefault(_as_float(key) if _is_number(key) else key.strip(), name)
         if other != name:
             raise UserError(
                 f"The labels {shown(other)} ({different[other]:,} rows) and {shown(name)} ({different[name]:,} rows) "
@@ -161,7 +228,7 @@ def _joined_hint(different):
 
 
 def _in_order(names):
-    return tuple(sorted(names, key=float) if all(_is_number(name) for name in names) else sorted(names))
+    return tuple(sorted(names, key=_as_float) if all(_is_number(name) for name in names) else sorted(names))
 
 
 def _parts(label, separator):
@@ -170,11 +237,15 @@ def _parts(label, separator):
 
 
 def _is_number(label):
-    return NUMBER.fullmatch(label.strip()) is not None
+    return NUMBER.fullmatch(spelling_key(label).strip()) is not None
+
+
+def _as_float(label):
+    return float(spelling_key(label))
 
 
 def _number(label, row, lines, where):
-    value = float(label) if _is_number(label) else np.inf
+    value = _as_float(label) if _is_number(label) else np.inf
     if abs(value) > LARGEST:
         raise UserError(
             f"{_place_name(row, lines, where)}: found the label {shown(label)}. Expected: a number, in float32."
@@ -182,13 +253,14 @@ def _number(label, row, lines, where):
     return value
 
 
-def _place(label, places, row, lines, where):
-    if label not in places:
+def _place(label, places, task, row, lines, where):
+    place = places.get(label, places.get(spelling_key(label)))
+    if place is None:
         raise UserError(
             f"{_place_name(row, lines, where)}: found the label {shown(label)}, which training did not have. "
-            f"Known labels: {listed(places)}."
+            f"Known labels: {listed(task.label_names)}."
         )
-    return places[label]
+    return place
 
 
 def _place_name(row, lines, where):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.data.tables.label_task import Task, encode_labels, find_task
+from keras_attention.data.tables.label_task import Task, encode_labels, find_task, respelled
 from keras_attention.errors import UserError
 
 NUMBERS = [str(number) for number in range(23)]
@@ -93,6 +93,9 @@ def test_a_task_that_was_asked_for(labels, asked, kind, names):
         (["1.5", "1e999"], {}, "row 2: found the label '1e999'"),
         (["pos", "neg", "pos ", "pos"], {"task": "multiclass"}, "'pos' (2 rows) and 'pos ' (1 rows) are too similar"),
         (["1", "0", "1.0"], {"task": "multiclass"}, "'1' (1 rows) and '1.0' (1 rows)"),
+        (["a", "b", "a\N{NO-BREAK SPACE}"], {"task": "multiclass"}, "are too similar"),
+        (["1,0,1", "0,1,0"], {"separator": ","}, "a 0 or 1 for each of several labels, such as '1,0,1'"),
+        (["1", "0 0", "0 1"], {"separator": " "}, "such as '0 0'"),
     ],
 )
 def test_labels_that_do_not_fit(labels, settings, message):
@@ -100,6 +103,58 @@ def test_labels_that_do_not_fit(labels, settings, message):
         find_task(labels, **settings)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+ALIKE = {
+    "accents": ("caf\xe9", "cafe\u0301"),
+    "variation selector": ("\u2764\ufe0f", "\u2764"),
+    "sign of the same letter": ("\xc5rhus", "\u212brhus"),
+    "full width": ("class 1", "class \uff11"),
+    "ligature": ("file", "\ufb01le"),
+    "zero-width space": ("pos", "p\u200bos"),
+    "byte order mark": ("pos", "\ufeffpos"),
+    "soft hyphen": ("positive", "posi\xadtive"),
+    "joiner": ("pos", "pos\u200d"),
+    "numbers": ("1", "\uff11"),
+}
+
+
+@pytest.mark.parametrize(("often", "seldom"), ALIKE.values(), ids=ALIKE)
+def test_labels_that_look_the_same_are_one_label_with_the_most_frequent_spelling(often, seldom):
+    labels = [seldom, often, "other", often, "cafe"]
+    task = find_task(labels, task="multiclass")
+    assert set(task.label_names) == {often, "other", "cafe"}
+    assert f"{often!a} (2) stands for {seldom!a} (1) too" in task.because
+    np.testing.assert_array_equal(encode_labels([often], task), encode_labels([seldom], task))
+    assert respelled(labels, task) == [often, often, "other", often, "cafe"]
+    several = find_task([f"{seldom}|other", f"other|{often}", often, "cafe"], task="multilabel", separator="|")
+    assert several.label_names == task.label_names
+    np.testing.assert_array_equal(
+        encode_labels([f"other|{seldom}"], several), encode_labels([f"{often}|other"], several)
+    )
+
+
+def test_a_spelling_that_a_label_may_have_is_kept_before_a_frequent_one():
+    assert find_task(["pos\u200b", "pos\u200b", "pos", "neg"]).label_names == ("neg", "pos")
+
+
+def test_labels_that_look_different_stay_apart():
+    labels = ["cafe", "caf\xe9", "Cafe", "\u0645\u06cc\u200c\u062f", "\u0645\u06cc\u062f"] * 2
+    task = find_task(labels)
+    assert len(task.label_names) == 5
+    assert "look the same" not in task.because
+
+
+def test_numbers_of_full_width_are_numbers():
+    task = find_task(["\uff11.\uff15", "2.5", "3"])
+    assert task.kind == "regression"
+    np.testing.assert_array_equal(encode_labels(["\uff11.\uff15", "-1"], task), [1.5, -1.0])
+
+
+def test_two_spellings_of_an_earlier_model_stay_two_labels():
+    task = Task("binary", ("cafe\u0301", "caf\xe9"), None, "")
+    np.testing.assert_array_equal(encode_labels(["caf\xe9", "cafe\u0301"], task), [1, 0])
+    assert respelled(["caf\xe9", "cafe\u0301"], task) == ["caf\xe9", "cafe\u0301"]
 
 
 def test_labels_become_numbers():
