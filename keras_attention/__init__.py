@@ -80,12 +80,13 @@ def load(name_or_path: str | Path) -> Any:
 
 def finetune(
     texts: Any,
-    labels: Iterable[Any] | None = None,
+    labels: Any = None,
     *,
     texts_b: Iterable[str] | None = None,
     text: str | None = None,
-    label: str | None = None,
+    label: str | list[str] | None = None,
     text_b: str | None = None,
+    label_names: Iterable[str] | None = None,
     start: str | Path = "minilm_small_en",
     validation: Any = None,
     task: str | None = None,
@@ -97,9 +98,13 @@ def finetune(
 
     Args:
         texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame.
-        labels: one label for each text: str or number, or a list of str if a text may have several. None with a table.
+        labels: one label for each text: str or number, or a list of str if a text may have several. Or a list of rows,
+            an array, a sparse matrix or a DataFrame with one column of 0 and 1 for each label. None with a table.
         texts_b: the second texts of pairs, of the same types as `texts`, or None.
         text, label, text_b: str, the columns of a table with texts, labels and second texts; `text_b` is optional.
+            `label` may be a list of columns of 0 and 1.
+        label_names: list of str, the names of the labels if `labels` are columns of 0 and 1 or numbers of classes. By
+            default, columns have their own names or their numbers, from 0.
         start: str or Path, a BERT to start from, see `load`; "none" for random weights of the settings' `size`.
         validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
             best weights. None holds out a tenth of the rows.
@@ -115,17 +120,22 @@ def finetune(
         UserError: if texts and labels do not fit together, the start does not exist, or `out` exists and may not be
             replaced.
     """
-    from keras_attention.pipelines.texts import labelled_texts
+    from keras_attention.errors import UserError
+    from keras_attention.pipelines.texts import labelled_texts, names_of_columns
 
     columns: dict = {"text": text, "label": label, "text_b": text_b}
+    label_names = names_of_columns(labels, label) if label_names is None else label_names
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
     if validation is not None:
         given = validation if isinstance(validation, (tuple, list)) else (validation,)
+        if len(given) > 3:
+            raise UserError(f"`validation` must be (texts, labels) or a table. Received: {len(given)} parts")
         validation = labelled_texts(*given, **columns, where="validation")
     with _silent_start():
         from keras_attention.finetuning.workflow import finetune_lists
 
-    return finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings)
+    given = texts, labels, texts_b, start, validation, task, out, overwrite, settings
+    return finetune_lists(*given, label_names=label_names)
 
 
 def _silent_start():

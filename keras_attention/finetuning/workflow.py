@@ -1,5 +1,6 @@
 """The steps of fine-tuning, from a table to a classifier."""
 
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,6 +9,8 @@ import keras
 import numpy as np
 
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
+from keras_attention.data.tables.python_labels import named_labels
+from keras_attention.data.tables.raw_rows import listed
 from keras_attention.errors import UserError
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
@@ -133,6 +136,7 @@ def prepare(
             have text pairs, `start` cannot be used, or a setting does not fit the task.
     """
     task = task if isinstance(task, Task) else task_of(examples, task, separator)
+    examples = examples.respelled(task)
     say(f"Task: {task.kind} ({task.because})")
     if settings.min_probability is not None and task.kind not in ("binary", "multiclass"):
         raise UserError(f"--min-probability needs one label for each row. Found: a {task.kind} task")
@@ -194,10 +198,10 @@ def prepare(
     return _with_linear_start(prepared, settings, say)
 
 
-def task_of(examples, task=None, separator=None):
+def task_of(examples, task=None, separator=None, lists=False):
     """The Task of Examples; raises UserError if no task fits the labels, or a model cannot have one of them."""
     try:
-        found = find_task(examples.labels, task=task, separator=separator)
+        found = find_task(examples.labels, task=task, separator=separator, lists=lists)
     except UserError as error:
         raise UserError(f"{examples.where}: {error}") from error
     check_label_names(found, examples)
@@ -294,7 +298,7 @@ def _check_same_columns(examples, *others):
             raise UserError(f"{examples.where} and {other.where} must both hold pairs, or both single texts.")
 
 
-def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings):
+def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings, label_names=None):
     """See `keras_attention.finetune`."""
     facts = run_facts()
     unknown = sorted(set(settings) - set(FinetuneSettings.__dataclass_fields__))
@@ -303,15 +307,36 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         raise UserError(f"There is no setting {unknown[0]!r}. Known: {known}")
     settings = FinetuneSettings(**settings)
     check_settings(settings)
+    labels, columns = named_labels(labels, label_names)
     lists = any(isinstance(label, LISTS) for label in labels)
     examples = given_examples(texts, labels, texts_b, lists)
+    task = _task_of_lists(examples, task, lists, columns)
     if validation is not None:
-        validation = given_examples(*validation, *[None] * (3 - len(validation)), lists, "the validation examples")
+        texts, labels, *texts_b = validation
+        labels, _ = named_labels(labels, columns or label_names, "validation")
+        texts_b = texts_b[0] if texts_b else None
+        validation = given_examples(texts, labels, texts_b, lists, "the validation examples")
     with nullcontext() if out is None else entry_reserved(out, overwrite):
-        options = {"task": task, "separator": SEPARATOR if lists else None}
-        finetuned = finetune_classifier(examples, validation, start, settings, **options)
+        finetuned = finetune_classifier(examples, validation, start, settings, task=task)
         if out is not None:
             told = {"start": str(start), "facts": facts, "overwrite": overwrite}
             told["data"] = [{"name": "lists given in Python", "terms": "as stated by its owner", "link": ""}]
             write_classifier(out, finetuned, make_report(finetuned), **told)
     return finetuned.classifier
+
+
+def _task_of_lists(examples, kind, lists, columns):
+    """The Task of Examples from Python; `columns` are the names of columns of 0 and 1, or None."""
+    if columns is None:
+        return task_of(examples, kind, SEPARATOR if lists else None, lists)
+    counts = Counter(name for label in examples.labels for name in label.split(SEPARATOR) if name)
+    if not counts:
+        raise UserError(f"The {len(columns)} columns of labels hold no 1: there is nothing to learn.")
+    never = [name for name in columns if not counts[name]]
+    because = f"{len(columns):,} columns of 0 and 1, {counts.total() / len(examples):.2f} labels for each text"
+    because += ": multi-label classification" + (f"; no text has {listed(never, 3)}" if never else "")
+    if kind not in (None, "multilabel"):
+        raise UserError(f"Columns of 0 and 1 are for the task multilabel. Received: {kind}")
+    task = Task("multilabel", tuple(columns), SEPARATOR, because)
+    check_label_names(task, examples)
+    return task

@@ -4,11 +4,11 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import date
-from numbers import Number
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.tables.python_labels import as_labels, label_columns
 from keras_attention.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import PAD_ID, UNKNOWN_ID
 
@@ -73,9 +73,9 @@ def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, t
 
     Args:
         texts: see `as_texts`; or a table with named columns, such as a pandas DataFrame.
-        labels: iterable of labels, or None with a table.
+        labels: iterable of labels, or columns of 0 and 1, see `python_labels.as_labels`; or None with a table.
         texts_b: second texts, see `as_texts`, or None.
-        text, label, text_b: str, names of columns of a table.
+        text, label, text_b: str, names of columns of a table; `label` may be a list of str, of columns of 0 and 1.
         where: str, the name of `texts` in error messages.
 
     Returns:
@@ -90,18 +90,29 @@ def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, t
             f"labels={'None' if labels is None else 'given'}, text={text!r}, label={label!r}"
         )
     if labels is None:
-        texts, labels, texts_b = (
-            name if name is None else _column(texts, name, where) for name in (text, label, text_b)
-        )
+        table = texts
+        texts, texts_b = (name if name is None else _column(table, name, where) for name in (text, text_b))
+        if isinstance(label, (list, tuple)):
+            labels = list(zip(*(_column(table, name, where) for name in label), strict=True))
+        else:
+            labels = _column(table, label, where)
     texts, _ = as_texts(texts, where)
     texts_b = None if texts_b is None else as_texts(texts_b, f"{where}, second texts")[0]
-    if isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
-        raise UserError(f"`labels` must be a list or another sequence of labels. Received: {type(labels).__name__}")
-    labels = list(labels)
-    for number, one in enumerate(labels, start=1):
-        if one is None or str(one) in ("<NA>", "NaT") or (isinstance(one, Number) and one != one):
-            raise UserError(f"Label {number} of `{where}` is missing. Received: {one!r}. Leave out such rows.")
-    return texts, labels, texts_b
+    for number, sides in enumerate(zip(texts, *([texts_b] if texts_b else []), strict=False), start=1):
+        if not all(map(str.strip, sides)):
+            raise UserError(f"Text {number} of `{where}` is empty. Leave out such rows.")
+    return texts, as_labels(labels, where), texts_b
+
+
+def names_of_columns(labels, label=None):
+    """The names of several columns of labels: list of str, or None.
+
+    Args:
+        labels: labels of any type; those of a DataFrame with several columns have names.
+        label: str or list of str, the columns of a table, see `labelled_texts`.
+    """
+    names = list(label) if isinstance(label, (list, tuple)) else label_columns(labels)
+    return names if names and len(names) > 1 else None
 
 
 def _column(table, name, where):

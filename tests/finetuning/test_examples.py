@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import keras_attention
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples, given_examples
 from keras_attention.finetuning.workflow import finetune_lists
@@ -31,3 +32,68 @@ def test_either_all_labels_are_lists_or_none_is():
             finetune_lists(["x", "y"], labels, None, "none", None, None, None, False, {})
     with pytest.raises(UserError, match=r"the validation.* is \['a'\]. Expected: a single label"):
         given_examples(["x"], [["a"]], None, False, "the validation examples")
+
+
+def prepared_lists(monkeypatch, **given):
+    """The Task and the Examples that `keras_attention.finetune` trains on."""
+    seen = {}
+
+    def stop(examples, validation, start, settings, *, task):
+        seen.update(examples=examples, validation=validation, task=task)
+        raise RuntimeError
+
+    monkeypatch.setattr("keras_attention.finetuning.workflow.finetune_classifier", stop)
+    with pytest.raises(RuntimeError):
+        keras_attention.finetune(["x", "y", "z"], **given)
+    return seen["task"], seen["examples"].labels, seen["validation"] and seen["validation"].labels
+
+
+def test_columns_of_0_and_1_are_a_multilabel_task(monkeypatch):
+    rows = np.array([[1, 0, 1], [0, 0, 1], [0, 0, 0]])
+    names = ["tech", "news", "sport"]
+    validation = (["v", "w"], [[0, 1, 0], [1, 1, 1]])
+    task, labels, held = prepared_lists(monkeypatch, labels=rows, label_names=names, validation=validation)
+    assert (task.kind, task.label_names, labels) == (
+        "multilabel",
+        ("tech", "news", "sport"),
+        ["tech|sport", "sport", ""],
+    )
+    assert held == ["news", "tech|news|sport"]
+    assert (
+        task.because
+        == "3 columns of 0 and 1, 1.00 labels for each text: multi-label classification; no text has 'news'"
+    )
+
+
+def test_lists_of_one_name_each_are_a_multilabel_task(monkeypatch):
+    task, labels, _ = prepared_lists(monkeypatch, labels=[["a"], ["b"], ["a"]])
+    assert (task.kind, task.label_names, labels) == ("multilabel", ("a", "b"), ["a", "b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        ([[0, 0], [0, 0]], {}, "The 2 columns of labels hold no 1"),
+        ([[0, 1], [1, 0]], {"task": "multiclass"}, "are for the task multilabel. Received: multiclass"),
+        ([["a"], ["b"]], {"task": "binary"}, "are for the task multilabel. Received: binary"),
+        ([[0, 1], [1, 0]], {"validation": (["v"], [[0, 1, 0]])}, "`validation` have 3 columns"),
+        ([[0, 1], [1, 0]], {"validation": (["v"], ["a"], None, 5)}, r"must be \(texts, labels\).* Received: 4 parts"),
+        ([[0, 1], [1, 0], [1, 1]], {}, "one label for each text. Received: 2 and 3"),
+    ],
+)
+def test_columns_that_do_not_fit(labels, options, message):
+    with pytest.raises(UserError, match=message):
+        keras_attention.finetune(["x", "y"], labels, **options)
+
+
+@pytest.mark.slow
+def test_a_model_learns_columns_of_0_and_1():
+    random = np.random.default_rng(5)
+    words = np.array(["goal", "vote", "chip"])
+    rows = random.integers(0, 2, (150, 3))
+    texts = [" ".join(["the", *words[row == 1], "today"]) for row in rows]
+    options = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "layers": 1, "epochs": 2, "jit_compile": False}
+    model = keras_attention.finetune(texts, rows, label_names=["sport", "politics", "tech"], start="none", **options)
+    assert model.task["label_names"] == ["sport", "politics", "tech"]
+    assert sorted(model.classify("the goal chip today")) == ["sport", "tech"]
+    assert model.classify("the vote today") == ["politics"]

@@ -46,6 +46,11 @@ def test_labelled_texts_of_any_form(given):
     assert (texts, [str(label) for label in labels], texts_b) == (TEXTS, LABELS, None)
 
 
+def test_several_columns_of_a_table_are_the_columns_of_the_labels():
+    frame = Frame(review=TEXTS, good=[1, 0, 1], long=[0, 0, 1])
+    assert labelled_texts(frame, text="review", label=["good", "long"]) == (TEXTS, [[1, 0], [0, 0], [1, 1]], None)
+
+
 def test_pairs():
     assert labelled_texts(FRAME, text="review", label="score", text_b="mood") == (TEXTS, [1, 2, 3], LABELS)
     assert labelled_texts(TEXTS, LABELS, tuple(TEXTS)) == (TEXTS, LABELS, TEXTS)
@@ -64,6 +69,8 @@ def test_pairs():
         ({"texts": TEXTS, "labels": ["a", None, "b"]}, "Label 2 of `texts` is missing. Received: None"),
         ({"texts": TEXTS, "labels": ["a", "b", float("nan")]}, "Label 3 of `texts` is missing"),
         ({"texts": ["a", None, "b"], "labels": LABELS}, "Sentence 2 must be a str. Received: NoneType"),
+        ({"texts": ["a", " \n", "b"], "labels": LABELS}, "Text 2 of `texts` is empty"),
+        ({"texts": FRAME, "text": "review", "label": ["mood", "x"]}, "no column 'x'"),
     ],
 )
 def test_what_does_not_fit_is_named(given, message):
