@@ -19,6 +19,7 @@ from keras_attention.decoding.hypotheses import (
 from keras_attention.decoding.sampling import forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
+MOST_PENALTY = 10.0  # with larger ones, scores leave the range of float32
 
 
 class Beams(NamedTuple):
@@ -93,7 +94,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
     totals = ops.reshape(ops.logsumexp(logits, axis=-1), beams.log_probs.shape)
     offsets = beams.log_probs - totals  # (B, K)
     log_probs, parents, ids = _continue(offsets, logits, [*never, end_id])
-    ended = offsets + ops.reshape(logits[:, end_id], offsets.shape)  # (B, K)
+    ended = _possible(offsets + ops.reshape(logits[:, end_id], offsets.shape))  # (B, K)
     ended = ops.where(length < min_length, NOTHING, ended)
     ended = ops.where(_rank_ended(ended, log_probs, parents, ids, end_id) < ended.shape[1], ended, NOTHING)
 
@@ -152,9 +153,14 @@ def _continue(offsets, logits, never):
     batch_size, beam_size = offsets.shape
     width = min(beam_size, logits.shape[-1])
     values, ids = top_tokens(logits, width, never)  # (B * K, width)
-    log_probs = offsets[:, :, None] + ops.reshape(values, (batch_size, beam_size, width))
+    log_probs = _possible(offsets[:, :, None] + ops.reshape(values, (batch_size, beam_size, width)))
     log_probs, order = top_tokens(ops.reshape(log_probs, (batch_size, beam_size * width)), beam_size)  # (B, K)
     return log_probs, order // width, pick(ops.reshape(ids, (batch_size, beam_size * width)), order)
+
+
+def _possible(log_probs):
+    """The log probabilities, but -infinity for NaN and +infinity: such a continuation does not exist."""
+    return ops.where(log_probs < -NOTHING, log_probs, NOTHING)
 
 
 def _rank_ended(ended, log_probs, parents, ids, end_id):
@@ -344,8 +350,8 @@ def beam_search(
         max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
         max_steps: int. The static bound on `max_length`; needed only if `max_length` is a tensor.
         min_length: int >= 0. The smallest number of tokens, counting END; END is not generated earlier.
-        length_penalty: float >= 0, alpha. 0 ranks by log probability; larger values favour longer sequences.
-        coverage_penalty: float >= 0, beta. Lowers the score of hypotheses that leave source positions unattended.
+        length_penalty: float in [0, 10], alpha. 0 ranks by log probability; larger values favour longer sequences.
+        coverage_penalty: float in [0, 10], beta. Lowers the score of hypotheses that leave source positions unattended.
         source_mask: bool tensor (B, S), True at real source positions; needed with a coverage penalty only.
         n_best: int in [1, beam_size].
         patience: float > 0 or None. The search for a sentence also ends as soon as `patience` * K of its hypotheses
@@ -353,7 +359,8 @@ def beam_search(
             soon as a hypothesis has ended.
 
     Returns:
-        `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id.
+        `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id. A beam whose
+        logits are not finite ends without a hypothesis.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -375,10 +382,9 @@ def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, pat
         raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"`n_best` must lie between 1 and beam_size={beam_size}. Received: n_best={n_best}")
-    if not length_penalty >= 0:
-        raise ValueError(f"`length_penalty` must be at least 0. Received: length_penalty={length_penalty}")
-    if not coverage_penalty >= 0:
-        raise ValueError(f"`coverage_penalty` must be at least 0. Received: coverage_penalty={coverage_penalty}")
+    for name, value in (("length_penalty", length_penalty), ("coverage_penalty", coverage_penalty)):
+        if not 0 <= value <= MOST_PENALTY:
+            raise ValueError(f"`{name}` must lie between 0 and {MOST_PENALTY:g}. Received: {name}={value}")
     if patience is not None and not patience > 0:
         raise ValueError(f"`patience` must be positive or None. Received: patience={patience}")
     if coverage_penalty and source_mask is None:

@@ -75,7 +75,7 @@ def sample(
             `greedy_search`.
         seed: int or int scalar tensor. The same seed gives the same answer.
         sentence_keys: int tensor (B,); None means 0, 1, 2, ... Equal keys give equal random numbers.
-        temperature: finite float > 0. Values below 1 sharpen the distribution.
+        temperature: float in (0, 3e38]. Values below 1 sharpen the distribution.
         top_k: int >= 0. Keeps the k most probable tokens; ties go to the lower id. 0 keeps all tokens.
         top_p: float in (0, 1]. Keeps the smallest set of most probable tokens that has at least this probability, and
             all tokens that are as probable as the last token of the set.
@@ -110,7 +110,7 @@ def grow_one_sequence(
         logits, state = step(last_ids, state)
         state, _ = split_attention(state, keep_attention)
         logits = ops.cast(logits, "float32")  # (B, V)
-        allowed = forbid(forbid(logits, never), [end_id], index + 1 < min_length)
+        allowed = forbid(allowed_logits(logits, never), [end_id], index + 1 < min_length)
         chosen = ops.where(done, pad_id, choose(allowed, index))  # (B,)
         chosen_logits = ops.take_along_axis(logits, chosen[:, None], axis=-1)[:, 0]
         gained = chosen_logits - ops.logsumexp(logits, axis=-1)
@@ -148,7 +148,7 @@ def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_
     )
 
     def choose(logits, index):
-        logits = logits / temperature  # (B, V)
+        logits = soften(logits, temperature)  # (B, V)
         ids = None
         if 0 < top_k < logits.shape[-1]:
             logits, ids = ops.top_k(logits, top_k)  # (B, top_k)
@@ -163,8 +163,10 @@ def sampler(seed, batch_size, sentence_keys=None, temperature=1.0, top_k=0, top_
 
 
 def _check(temperature, top_k, top_p):
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"`temperature` must be greater than 0 and finite. Received: temperature={temperature}")
+    if not 0 < temperature <= LARGEST:
+        raise ValueError(
+            f"`temperature` must be greater than 0 and at most {LARGEST:g}. Received: temperature={temperature}"
+        )
     if top_k < 0:
         raise ValueError(f"`top_k` must be at least 0. Received: top_k={top_k}")
     if not 0 < top_p <= 1:
@@ -175,7 +177,7 @@ def draw_within(logits, uniforms, kept, top_k, top_p):
     """Samples as `sampler` does, but `top_k` and `top_p` are tensors: one compiled program serves many values.
 
     Args:
-        logits: tensor (B, V), divided by the temperature.
+        logits: tensor (B, V), see `soften`.
         uniforms: tensor (B,), in [0, 1).
         kept: int in [0, V], the static upper bound of `top_k`. 0 keeps all tokens and ignores `top_k`.
         top_k: int scalar tensor in [1, kept].
@@ -193,6 +195,15 @@ def draw_within(logits, uniforms, kept, top_k, top_p):
     return ops.cast(drawn if ids is None else ops.take_along_axis(ids, drawn[:, None], axis=-1)[:, 0], "int32")
 
 
+def soften(logits, temperature):
+    """Divides logits (B, V) by a temperature (float or scalar tensor), and shifts them so that the largest is 0.
+
+    The shift keeps all but forbidden tokens from becoming NaN. Temperatures near 0 leave only the most probable tokens.
+    """
+    temperature = ops.clip(ops.convert_to_tensor(temperature, "float32"), SMALLEST, LARGEST)
+    return (logits - ops.max(logits, axis=-1, keepdims=True)) / temperature
+
+
 def draw(logits, uniforms):
     """Returns the int32 index (B,) at which the running sum of softmax(logits (B, C)) passes `uniforms` (B,)."""
     weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))  # (B, C)
@@ -207,6 +218,7 @@ def draw(logits, uniforms):
 
 HALVINGS = 32
 LOWEST = -104.0  # exp(-104) is 0 in float32
+SMALLEST, LARGEST = 1e-37, 3e38  # within the range of float32, whose smaller numbers count as 0
 
 
 def keep_nucleus(logits, top_p):
@@ -214,6 +226,7 @@ def keep_nucleus(logits, top_p):
 
     The threshold is found by bisection: on a CPU, XLA needs a millisecond per sentence to sort 8,000 logits.
     """
+    top_p = ops.maximum(ops.convert_to_tensor(top_p, "float32"), SMALLEST)
     logits = logits - ops.max(logits, axis=-1, keepdims=True)  # at most 0
     probabilities = ops.softmax(logits, axis=-1)  # (B, C)
 
@@ -314,6 +327,15 @@ def forbidden_ids(start_id, end_id, pad_id, unknown_id):
     if unknown_id is not None and unknown_id == end_id:
         raise ValueError(f"`unknown_id` must differ from `end_id`. Received: unknown_id={unknown_id}, end_id={end_id}")
     return [start_id, pad_id] if unknown_id is None else [start_id, pad_id, unknown_id]
+
+
+def allowed_logits(logits, never):
+    """Returns finite logits (..., V), but -infinity at each of `never` (list of int), so no choice is forbidden.
+
+    NaN and -infinity, which a damaged network may give for all tokens, become the lowest number.
+    """
+    finite = ops.where(ops.isnan(logits), -LARGEST, ops.clip(logits, -LARGEST, LARGEST))
+    return forbid(finite, never)
 
 
 def forbid(logits, ids, condition=True):

@@ -4,7 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, uniform
+from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, soften, uniform
 from keras_attention.errors import UserError
 from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
@@ -255,7 +255,7 @@ class GraphWriter(tf.Module):
 
         def choose(logits, index):
             numbers = uniform(seed, tf.zeros([count], tf.int32), index)
-            drawn = lambda: draw_within(logits / temperature, numbers, 0, 0, tf.constant(1.0))  # noqa: E731
+            drawn = lambda: draw_within(soften(logits, temperature), numbers, 0, 0, tf.constant(1.0))  # noqa: E731
             return tf.cond(temperature > 0, drawn, lambda: most_probable(logits, index))
 
         def step(token_ids, state):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
-from keras_attention.decoding.sampling import forbid, most_probable, sampler
+from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
 from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
@@ -149,7 +149,7 @@ class CompiledSearch:
             if sampling is not None:
                 choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
             logits, new = self._weights.network.step(token_ids, state, memory, **self._weights.derived())
-            allowed = forbid(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
+            allowed = allowed_logits(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
             return choose(allowed, index), {name: new[name] for name in state}
 
         index = seed = tf.TensorSpec((), tf.int32)

@@ -9,7 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.compile_cache import programs_fit
-from keras_attention.decoding.sampling import draw_within, forbid, most_probable, top_tokens, uniform
+from keras_attention.decoding.sampling import (
+    SMALLEST,
+    allowed_logits,
+    draw_within,
+    most_probable,
+    soften,
+    top_tokens,
+    uniform,
+)
 from keras_attention.errors import UserError
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
 from keras_attention.pipelines.compiled import specs_of
@@ -17,6 +25,7 @@ from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16
+MOST_TEMPERATURE = 100.0
 BATCH_SIZES = (1, 4, 32)
 TOP_K_SIZES = (16, 128, 1024)  # a program finds this many most probable tokens and uses the first `top_k`
 ALTERNATIVES = 5  # number of most probable tokens returned with each generated token
@@ -42,14 +51,14 @@ class Sampling(NamedTuple):
         if len(stop) > MAX_STOPS or not all(isinstance(text, str) and text for text in stop):
             raise UserError(f"`stop` must be up to {MAX_STOPS} texts, none of them empty. Received: {self.stop!r:.80}")
         check_whole("max_tokens", self.max_tokens, 1, MAX_TOKENS)
-        check_whole("top_k", self.top_k, 0, 2**31 - 1)
-        check_whole("seed", self.seed, 0, 2**31 - 1)
-        _check_number("temperature", self.temperature, 0.0, 100.0)
-        _check_number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
-        _check_number("top_p", self.top_p, 0.0, 1.0)
-        if not self.top_p:
-            raise UserError("`top_p` must be greater than 0. Received: top_p=0")
-        return self._replace(stop=stop)
+        check_number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
+        check_drawing(self.temperature, self.top_k, self.top_p, self.seed)
+        return self._replace(stop=stop, temperature=in_float32(self.temperature))
+
+
+def in_float32(temperature):
+    """A temperature, but 0 (greedy search) if it is so small that it is 0 in float32."""
+    return temperature if temperature >= SMALLEST else 0.0
 
 
 def check_whole(name, value, low, high):
@@ -57,7 +66,17 @@ def check_whole(name, value, low, high):
         raise UserError(f"`{name}` must be an integer from {low:,} to {high:,}. Received: {name}={value!r}")
 
 
-def _check_number(name, value, low, high):
+def check_drawing(temperature, top_k, top_p, seed):
+    """Raises UserError for a setting of `decoding.sample` that is out of range; a temperature may be 0."""
+    check_number("temperature", temperature, 0.0, MOST_TEMPERATURE)
+    check_whole("top_k", top_k, 0, 2**31 - 1)
+    check_number("top_p", top_p, 0.0, 1.0)
+    if not top_p:
+        raise UserError(f"`top_p` must be greater than 0. Received: top_p={top_p!r}")
+    check_whole("seed", seed, 0, 2**31 - 1)
+
+
+def check_number(name, value, low, high):
     if type(value) not in (int, float) or not low <= value <= high:
         raise UserError(f"`{name}` must be a number from {low:g} to {high:g}. Received: {name}={value!r}")
 
@@ -243,8 +262,8 @@ class CompiledSteps:
         """Chooses the next tokens (N,) by logits (N, V), never one of `never`."""
         penalty = fixed["penalty"]  # 1 changes nothing
         penalized = tf.where(logits > 0, logits / penalty, logits * penalty)
-        allowed = forbid(tf.where(seen, penalized, logits), self.never)
+        allowed = allowed_logits(tf.where(seen, penalized, logits), self.never)
         if kept is None:
             return most_probable(allowed, index)
         numbers = uniform(fixed["seed"], fixed["keys"], index)  # (N,)
-        return draw_within(allowed / fixed["temperature"], numbers, kept, fixed["top_k"], fixed["top_p"])
+        return draw_within(soften(allowed, fixed["temperature"]), numbers, kept, fixed["top_k"], fixed["top_p"])

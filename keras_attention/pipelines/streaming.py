@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.buckets import answer_limit, source_bucket
+from keras_attention.pipelines.compiled_steps import check_drawing, in_float32
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
@@ -14,7 +14,7 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     Args:
         translator: Translator.
         text: str. An empty sentence has an empty translation.
-        temperature: float >= 0. 0 means greedy search; a higher value samples.
+        temperature: float in [0, 100]. 0 means greedy search; a higher value samples.
         top_k, top_p, seed: see `decoding.sample`.
         max_length: int or None, see `Translator.hypotheses`.
 
@@ -25,11 +25,8 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
         UserError: if the text is not a str or a setting is out of range.
     """
     as_texts([text], "text")
-    if not (0 <= temperature < float("inf") and top_k >= 0 and 0 < top_p <= 1 and 0 <= seed < 2**31):
-        raise UserError(
-            "Sampling needs temperature >= 0, top-k >= 0, top-p in (0, 1] and seed >= 0. "
-            f"Received: temperature={temperature}, top-k={top_k}, top-p={top_p}, seed={seed}"
-        )
+    check_drawing(temperature, top_k, top_p, seed)
+    temperature = in_float32(temperature)
     settings = translator.settings(1, False, beam_size=1, max_length=max_length)
     (ids,), _ = translator.encode([text], settings["max_source_length"])
     if len(ids) == 1:

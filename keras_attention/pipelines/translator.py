@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import answer_limit, batches
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
@@ -18,7 +18,8 @@ from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_t
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.architectures import DECODING_DEFAULTS
+from keras_attention.zoo.architectures import DECODING, DECODING_DEFAULTS
+from keras_attention.zoo.schema import whole
 
 
 class Translation(NamedTuple):
@@ -78,6 +79,7 @@ class Batch(NamedTuple):
 
 
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
+LIMITS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # larger than those of an entry
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
 SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # fields of a Translation in JSON
@@ -358,12 +360,10 @@ class Translator(Pipeline):
         """The checked settings of a search: the given ones, and the model's defaults for the others."""
         given = zip(SEARCH_SETTINGS, (beam_size, length_penalty, coverage_penalty, max_length), strict=True)
         settings = {**self.decoding, **{name: value for name, value in given if value is not None}}
-        for name, low in (("beam_size", 1), ("max_length", 1)):
-            if type(settings[name]) is not int or settings[name] < low:
-                raise UserError(f"`{name}` must be a positive integer. Received: {name}={settings[name]!r}")
-        for name in ("length_penalty", "coverage_penalty"):
-            if type(settings[name]) not in (int, float) or not 0 <= settings[name] < float("inf"):
-                raise UserError(f"`{name}` must be a number of at least 0. Received: {name}={settings[name]!r}")
+        for name in SEARCH_SETTINGS:
+            what, holds = LIMITS[name]
+            if not holds(settings[name]):
+                raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(settings[name])}")
         if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
             raise UserError(
                 f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {n_best!r}"

@@ -140,7 +140,8 @@ def test_nucleus_keeps_equals_of_the_last_one_kept():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, "`temperature` must be greater than 0 and finite. Received: temperature=0.0"),
+        ({"temperature": 0.0}, r"`temperature` must be greater than 0 and at most 3e\+38. Received: temperature=0.0"),
+        ({"temperature": 1e300}, r"Received: temperature=1e\+300"),
         ({"temperature": float("inf")}, "Received: temperature=inf"),
         ({"temperature": float("nan")}, "Received: temperature=nan"),
         ({"top_k": -1}, "`top_k` must be at least 0. Received: top_k=-1"),

@@ -37,6 +37,20 @@ def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
         assert (found[name].dtype.name, found[name].shape.rank) == (kind.split()[0], 1)
 
 
+@pytest.mark.slow
+def test_extreme_temperatures_write_text(monkeypatch):
+    monkeypatch.setattr(chunks, "BATCH_SIZES", (5,))
+    graph, writer = GraphWriter(generator("char")), generator("char")
+
+    def written(temperature):
+        found = graph.answer(tf.constant(PROMPTS), tf.constant(7), tf.constant(temperature), tf.constant(5))
+        return [text.decode() for text in found["text"].numpy()]
+
+    greedy = writer.generate(PROMPTS, max_tokens=7, temperature=0)
+    assert written(1e-40) == written(float("nan")) == greedy
+    assert all(written(float("inf")))  # all tokens are equally probable
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["lstm", "gru", "lstmn", "convolutional"])
 def test_other_kinds_write_what_their_pipelines_write(kind, monkeypatch):

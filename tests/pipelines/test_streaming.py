@@ -51,7 +51,31 @@ def test_a_limit_of_tokens_cuts():
     assert len("".join(translator().stream(ENGLISH[2], max_length=3))) <= 3
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": -1}, {"top_p": 0.0}, {"seed": -1}])
-def test_settings_out_of_range(wrong):
-    with pytest.raises(UserError, match="Sampling needs temperature >= 0"):
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"temperature": -1}, "`temperature` must be a number from 0 to 100. Received: temperature=-1"),
+        ({"temperature": 1e300}, "Received: temperature=1e"),
+        ({"temperature": float("nan")}, "Received: temperature=nan"),
+        ({"temperature": "1"}, "Received: temperature='1'"),
+        ({"top_k": -1}, "Received: top_k=-1"),
+        ({"top_k": 10**30}, "`top_k` must be an integer"),
+        ({"top_k": 2.5}, "Received: top_k=2.5"),
+        ({"top_p": 0.0}, "`top_p` must be greater than 0"),
+        ({"top_p": 1.5}, "Received: top_p=1.5"),
+        ({"seed": -1}, "Received: seed=-1"),
+        ({"seed": 2**40}, "`seed` must be an integer"),
+        ({"max_length": 0}, "`max_length` must be an integer"),
+    ],
+)
+def test_settings_out_of_range(wrong, message):
+    with pytest.raises(UserError, match=message):
         next(translator().stream("A dog", **wrong))
+
+
+@pytest.mark.parametrize(
+    "limit", [{"temperature": 1e-40}, {"temperature": 1e-30}, {"temperature": 100, "top_p": 1e-50}]
+)
+def test_extreme_settings_that_leave_one_token_are_greedy(limit):
+    assert list(translator().stream(ENGLISH[2], seed=3, **limit)) == list(translator().stream(ENGLISH[2]))

@@ -296,3 +296,21 @@ def test_a_reply_has_the_fields_that_are_promised():
 def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(UserError, match=message):
         generator().generate("A", **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "limit", [{"temperature": 1e-40}, {"temperature": 1e-30}, {"temperature": 100, "top_p": 1e-50}, {"top_k": 1}]
+)
+def test_settings_that_leave_one_token_are_greedy(limit):
+    greedy = generator().generations(PROMPTS, max_tokens=7, temperature=0)
+    drawn = generator().generations(PROMPTS, max_tokens=7, seed=3, **limit)
+    assert [one.token_ids for (one,) in drawn] == [one.token_ids for (one,) in greedy]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("penalty", [0.01, 100])
+def test_no_repetition_penalty_gives_a_special_token(penalty):
+    for settings in ({"temperature": 0}, {"temperature": 100, "top_k": 2**31 - 1, "top_p": 1 - 1e-12}):
+        for (one,) in generator().generations(PROMPTS, max_tokens=11, repetition_penalty=penalty, **settings):
+            assert not {PAD_ID, START_ID, UNKNOWN_ID} & {*one.token_ids}
