@@ -208,7 +208,8 @@ def low_score_threshold(translator, sources, share=0.001):
         share: float in (0, 1), share of the good inputs that may be marked.
 
     Returns:
-        float <= 0; answers below it are marked as `low_score`.
+        float <= 0, with four decimals; answers below it are marked as `low_score`. None if all inputs are empty.
     """
     answers = [best for best, *_ in translator.hypotheses(sources)]
-    return float(np.quantile([answer.log_prob / len(answer.tokens) for answer in answers if answer.tokens], share))
+    means = [answer.log_prob / len(answer.tokens) for answer in answers if answer.tokens]
+    return round(float(np.quantile(means, share)), 4) if means else None

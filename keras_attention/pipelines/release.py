@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from keras_attention.evaluation.masked_lm_scores import SCORE_NAMES
 from keras_attention.evaluation.translation_scores import low_score_threshold, scores_on
 from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
-from keras_attention.zoo.archive import load_entry, write_entry
+from keras_attention.zoo.archive import rewrite_entry, write_entry
 
 EXAMPLES = 20
 
@@ -18,7 +20,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
     Args:
         folder: str or Path.
-        translator: Translator. For dates, its `low_score_threshold` is set here, from the validation dates.
+        translator: Translator. Its `low_score_threshold` is set here, see `low_score_rule`.
         data: TranslationData.
         description: str, one or two sentences for the card.
         settings: dict of JSON types, the recipe's configuration. Paths are stored without their folders.
@@ -32,8 +34,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     Returns:
         The list of scores, see `translation_scores.scores_on`.
     """
-    if data.target_language == "iso":
-        translator.low_score_threshold = low_score_threshold(translator, data.validation[0])
+    translator.low_score_threshold, rule = low_score_rule(translator, data)
     scores = scores_on(translator, *data.test, data.target_language, f"{data.name} test", data.several_references)
     sources = list(dict.fromkeys(data.test[0]))
     sources = sources[:: max(1, len(sources) // EXAMPLES)][:EXAMPLES]  # short and long ones, if sorted by length
@@ -51,6 +52,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
         "seeds": [seed],
         "parameters": translator.model.count_params(),
         "scores": scores,
+        "low_score": rule,
         "limits": data.limits,
         "examples": [{"source": s, "output": o} for s, o in zip(sources, outputs, strict=True)],
         "training": {**settings, "history": result.history},
@@ -64,6 +66,27 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
     tokenizers = {"source": translator.source_tokenizer, "target": translator.target_tokenizer}
     write_entry(folder, translator.model, tokenizers, about=about, metrics=metrics, overwrite=overwrite)
     return scores
+
+
+SHARES = {"iso": 0.001}  # by target language, the share of good inputs that may be marked; 0.05 for all others
+MOST_SENTENCES = 2500
+
+
+def low_score_rule(translator, data):
+    """Chooses the threshold of `low_score` on the validation sentences, never on the test set.
+
+    Args:
+        translator: Translator, which searches with its own settings.
+        data: TranslationData. Of more than `MOST_SENTENCES` different sentences, equally spaced ones are used.
+
+    Returns:
+        Pair of the `low_score_threshold`, and the facts for the card: {"set", "sentences", "share"}.
+    """
+    sources = list(dict.fromkeys(text for text in data.validation[0] if text.strip()))
+    chosen = np.linspace(0, len(sources) - 1, min(len(sources), MOST_SENTENCES)).astype(int)
+    share = SHARES.get(data.target_language, 0.05)
+    threshold = low_score_threshold(translator, [sources[i] for i in chosen], share)
+    return threshold, {"set": f"{data.name} validation", "sentences": len(chosen), "share": share}
 
 
 GAPS = ("The function returns a [MASK] of strings.", "This [MASK] is raised when the file does not [MASK].",
@@ -244,15 +267,4 @@ def add_to_card(folder, tables, pictures, files):
     Raises:
         EntryError: if the entry is damaged.
     """
-    entry, model, tokenizers = load_entry(folder)
-    described = ("format_version", "architecture", "model", "tokenizer", "weights_dtype")
-    return write_entry(
-        folder,
-        model,
-        tokenizers,
-        about={name: value for name, value in entry.config.items() if name not in described},
-        metrics={**entry.metrics, "tables": tables, "pictures": pictures},
-        weights_dtype=entry.config["weights_dtype"],
-        extra_files=files,
-        overwrite=True,
-    )
+    return rewrite_entry(folder, metrics={"tables": tables, "pictures": pictures}, extra_files=files)

@@ -66,9 +66,7 @@ def write_entry(
     config = config_of(model, names, about, weights_dtype)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, lambda place: check_free(place, overwrite)) as temporary:
-        write_json(temporary / "config.json", config)
-        write_json(temporary / "metrics.json", metrics)
-        (temporary / "CARD.md").write_text(card_text(folder.name, config, metrics), encoding="utf-8", errors="replace")
+        _write_facts(temporary, folder.name, config, metrics)
         save_weights(model, temporary / WEIGHTS, weights_dtype, steps)
         for role, tokenizer in tokenizers.items():
             tokenizer.save(temporary / names[role])
@@ -77,6 +75,45 @@ def write_entry(
         load_entry(temporary)
         os.chmod(temporary, 0o755)
     return read_entry(folder)
+
+
+def rewrite_entry(folder, *, config=None, metrics=None, extra_files=()):
+    """Replaces keys of config.json and metrics.json of an entry, and its card. The other files stay as they are.
+
+    Unlike `write_entry`, it does not round the weights of the entry a second time.
+
+    Args:
+        folder: str or Path of an entry.
+        config, metrics: dict of the keys to replace, or None. The network's settings cannot change.
+        extra_files: see `write_entry`; a path may replace a file of the same name.
+
+    Returns: Entry.
+
+    Raises: EntryError, if the entry is damaged or the result cannot be read back.
+    """
+    entry = read_entry(folder)
+    config, metrics = {**entry.config, **(config or {})}, {**entry.metrics, **(metrics or {})}
+    replaced = {"config.json", "metrics.json", "CARD.md"}
+    replaced |= {Path(path).name for path in extra_files if not callable(path)}
+    shown = {picture["file"] for picture in metrics.get("pictures", ())}
+    replaced |= {picture["file"] for picture in entry.metrics.get("pictures", ())} - shown
+    with whole_folder(entry.folder, lambda place: check_free(place, True)) as temporary:
+        for name in set(entry.files) - replaced:
+            (temporary / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(entry.folder / name, temporary / name)
+        _write_facts(temporary, entry.name, config, metrics)
+        _add(extra_files, temporary)
+        write_manifest(temporary)
+        load_entry(temporary)
+        os.chmod(temporary, 0o755)
+    return read_entry(entry.folder)
+
+
+def _write_facts(folder, name, config, metrics):
+    """Writes config.json, metrics.json and the card."""
+    write_json(folder / "config.json", config)
+    write_json(folder / "metrics.json", metrics)
+    (folder / "CARD.md").write_text(card_text(name, config, metrics), encoding="utf-8", errors="replace")
 
 
 def config_of(model, tokenizer_folders, about, weights_dtype="float32"):

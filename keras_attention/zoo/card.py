@@ -3,7 +3,7 @@
 import re
 
 from keras_attention.errors import EntryError
-from keras_attention.zoo.schema import architecture_of, check_value, number, text, whole
+from keras_attention.zoo.schema import architecture_of, check_fields, check_value, number, text, whole
 
 # The keys of metrics.json that a card needs, with their meaning.
 REQUIRED = {
@@ -36,9 +36,10 @@ def card_text(name, config, metrics):
         name: str, the entry's name.
         config: dict, the entry's configuration.
         metrics: dict with at least the keys of `REQUIRED`. Optional: "tables", a list of {"title": str, "columns":
-            list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}; those of
-            `OPTIONAL`. Other keys, such as "training" with the recipe's settings, stay in metrics.json and are not
-            shown.
+            list of str, "rows": list of lists} and "pictures", a list of {"file": str, "caption": str}; "low_score",
+            {"set": str, "sentences": int, "share": float}, the sentences on which a `low_score_threshold` was chosen
+            and the share of them below it; those of `OPTIONAL`. Other keys, such as "training" with the recipe's
+            settings, stay in metrics.json and are not shown.
 
     Returns:
         str, Markdown.
@@ -61,7 +62,7 @@ def card_text(name, config, metrics):
         *(f"![{picture['caption']}]({picture['file']})" for picture in metrics.get("pictures", ())),
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
-        "## Limits\n\n" + "\n".join(f"- {limit}" for limit in metrics["limits"]),
+        "## Limits\n\n" + "\n".join(f"- {limit}" for limit in [*metrics["limits"], *_low_score(config, metrics)]),
         "## Example\n\n" + _example(called, architecture.use.method, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
@@ -90,6 +91,18 @@ def _cell(value):
 def _scores(scores):
     rows = [[score["set"], score["metric"], score["value"], f"`{score['signature']}`"] for score in scores]
     return table_text(["set", "metric", "score", "signature"], rows)
+
+
+def _low_score(config, metrics):
+    """A list with the sentence about `low_score`, or an empty list."""
+    rule, threshold = metrics.get("low_score"), config.get("low_score_threshold")
+    if not rule or threshold is None:
+        return []
+    return [
+        f"An answer is marked as `low_score` if the mean log probability of its tokens is below {threshold:.3f} "
+        f"(`low_score_threshold`). {rule['share']:.1%} of the {rule['sentences']:,} sentences of {rule['set']} are "
+        "below."
+    ]
 
 
 def _training(metrics):
@@ -130,6 +143,7 @@ _VALUES = {
     "parameters": whole(0, 1 << 40),
 }
 _SCORE = {"set": _TEXT, "metric": _TEXT, "value": number(-1e300, 1e300), "signature": _TEXT}
+_LOW_SCORE = {"set": _TEXT, "sentences": whole(0, 1 << 40), "share": number(0, 1)}
 
 
 def check_metrics(metrics, where):
@@ -152,6 +166,8 @@ def check_metrics(metrics, where):
         check_value(name, metrics[name], field, where)
     for name in OPTIONAL.keys() & metrics.keys():
         check_value(name, metrics[name], _TEXT, where)
+    if "low_score" in metrics:
+        check_fields(metrics["low_score"], _LOW_SCORE, tuple(_LOW_SCORE), f"{where}, low_score")
     scores = metrics["scores"]
     if not isinstance(scores, list) or not all(
         isinstance(score, dict) and set(score) == set(_SCORE) for score in scores

@@ -101,6 +101,7 @@ def main():
     arguments = parser.parse_args()
     with silent_libraries():
         from keras_attention.data.translation.pairs import load_translation_data
+        from keras_attention.pipelines.release import low_score_rule
         from keras_attention.pipelines.translator import Translator
         from keras_attention.zoo.archive import load_entry, write_entry
         from keras_attention.zoo.registry import claim_entry, find_entry
@@ -120,16 +121,17 @@ def main():
             measured.append(measure(translator, data))
     assign_weights(model, [mean.astype("float16") for mean in weights.average()])
     average = measure(translator, data)
+    threshold, rule = low_score_rule(translator, data)
     table = seeds_table(loaded, measured, average)
     sources = [example["source"] for example in entry.metrics["examples"]]
     examples = [{"source": s, "output": o} for s, o in zip(sources, translator.translate(sources), strict=True)]
-    about = ("source_language", "target_language", "decoding", "low_score_threshold")
+    about = ("source_language", "target_language", "decoding")
     write_entry(
         arguments.out,
         model,
         tokenizers,
-        about={name: config[name] for name in about},
-        metrics=told_of(loaded, average[1], table, examples),
+        about={**{name: config[name] for name in about}, "low_score_threshold": threshold},
+        metrics={**told_of(loaded, average[1], table, examples), "low_score": rule},
         weights_dtype="float16",
         overwrite=arguments.overwrite,
     )

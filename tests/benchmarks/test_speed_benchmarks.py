@@ -330,6 +330,8 @@ def test_the_mean_of_translators(tmp_path):
     assert names == ["seed 3, 5"] * 2 + ["mean", "standard deviation", "averaged weights, in float16"]
     entry, model, _ = load_entry(tmp_path / "mean")
     assert entry.metrics["command"].startswith(METRICS["command"] + "\npython ")
+    assert entry.config["low_score_threshold"] < 0
+    assert entry.metrics["low_score"]["share"] == 0.05
     members = [load_entry(folder).model.weights for folder in folders]
     for weight, *others in zip(model.weights, *members, strict=True):
         mean = np.mean([other.numpy() for other in others], axis=0, dtype="float64").astype("float16")

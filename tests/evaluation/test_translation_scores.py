@@ -94,3 +94,4 @@ def test_an_empty_source_has_no_part_in_the_threshold():
 
     translator = SimpleNamespace(hypotheses=hypotheses)
     assert low_score_threshold(translator, ["a dog runs", "", "a cat"], share=0.5) == pytest.approx(-2.5)
+    assert low_score_threshold(translator, [""], share=0.5) is None

@@ -3,12 +3,17 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+from zoo.tiny_entry import DECODING, ENGLISH, ISO_DATES, tiny_parts
 
+from keras_attention.data.translation.pairs import TranslationData
 from keras_attention.models import new_language_model
 from keras_attention.pipelines import release
 from keras_attention.pipelines.text_generator import TextGenerator
+from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
+from keras_attention.zoo.entry import read_entry
 
 
 def test_drawn_images_are_complete(tmp_path, monkeypatch):
@@ -40,3 +45,32 @@ def test_drawn_images_are_complete(tmp_path, monkeypatch):
     assert [len(image) for image in drawn] == [64, 64]
     assert [image[:32] for image in drawn] == [image[:32] for image in images]
     assert set("".join(drawn)) == {"0", "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target_language", "share"), [("de", 0.05), ("iso", 0.001)])
+def test_the_threshold_of_low_scores_comes_from_the_validation_sentences(tmp_path, target_language, share):
+    words = " ".join(ENGLISH).split()
+    sentences = [" ".join(words[i % 11 :: 1 + i % 5]) for i in range(59)]
+    sides = {"train": ([], []), "validation": ([*sentences, "", *sentences], []), "test": (ENGLISH, ISO_DATES[:1] * 4)}
+    data = TranslationData("tiny", "en", target_language, **sides, origin={"name": "x", "terms": "x", "link": ""})
+    translator = Translator(*tiny_parts(), DECODING, target_language=target_language)
+    told = {"description": "x", "settings": {}, "seed": 1, "facts": {"command": "", "commit": "", "hardware": ""}}
+    result = SimpleNamespace(history=[], seconds=0.0)
+    release.write_trained(tmp_path / "tiny", translator, data, result=result, **told)
+    entry = read_entry(tmp_path / "tiny")
+    different = list(dict.fromkeys(sentences))
+    means = [best.log_prob / len(best.tokens) for best, *_ in translator.hypotheses(different)]
+    threshold = entry.config["low_score_threshold"]
+    assert threshold == pytest.approx(np.quantile(means, share), abs=1e-3)
+    assert entry.metrics["low_score"] == {"set": "tiny validation", "sentences": len(different), "share": share}
+    assert f"is below {threshold:.3f} (`low_score_threshold`)" in entry.card
+
+
+def test_the_threshold_of_low_scores_needs_no_more_than_some_sentences(monkeypatch):
+    seen = []
+    monkeypatch.setattr(release, "low_score_threshold", lambda translator, sources, share: seen.append(sources) or -1.0)
+    data = SimpleNamespace(name="x", target_language="de", validation=([f"sentence {i}" for i in range(5003)], []))
+    assert release.low_score_rule(None, data) == (-1.0, {"set": "x validation", "sentences": 2500, "share": 0.05})
+    assert len(set(seen[0])) == 2500
+    assert (seen[0][0], seen[0][-1]) == ("sentence 0", "sentence 5002")

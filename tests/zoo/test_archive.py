@@ -18,7 +18,7 @@ from keras_attention.models import AttentionSeq2Seq
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.zoo import archive
-from keras_attention.zoo.archive import load_entry, write_entry
+from keras_attention.zoo.archive import load_entry, rewrite_entry, write_entry
 from keras_attention.zoo.entry import read_entry, write_manifest
 
 FILES = [
@@ -231,6 +231,35 @@ def test_extra_files_and_half_precision(tmp_path):
     loaded = load_entry(entry.folder)
     assert loaded.entry.config["low_score_threshold"] == -0.5
     np.testing.assert_allclose(loaded.model.output_bias, tiny_parts()[0].output_bias, rtol=1e-3)
+
+
+def test_a_rewritten_entry_keeps_the_bytes_of_its_weights(tmp_path):
+    for name in ("old.png", "new.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    old = [{"file": "old.png", "caption": "Old"}]
+    entry = write_tiny_entry(tmp_path / "entry", weights_dtype="int8_deflate", extra_files=[tmp_path / "old.png"])
+    rewrite_entry(entry.folder, metrics={"pictures": old})
+    stored = [name for name in FILES if "/" in name or name == "model.weights.h5"]
+    before = {name: (entry.folder / name).read_bytes() for name in [*stored, "old.png"]}
+    changed = rewrite_entry(entry.folder, config={"low_score_threshold": -0.7}, metrics={"limits": ["None."]})
+    assert {name: (entry.folder / name).read_bytes() for name in before} == before
+    assert changed.config == {**entry.config, "low_score_threshold": -0.7}
+    assert changed.metrics == {**entry.metrics, "limits": ["None."], "pictures": old}
+    assert "- None." in changed.card
+    new = [{"file": "new.png", "caption": "New"}]
+    changed = rewrite_entry(entry.folder, metrics={"pictures": new}, extra_files=[tmp_path / "new.png"])
+    assert changed.files == sorted([*FILES, "new.png"])
+    assert {name: (entry.folder / name).read_bytes() for name in stored} == {name: before[name] for name in stored}
+    with pytest.raises(EntryError, match="low_score_threshold=1"):
+        rewrite_entry(entry.folder, config={"low_score_threshold": 1})
+    assert read_entry(entry.folder) == changed
+
+
+@pytest.mark.parametrize("rule", ["x", {"share": 2, "set": "val", "sentences": 7}, {"share": 0.05}])
+def test_unsound_facts_about_low_scores(entry, rule):
+    change_json(entry / "metrics.json", lambda metrics: metrics.update(low_score=rule))
+    with pytest.raises(EntryError, match="low_score"):
+        read_entry(entry)
 
 
 @pytest.mark.slow

@@ -27,6 +27,15 @@ def test_everything_is_on_it():
     assert "learning_rate" not in card
 
 
+def test_the_card_tells_how_low_scores_are_found():
+    rule = {"set": "multi30k validation", "sentences": 1013, "share": 0.05}
+    card = card_text("x", {**CONFIG, "low_score_threshold": -0.8591}, {**METRICS, "low_score": rule})
+    assert "mean log probability of its tokens is below -0.859 (`low_score_threshold`)" in card
+    assert "5.0% of the 1,013 sentences of multi30k validation are below." in card
+    for config, metrics in ((CONFIG, {"low_score": rule}), ({"low_score_threshold": -0.8591}, {})):
+        assert "low_score" not in card_text("x", {**CONFIG, **config}, {**METRICS, **metrics})
+
+
 @pytest.mark.parametrize("key", list(REQUIRED))
 def test_nothing_may_be_left_out(key):
     with pytest.raises(EntryError, match=f"lacks {key!r}"):

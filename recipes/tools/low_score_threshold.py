@@ -1,0 +1,65 @@
+"""Chooses the threshold below which the answers of a trained translator are marked with `low_score`.
+
+    python recipes/tools/low_score_threshold.py FOLDER --data multi30k --source en --target de
+
+The recipes do this at the end of a training. This tool does it again for a trained model, on the validation sentences
+of the same data and with the search settings of the model: 5 % of them (0.1 % of dates) have a lower mean log
+probability per token. config.json, metrics.json and the card are replaced. The weights stay as they are.
+"""
+
+import argparse
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from keras_attention.cli.io.terminal import silent_libraries
+from keras_attention.cli.main import guarded
+from keras_attention.errors import UserError
+from keras_attention.flags import OneLineParser
+
+
+def choose(folder, data):
+    """Rewrites one entry; returns it as Entry.
+
+    Args:
+        folder: str or Path.
+        data: TranslationData of the languages of the model.
+    """
+    from keras_attention.pipelines.base import load_pipeline
+    from keras_attention.pipelines.release import low_score_rule
+    from keras_attention.zoo.archive import rewrite_entry
+
+    translator = load_pipeline(folder, "translate")
+    config = translator.entry.config
+    languages = config["source_language"], config["target_language"]
+    if languages != (data.source_language, data.target_language):
+        raise UserError(
+            f"{folder} translates from {' to '.join(languages)}. Received sentences from {data.source_language} to "
+            f"{data.target_language}. Choose them with --source and --target."
+        )
+    threshold, rule = low_score_rule(translator, data)
+    return rewrite_entry(folder, config={"low_score_threshold": threshold}, metrics={"low_score": rule})
+
+
+def main(arguments=None):
+    parser = OneLineParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="folder of the trained model")
+    parser.add_argument("--data", required=True, help="as in the recipes, with --data-dir, --source and --target")
+    parser.add_argument("--data-dir", default="")
+    parser.add_argument("--source", default="en")
+    parser.add_argument("--target", default="de")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    arguments = parser.parse_args(arguments)
+    with silent_libraries():
+        from keras_attention.data.translation.pairs import load_translation_data
+
+    given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
+    entry = choose(arguments.folder, load_translation_data(**given))
+    print(f"{entry.name}: low_score_threshold {entry.config['low_score_threshold']}")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "low_score_threshold.py", debug="--debug" in sys.argv))
