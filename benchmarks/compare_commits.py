@@ -160,7 +160,7 @@ def run_part(part, code, out, name):
             run_python(code, out, code / "recipes" / f"{recipe}.py", *flags.split(), "--out", recipe)
     elif part == "finetune":
         write_table(out / "table.csv")
-        command = "-m", "keras_attention", "finetune", "table.csv"
+        command = "-P", "-m", "keras_attention", "finetune", "table.csv"
         run_python(code, out, *command, *FINETUNE_FLAGS.split(), "--out", "classifier")
     else:
         run_python(code, out, __file__, "--answers", "answers.json")

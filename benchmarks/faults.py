@@ -164,7 +164,7 @@ def train_workers(folder, *flags):
     """Trains with two workers, started by the launcher; returns its exit code and the final files of the workers."""
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    launcher = [sys.executable, "-m", "keras_attention", "launch", "--workers", "2", "--max-restarts", "1", "--"]
+    launcher = [sys.executable, "-P", "-m", "keras_attention", "launch", "--workers", "2", "--max-restarts", "1", "--"]
     command = [*launcher, str(ROOT / "tests" / "training" / "worker_run.py"), str(folder), *flags]
     code = subprocess.run(command, env=environment, capture_output=True, timeout=600).returncode
     return code, [path.read_bytes() for path in sorted(folder.glob("end-*.json"))]

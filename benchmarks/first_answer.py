@@ -26,7 +26,7 @@ from keras_attention.cli.main import guarded
 from keras_attention.training.history import run_facts
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = ("-m", "keras_attention")
+COMMAND = ("-P", "-m", "keras_attention")
 TEXT = "A dog runs through the snow."
 SERVED = ("transformer_tiny_multi30k_en_de", "rnn_attention_dates", "bert_mini_sst2")
 ROWS, COLUMNS, OUT = 180, ("--text", "text", "--label", "label"), ("--out", "OUT", "--overwrite")
@@ -53,12 +53,14 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
-    "import": Scenario(("-c", "import tensorflow, tensorflow_text, keras")),
+    "import": Scenario(("-P", "-c", "import tensorflow, tensorflow_text, keras")),
     "translate": Scenario((*COMMAND, "translate", "--model", "transformer_tiny_multi30k_en_de", TEXT)),
     "classify": Scenario((*COMMAND, "classify", "--model", "bert_mini_sst2", TEXT)),
     "finetune": Scenario((*COMMAND, "finetune", "TABLE", *COLUMNS, "--epochs", "1", *OUT)),
     "recipe": Scenario(("recipes/rnn_attention.py", "--smoke", *OUT)),
-    "first update": Scenario(("-c", "FIRST_UPDATE", "recipes/rnn_attention.py", "--smoke", *OUT), "^first update$"),
+    "first update": Scenario(
+        ("-P", "-c", "FIRST_UPDATE", "recipes/rnn_attention.py", "--smoke", *OUT), "^first update$"
+    ),
     "serve": Scenario(
         (*COMMAND, "serve", "--port", "0", *(word for name in SERVED for word in ("--model", name))),
         rf"\({len(SERVED)} of {len(SERVED)}\)",

@@ -5,12 +5,13 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+from keras_attention.child_process import package_command, package_environment
 
 CORES = os.sched_getaffinity(0)
 CLIENT_CORE, SERVER_CORE = min(CORES), max(CORES)
@@ -71,9 +72,14 @@ def server(models, *flags, log=None):
 
     `log` is an open file for its standard error.
     """
-    command = [sys.executable, "-m", "keras_attention", "serve", "--port", "0", "--json", *map(str, flags)]
+    command = package_command("serve", "--port", "0", "--json", *map(str, flags))
     command += [flag for name in models for flag in ("--model", name)]
-    environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **package_environment(),
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "TF_NUM_INTEROP_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     os.sched_setaffinity(process.pid, CORES)  # all cores while it compiles, one of them from then on
     try:

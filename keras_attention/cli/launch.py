@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from keras_attention.child_process import package_command, package_environment
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError
 
@@ -29,11 +30,12 @@ def launch(arguments):
     if arguments.workers < 1 or arguments.max_restarts < 0:
         raise UserError("--workers must be at least 1, and --max-restarts at least 0.")
     command = python_command(arguments.command)
+    environment = os.environ if is_script(arguments.command[0]) else package_environment()
     signals = []
     before = {number: signal.signal(number, lambda number, _: signals.append(number)) for number in _SIGNALS}
     try:
         for restarts_left in range(arguments.max_restarts, -1, -1):
-            code = run_workers(command, arguments.workers, signals)
+            code = run_workers(command, arguments.workers, signals, environment)
             if code != TRY_AGAIN or signals or not restarts_left:
                 break
             print(f"Restarting all workers (at most {restarts_left} more times).", file=sys.stderr, flush=True)
@@ -45,9 +47,16 @@ def launch(arguments):
 
 
 def python_command(words):
-    """The command line of a recipe, or of one of our own commands."""
-    script = [words[0]] if words[0].endswith(".py") else ["-m", "keras_attention", words[0]]
-    return [sys.executable, *script, *words[1:]]
+    """The command line of a recipe, or of one of our own commands.
+
+    A script imports from its own folder, as usual, and our commands from no folder but the installed ones.
+    """
+    return [sys.executable, *words] if is_script(words[0]) else package_command(*words)
+
+
+def is_script(word):
+    """Whether a word of the command names a Python file, such as a recipe, and not a command of this package."""
+    return word.endswith(".py")
 
 
 def resuming(command):
@@ -55,26 +64,27 @@ def resuming(command):
     return [word for word in command if word not in ("--restart", "--resume")] + ["--resume"]
 
 
-def run_workers(command, count, signals):
+def run_workers(command, count, signals, environment=os.environ):
     """Runs the command in `count` processes that form a cluster through TF_CONFIG.
 
     Args:
         command: list of str.
         count: int > 0.
         signals: list, to which a handler appends signal numbers; they are forwarded to all workers.
+        environment: dict of str, the variables of the processes; those of the cluster are added.
 
     Returns:
         int: 0; the exit code of a worker that failed by itself; or 75 if a worker was killed or hung.
     """
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(count)]}
     threads = str(max(1, available_cores() // count))
-    shared = {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
+    shared = {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads, **environment}
     workers = []
     for index in range(count):
         task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
         # A separate session, so that each worker receives Ctrl-C only once, from the launcher.
-        environment = {**shared, "TF_CONFIG": json.dumps(task)}
-        workers.append(subprocess.Popen(command, env=environment, start_new_session=True))
+        variables = {**shared, "TF_CONFIG": json.dumps(task)}
+        workers.append(subprocess.Popen(command, env=variables, start_new_session=True))
     try:
         return _wait(workers, signals)
     finally:

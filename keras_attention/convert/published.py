@@ -7,12 +7,11 @@ An entry is stored under its commit or version: a name may later refer to a newe
 """
 
 import functools
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from keras_attention.child_process import package_command, package_environment
 from keras_attention.convert import hub
 from keras_attention.convert.hub import Fetched, published_cache
 from keras_attention.convert.kaggle_files import fetched_kaggle_file
@@ -135,12 +134,10 @@ def is_cached_place(folder):
 
 def _convert_apart(found, folder):
     """Converts in another process, because TensorFlow must not start in this one before a training configures it."""
-    command = [sys.executable, "-m", "keras_attention", "convert", found.name, "--out", str(folder)]
+    command = package_command("convert", found.name, "--out", str(folder))
     if re.fullmatch("[A-Za-z]{2,3}", found.language):
         command += ["--language", found.language]
-    package = Path(__file__).parents[2]
-    paths = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))
-    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    process = subprocess.run(command, env=package_environment(), capture_output=True, text=True)
     if process.returncode:
         said = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         raise UserError(one_line(said.removeprefix("keras-attention: ")))

@@ -22,6 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+from keras_attention.child_process import package_command, package_environment
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded, make_parser
 from keras_attention.errors import UserError
@@ -35,9 +36,10 @@ def train(out, seed, flags):
     """Trains with one seed, unless its entry exists; returns the folder of the entry."""
     folder = out / f"seed_{seed}"
     if not (folder / "manifest.json").exists():
-        command = [sys.executable, "-m", "keras_attention", "finetune", *flags, "--blend", "none", "--seed", str(seed)]
+        command = package_command("finetune", *flags, "--blend", "none", "--seed", str(seed))
         print(f"--- seed {seed}", flush=True)
-        code = subprocess.run([*command, "--out", str(folder), "--resume"]).returncode
+        command += ["--out", str(folder), "--resume"]
+        code = subprocess.run(command, env=package_environment()).returncode
         if code:
             raise UserError(f"The training with seed {seed} ended with exit code {code}.")
     return folder

@@ -106,7 +106,7 @@ def test_the_command_that_goes_on():
     command = launch.python_command(["recipes/transformer.py", "--restart", "--epochs=3"])
     assert launch.resuming(command) == [sys.executable, "recipes/transformer.py", "--epochs=3", "--resume"]
     assert launch.resuming(launch.resuming(command)) == launch.resuming(command)
-    assert launch.python_command(["finetune", "a.csv"])[1:] == ["-m", "keras_attention", "finetune", "a.csv"]
+    assert launch.python_command(["finetune", "a.csv"])[1:] == ["-P", "-m", "keras_attention", "finetune", "a.csv"]
 
 
 def test_numbers_out_of_range(capsys):
