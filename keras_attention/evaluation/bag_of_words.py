@@ -1,14 +1,20 @@
 """Logistic regression on counted words: a baseline for networks, and a classifier to blend with them."""
 
 import re
+import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+import regex
 
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
 
 TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that every text has a word
+VARIATION_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+COMBINING = regex.compile(rf"(?![{VARIATION_SELECTORS}])[\p{{Mn}}\p{{Mc}}]")
+# `\w` of Python has no combining marks, so that it would cut words of Hindi, and of French with combining accents.
+MARKED_TERM = regex.compile(r"(?:[\p{L}\p{N}_][\p{Mn}\p{Mc}]*)+|[^\s\x1c-\x1f]")
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # maximum sizes of a vocabulary and of a kernel
 LONGEST_TERM = 64  # characters
@@ -61,9 +67,16 @@ class BagOfWords(NamedTuple):
         return self._replace(kernel=rounded) if close else self
 
 
+def words_of(text):
+    """The words of a text in lower case: list of str. Combining marks belong to their letter, composed if possible."""
+    if text.isascii() or not COMBINING.search(text):
+        return TERM.findall(text.lower())
+    return MARKED_TERM.findall(unicodedata.normalize("NFC", text.lower()))
+
+
 def terms_of(text):
     """The words of a text and its pairs of neighbouring words: list of str."""
-    words = TERM.findall(text.lower())
+    words = words_of(text)
     return words + [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
 
 
@@ -78,7 +91,7 @@ def terms_of_pair(first, second):
         the share of the common words among all words, those of the first and those of the second text, in tenths:
         `shared/all:7`, `shared/first:8`, `shared/second:9`.
     """
-    a, b = (set(TERM.findall(text.lower())) for text in (first, second))
+    a, b = (set(words_of(text)) for text in (first, second))
     sizes = {"all": len(a | b), "first": len(a), "second": len(b)}
     shares = [f"shared/{name}:{tenths(len(a & b), size)}" for name, size in sizes.items()]
     return [f"both:{word}" for word in sorted(a & b)] + [f"one:{word}" for word in sorted(a ^ b)] + shares * SHARE_COUNT

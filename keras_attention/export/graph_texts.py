@@ -9,7 +9,7 @@ import tensorflow_text
 
 from keras_attention import __version__
 from keras_attention.errors import UserError
-from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT
+from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT, VARIATION_SELECTORS
 from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
@@ -295,6 +295,11 @@ class WordsInGraph(tf.Module):
         texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # `lower` would stop at a NUL; no term contains either
         lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
         parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
+        composed = tensorflow_text.normalize_utf8(lower, "NFC")
+        parted_by_letters = tf.strings.regex_replace(composed, r"((?:[\pL\pN_][\p{Mn}\p{Mc}]*)+|[^ ])", r" \1 ")
+        unselected = tf.strings.regex_replace(texts, f"[{VARIATION_SELECTORS}]", "")
+        combining = tf.strings.regex_full_match(unselected, r"(?s).*[\p{Mn}\p{Mc}].*")
+        parted = tf.where(combining, parted_by_letters, parted)
         words = tf.strings.split(parted, " ")
         return tf.ragged.boolean_mask(words, tf.not_equal(words, ""))
 

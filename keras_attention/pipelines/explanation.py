@@ -1,10 +1,10 @@
 """Explanations of an answer: the effect of each word on a label, and the attention weights as a page."""
 
-import re
 import warnings
 from typing import NamedTuple
 
 import numpy as np
+import regex
 
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, text_sequences
@@ -12,10 +12,14 @@ from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, ST
 from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page, check_weights
 
 MOST_UNITS = 500  # words of a text that are hidden one by one; in longer texts, neighbours are hidden together
-IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # no spaces between words
-LETTER = rf"[^\W{IDEOGRAPHS}]"
+IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # no spaces between words
+BLANKS = r"\s\x1c-\x1f"  # as in str.split
+MARKS = r"[\p{M}\u200c\u200d]"  # combining marks and joiners belong to the character before them
+LETTER = rf"[^\P{{L}}{IDEOGRAPHS}]{MARKS}*|[\p{{N}}_]{MARKS}*"
 # An ideograph; a word from its first letter to its last ("don't", "well-known"); adjacent punctuation marks.
-UNIT = re.compile(rf"[{IDEOGRAPHS}]|{LETTER}[^\s{IDEOGRAPHS}]*{LETTER}|{LETTER}|[^\s\w]+")
+UNIT = regex.compile(
+    rf"[{IDEOGRAPHS}]{MARKS}*|(?:{LETTER})(?:[^{BLANKS}{IDEOGRAPHS}]*(?:{LETTER}))?|(?:[^{BLANKS}\p{{L}}\p{{N}}_]{MARKS}*)+"
+)
 
 
 class HiddenWord(NamedTuple):

@@ -1,9 +1,12 @@
 """A bag of words as plain arrays judges as scikit-learn's does."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
+from varied_texts import varied_texts
 
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.evaluation import bag_of_words
@@ -50,6 +53,32 @@ def test_texts_without_any_term_are_judged_alike():
     logits = found.logits(texts)
     np.testing.assert_array_equal(logits, logits[:1].repeat(4, axis=0))
     assert logits[0, 1] - logits[0, 0] == pytest.approx(np.log(3), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CAFE\u0301 ole\u0301!", ["caf\xe9", "ol\xe9", "!"]),
+        ("हिन्दी, नमस्ते", ["हिन्दी", ",", "नमस्ते"]),
+        ("مُحَمَّد جيد", ["مُحَمَّد", "جيد"]),
+        ("ที่ ดี", ["ที่", "ดี"]),
+        ("\u2764\ufe0f x\u0323 1", ["\u2764", "\ufe0f", "x\u0323", "1"]),
+        ("a\x1fb\u0323", ["a", "\u1e05"]),
+    ],
+)
+def test_combining_marks_belong_to_their_word(text, words):
+    assert bag_of_words.words_of(text) == words
+
+
+def test_texts_without_combining_marks_have_the_words_of_earlier_versions():
+    texts = [text for text in varied_texts(997, seed=7) if not re.search("[\u0300-\u036f]", text)]
+    texts += ["İstanbul 1\ufe0f\u20e3", "\u2764\ufe0f\u2764\ufe0f wow", "\u212b \ufa10 ½x², don't"]
+    assert [bag_of_words.words_of(text) for text in texts] == [re.findall(r"\w+|[^\w\s]", t.lower()) for t in texts]
+
+
+def test_an_accent_counts_alike_in_both_spellings():
+    found = fit_bag_of_words(["un caf\xe9", "un the"] * 3, None, np.array([0, 1] * 3), "binary", 2)
+    np.testing.assert_array_equal(found.logits(["cafe\u0301"]), found.logits(["caf\xe9"]))
 
 
 def test_pairs_are_judged_by_what_they_share():
