@@ -30,6 +30,7 @@ from keras_attention.cores import available_cores
 
 MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
+EAGER = "KERAS_ATTENTION_EAGER"
 FLAG = "--tf_xla_persistent_cache_directory="
 INHERITED = re.compile(rf"\s*{FLAG}\S*/\.session-(\d+)-\S*")  # in the environment of a process that we have started
 PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
@@ -160,6 +161,12 @@ def programs_fit(share=0.5):
         return True
 
 
+def is_eager():
+    """Whether KERAS_ATTENTION_EAGER=1 is set: nothing is compiled, stored or copied, so that a `print` or a breakpoint
+    in a layer is reached at every step."""
+    return os.environ.get(EAGER, "0") not in ("", "0")
+
+
 def use_compile_cache():
     """Lets this process store its graphs and compiled programs, and read those of earlier processes.
 
@@ -169,8 +176,10 @@ def use_compile_cache():
     computes for the first time. Afterwards, only graphs are stored.
 
     Returns:
-        bool, whether there is a cache.
+        bool, whether there is a cache; False in eager mode, see `is_eager`.
     """
+    if is_eager():
+        return False
     if _in_use:
         return True
     root, flags = cache_root(), os.environ.get("TF_XLA_FLAGS", "")

@@ -269,20 +269,17 @@ def search_sentences(step, sentences, max_steps, rules):
     count = sentences.limits.shape[0]
     many = sentences.memory is not None and count * sentences.beams.last_ids.shape[1] >= MANY
     fewer = count // 4 if many else 0
-    beams, state = ops.while_loop(*_loop(step, sentences, fewer, max_steps, rules))
+    beams, state = _search_until(fewer, step, sentences, max_steps, rules)
     if not fewer:
         return beams
     left = ops.cast(ops.argsort(ops.cast(beams.done, "int32")), "int32")[:fewer]  # unfinished sentences come first
     sentences = sentences._replace(beams=beams, state=state).take(left)
-    last, _ = ops.while_loop(*_loop(step, sentences, 0, max_steps, rules))
+    last, _ = _search_until(0, step, sentences, max_steps, rules)
     return _put(beams, left, last)
 
 
-def _loop(step, sentences, fewer, max_steps, rules):
-    """The loop until at most `fewer` sentences are unfinished, as the arguments of `ops.while_loop`.
-
-    Its variables are the `Beams` and the state of all sentences.
-    """
+def _search_until(fewer, step, sentences, max_steps, rules):
+    """Searches until at most `fewer` sentences are unfinished; returns the `Beams` and the state of all sentences."""
     keep_attention = has_attention(sentences.state)
     count, beam_size = sentences.beams.last_ids.shape
     first_places = ops.arange(count, dtype="int32")[:, None] * beam_size  # (R, 1)
@@ -298,7 +295,7 @@ def _loop(step, sentences, fewer, max_steps, rules):
         beams, parents = advance(beams, logits, attention, sentences.limits, sentences.penalties, **rules)
         return beams, take_sequences(state, ops.reshape(first_places + parents, (-1,)))
 
-    return unfinished, body, (sentences.beams, sentences.state)
+    return ops.while_loop(unfinished, body, (sentences.beams, sentences.state))
 
 
 def _put(beams, places, others):

@@ -15,10 +15,12 @@ from keras_attention.layers.fast.layouts import (
     HeadProjection,
     attend_heads_first,
     attend_in_chunks,
+    attend_to_long_cache,
     fold,
     fold_attention_mask,
     fold_padding_mask,
     heads_first,
+    is_long,
     mask_in_cache,
     other_axes,
     project,
@@ -274,9 +276,11 @@ class MultiHeadAttention(keras.layers.Layer):
                 options = self.num_key_value_heads, pairs, dropout, self.score_dtype
                 context, queries_used = attend_in_chunks(query, key, value, *options)
             else:
-                mask = pairs.all(num_queries, num_keys)
-                written = None if cache is None or return_attention_scores or training else cache_index + num_queries
-                context, weights = attend_heads_first(query, key, value, mask, drop, self.score_dtype, written)
+                attended = query, key, value, pairs.all(num_queries, num_keys), drop, self.score_dtype
+                if cache is not None and is_long(cache) and not (return_attention_scores or training):
+                    context = attend_to_long_cache(*attended, written=cache_index + num_queries)
+                else:
+                    context, weights = attend_heads_first(*attended)
         else:
             query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # (B, H, T, K)
             context, weights = attend(query, key, value, pairs.all(num_queries, num_keys), drop)

@@ -7,6 +7,8 @@ from functools import cached_property
 import keras
 import tensorflow as tf
 
+from keras_attention.compile_cache import is_eager
+
 SMALL = 1024  # values; smaller weights, such as biases, are copied into one variable
 
 
@@ -46,8 +48,8 @@ class PreparedWeights:
 
     @property
     def variables(self):
-        """List of tf.Variable, all copies."""
-        return tf.nest.flatten(self._copies)
+        """List of tf.Variable, all copies; none in eager mode."""
+        return [] if is_eager() else tf.nest.flatten(self._copies)
 
     def copies(self):
         """Context in which the model reads the copies of its small weights.
@@ -60,12 +62,14 @@ class PreparedWeights:
         return keras.StatelessScope(state_mapping=values)
 
     def derived(self):
-        """The copies of the model's `derived_weights`: dict of tensors."""
+        """The copies of the model's `derived_weights`, in eager mode these themselves: dict of tensors."""
+        if is_eager():
+            return self._model.derived_weights()
         return {name: copy.read_value() for name, copy in self._copies[1].items()}
 
     def refresh(self):
         """Makes the copies equal to the weights, unless a graph is being traced: its runs need it, then."""
-        if not self.private and tf.executing_eagerly():
+        if not self.private and tf.executing_eagerly() and not is_eager():
             with self._copying:
                 self._copy()
 

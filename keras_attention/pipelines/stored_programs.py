@@ -15,13 +15,13 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from keras_attention.compile_cache import MARK, has_cache, read_stored, tell_compiling, write_stored
+from keras_attention.compile_cache import MARK, has_cache, is_eager, read_stored, tell_compiling, write_stored
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def stored_program(function, specs, model, key, jit_compile=False, variables=(), call=None):
-    """Traces a function, or reads the graph that an earlier process has traced.
+    """Traces a function, or reads the graph that an earlier process has traced. In eager mode, returns it unchanged.
 
     Args:
         function: callable of nested tensors that returns nested tensors: in dicts, lists and tuples. It may read the
@@ -39,6 +39,8 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
     Returns:
         Callable with the arguments of `function`, which returns what it returns, but tuples for named tuples.
     """
+    if is_eager():
+        return function
     found = None
     if stores := model is not None and has_cache() and not _is_distributed(model):
         handles = [*(weight.value.handle for weight in model.weights), *(variable.handle for variable in variables)]

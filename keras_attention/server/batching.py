@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.compile_cache import is_eager
 from keras_attention.decoding import Hypotheses
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS, answer_limit
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS
@@ -91,8 +92,10 @@ def share_batches(pipeline, settings, observe):
         observe: callable (int), called for each sequence with the number of sequences in its batch.
 
     Returns:
-        List of callables that together compute every shape once.
+        List of callables that together compute every shape once; none in eager mode, which compiles no batches.
     """
+    if is_eager():
+        return []
     ways = {"search": _batch_searches, "sequences": _batch_sequences, "alone": _compile_steps}
     return ways[pipeline.batching](pipeline, settings, observe) if pipeline.batching else []
 

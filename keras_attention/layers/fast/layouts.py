@@ -45,8 +45,8 @@ def mask_in_cache(mask, cache, index):
     return ops.slice_update(everywhere, (0, index), ops.cast(mask, "bool"))
 
 
-def attend_heads_first(query, key, value, mask, drop, score_dtype, written=None):
-    """Equals `attend`, with a heads-first layout, grouped heads and caches.
+def attend_heads_first(query, key, value, mask, drop, score_dtype):
+    """Equals `attend`, with a heads-first layout and grouped heads.
 
     Args:
         query: float tensor (B, T, H, K).
@@ -55,31 +55,10 @@ def attend_heads_first(query, key, value, mask, drop, score_dtype, written=None)
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         drop: function of the weights (B, H, T, S).
         score_dtype: dtype of scores and weights.
-        written: int or scalar int tensor, or None. If set, the mask allows at most the first `written` keys, and no
-            weights are returned. If S is at least `LONG_CACHE` and at most a quarter of the cache is written, only
-            that quarter is read.
 
     Returns:
-        Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`, or None with `written`.
+        Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`.
     """
-    num_keys = ops.shape(value)[1]
-
-    def read(end):
-        seen = (key, value, mask)
-        if end is not None:
-            seen = (key[..., :end], value[:, :end], None if mask is None else mask[..., :end])
-        return _attend(query, *seen, drop, score_dtype)
-
-    if written is None:
-        return read(None)
-    if not isinstance(num_keys, int) or num_keys < LONG_CACHE:
-        return read(None)[0], None
-    quarter = -(-num_keys // 4)
-    written = ops.convert_to_tensor(written)
-    return ops.cond(written <= quarter, lambda: read(quarter)[0], lambda: read(num_keys)[0]), None
-
-
-def _attend(query, key, value, mask, drop, score_dtype):
     query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)  # (B, H, T, K), (B Hkv, K, S)
     by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
     scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)
@@ -88,6 +67,31 @@ def _attend(query, key, value, mask, drop, score_dtype):
     context = ops.matmul(ops.reshape(kept, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
     context = ops.reshape(context, (*by_query, ops.shape(value)[-1]))  # (B, H, T, V)
     return ops.transpose(context, (0, 2, 1, 3)), weights
+
+
+def attend_to_long_cache(query, key, value, mask, drop, score_dtype, written):
+    """The context of `attend_heads_first`, which reads only a quarter of the cache as long as no more is written.
+
+    Args:
+        query, key, value, mask, drop, score_dtype: see `attend_heads_first`; S, the length of the cache, is static.
+        written: int or scalar int tensor. The mask allows at most the first `written` keys.
+    """
+    quarter = -(-ops.shape(value)[1] // 4)
+
+    def read_quarter():
+        some = key[..., :quarter], value[:, :quarter], None if mask is None else mask[..., :quarter]
+        return attend_heads_first(query, *some, drop, score_dtype)[0]
+
+    def read_all():
+        return attend_heads_first(query, key, value, mask, drop, score_dtype)[0]
+
+    return ops.cond(ops.convert_to_tensor(written) <= quarter, read_quarter, read_all)
+
+
+def is_long(cache):
+    """Whether a cache (B Hkv, K, L), (B Hkv, L, V) is so long that reading only its written part is faster."""
+    length = ops.shape(cache[1])[1]
+    return isinstance(length, int) and length >= LONG_CACHE
 
 
 def attend_in_chunks(query, key, value, key_heads, pairs, dropout, score_dtype):

@@ -2,9 +2,11 @@
 
 import keras
 
+from keras_attention.compile_cache import is_eager
+
 
 def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_compile=True):
-    """Compiles `update(batch) -> Update`, which changes `model` and `optimizer` in place.
+    """Compiles `update(batch) -> Update`, which changes `model` and `optimizer` in place. Eager mode compiles nothing.
 
     The minimized loss is the summed loss divided by the number of labels in the batch, without padding. If the loss or
     the gradient norm is not finite, the update is not applied. Each new batch shape is compiled once. Under a strategy
@@ -38,11 +40,17 @@ def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_
 
         from keras_attention.training.backends.tensorflow import SplitUpdate, TensorFlowUpdate
 
+        if is_eager():
+            tf.config.run_functions_eagerly(True)
         if accumulate > 1 or tf.distribute.has_strategy():
             return SplitUpdate(model, optimizer, loss, clip_norm, jit_compile, accumulate)
         return TensorFlowUpdate(model, optimizer, loss, clip_norm, jit_compile)
     if keras.backend.backend() == "jax":
+        import jax
+
         from keras_attention.training.backends.jax import JaxUpdate
 
+        if is_eager():
+            jax.config.update("jax_disable_jit", True)
         return JaxUpdate(model, optimizer, loss, clip_norm, accumulate)
     raise ValueError(f'The backend must be "tensorflow" or "jax". Received: backend="{keras.backend.backend()}"')

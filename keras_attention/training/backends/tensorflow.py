@@ -30,7 +30,8 @@ class TensorFlowUpdate:
         shapes = tuple((name, self._shape(value)) for name, value in batch.items())
         if shapes not in self._compiled:
             specs = {name: tf.TensorSpec(self._shape(value), value.dtype) for name, value in batch.items()}
-            self._compiled[shapes] = self._function.get_concrete_function(specs)
+            eager = tf.config.functions_run_eagerly()
+            self._compiled[shapes] = self._function if eager else self._function.get_concrete_function(specs)
         return Update(*self._compiled[shapes]({name: tf.convert_to_tensor(value) for name, value in batch.items()}))
 
     def _shape(self, value):
