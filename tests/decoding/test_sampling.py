@@ -130,6 +130,22 @@ def test_the_ends_of_the_unit_interval_draw_a_possible_token(uniform):
     assert 2 <= int(draw(ops.convert_to_tensor(logits), ops.convert_to_tensor([uniform]))[0]) < 7001
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("top_p", [1e-6, 0.1, 0.5, 0.9, 0.97, 0.999])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])
+def test_nucleus_is_that_of_an_exact_sort(top_p, scale):
+    """The fewest of the most probable tokens whose total reaches `top_p`, up to rounding at the last one."""
+    logits = np.random.default_rng(5).normal(0, scale, (17, 1009)).astype("float32")
+    kept = np.asarray(keep_nucleus(ops.convert_to_tensor(logits), top_p)) > -np.inf
+    probabilities = np.exp(logits.astype("float64"))
+    probabilities = -np.sort(-probabilities / probabilities.sum(-1, keepdims=True), axis=-1)
+    sums = np.cumsum(probabilities, axis=-1)
+    for row, count in enumerate(kept.sum(-1)):
+        assert sums[row, count - 1] >= top_p - 1e-5
+        assert count == 1 or sums[row, count - 2] < top_p + 1e-5
+        assert kept[row, np.argsort(-logits[row])[:count]].all()
+
+
 def test_nucleus_keeps_equals_of_the_last_one_kept():
     logits = np.log(np.array([[0.1, 0.4, 0.2, 0.2, 0.1]], "float32"))
     kept = np.asarray(keep_nucleus(ops.convert_to_tensor(logits), 0.5)) > -np.inf
