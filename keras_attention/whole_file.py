@@ -2,7 +2,8 @@
 
 New content is written under a temporary name beside `path` and then renamed: whenever the process ends, `path` has
 either its old or its new content. The lock of `path` is held while writing, so the next writer can remove the temporary
-files of a dead writer, but not those of a living one. A process holds a lock until it ends, even by a crash.
+files of a dead writer, but not those of a living one. A process holds a lock until it ends, even by a crash. A file of
+somebody else that has the name of the lock file is never changed: nothing is written then.
 """
 
 import atexit
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import sys
 import threading
 import time
@@ -27,6 +29,7 @@ NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS,
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 PATIENCE = 0.5  # seconds; longer than it takes another process to remove its lock file
 MOST_BYTES = 1000  # read from a lock file
+LOCK_BEGINS = b'{"pid": '
 LOCK = ".lock"  # the lock file inside a folder
 LONGEST_NAME = 150  # bytes; most systems allow 255, so there is room for prefix and suffix
 
@@ -354,6 +357,8 @@ def _lock(file, path):
     """Acquires the lock and returns it; the lock file names the process that holds it."""
     from filelock import FileLock, SoftFileLock, Timeout  # here, because most commands write no file
 
+    if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+        raise _not_our_lock(file, path)
     # 0o666: another user's process may take over a dead process's file
     lock = FileLock(file, mode=0o666, thread_local=False)
     try:
@@ -363,6 +368,9 @@ def _lock(file, path):
             f"{path} is in use: {_holder(file)} writes there. Wait until it is done, or choose another place."
         ) from error
     if not isinstance(lock, SoftFileLock):  # a SoftFileLock, on systems without locks, manages its file
+        if not _is_ours(file):
+            lock.release()
+            raise _not_our_lock(file, path)
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as told:
             json.dump(facts, told)
@@ -380,10 +388,35 @@ def _release(file):
         del _held[file]
         if held.process != os.getpid():
             return
-        if type(held.lock).__name__ != "SoftFileLock":  # a SoftFileLock removes its file itself
+        if type(held.lock).__name__ != "SoftFileLock" and _is_ours(file):  # a SoftFileLock removes its file itself
             with suppress(OSError):
                 file.unlink()  # while the lock is held, so that a waiting process sees it and makes a new file
         held.lock.release()
+
+
+def _not_our_lock(file, path):
+    return UserError(
+        f"{path} cannot be written: {file} would be its lock file, but somebody else's file has this name. Move it "
+        "away, or choose another place."
+    )
+
+
+def _is_ours(file):
+    """Whether a lock file is one of this program: it has one name, and names a process or is still empty."""
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as lock:
+            facts = os.fstat(lock.fileno())
+            content = lock.read(MOST_BYTES)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
+            return False
+    except OSError:
+        return False
+    if not content:  # the process that created it was killed at once
+        return facts.st_uid == os.getuid()
+    try:
+        return set(json.loads(content)) == {"pid", "host", "since"}
+    except (ValueError, TypeError, RecursionError):
+        return content[: len(LOCK_BEGINS)] == LOCK_BEGINS[: len(content)]  # killed while writing
 
 
 def _holder(file):

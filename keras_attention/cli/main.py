@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from keras_attention import __version__
 from keras_attention.cli.io.terminal import compiling_note
+from keras_attention.cli.io.text_files import check_files_apart
 from keras_attention.compile_cache import use_compile_cache, when_compiling
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
@@ -41,6 +42,7 @@ def main(argv=None):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)
         when_compiling(compiling_note.show)
+        check_files_apart(given)
         outcome.code = command(given) or 0
     return outcome.code
 

@@ -14,7 +14,7 @@ import pytest
 
 from keras_attention.cli.main import main
 from keras_attention.errors import UserError
-from keras_attention.whole_file import lock_file, locked, release_claims, until_the_command_ends, whole_file
+from keras_attention.whole_file import lock_file, locked, release_claims, tidy, until_the_command_ends, whole_file
 
 ROOT = str(Path(__file__).parents[2])
 RECIPES = sorted((Path(ROOT) / "recipes").glob("*.py"))
@@ -68,6 +68,46 @@ def test_a_lock_file_that_tells_nothing(holder, tmp_path, content):
     lock_file(tmp_path / "file").write_text(content)
     with pytest.raises(UserError, match="another process writes there"), locked(tmp_path / "file"):
         pass
+
+
+@pytest.mark.parametrize(
+    "content", ["precious", '{"pid": 3}', '{"pid": 3, "host": "a", "since": 1.0, "name": "apt"}', "[" * 100_000, "\xff"]
+)
+def test_a_strangers_file_with_the_name_of_the_lock_is_never_touched(tmp_path, content):
+    lock_file(tmp_path / "file").write_text(content)
+    for write in (lambda: whole_file(tmp_path / "file"), lambda: locked(tmp_path / "file")):
+        with pytest.raises(UserError, match=r"\.file\.lock would be its lock file"), write():
+            pass
+    tidy(tmp_path / "file")
+    assert lock_file(tmp_path / "file").read_text() == content
+    assert [path.name for path in tmp_path.iterdir()] == [".file.lock"]
+
+
+@pytest.mark.parametrize("link", ["symlink", "hard link"])
+@pytest.mark.parametrize("content", ["precious", ""])
+def test_a_link_with_the_name_of_the_lock_is_never_followed(tmp_path, link, content):
+    (tmp_path / "target").write_text(content)
+    lock = lock_file(tmp_path / "file")
+    lock.symlink_to(tmp_path / "target") if link == "symlink" else lock.hardlink_to(tmp_path / "target")
+    with pytest.raises(UserError, match="somebody else's file"), whole_file(tmp_path / "file"):
+        pass
+    assert (tmp_path / "target").read_text() == content
+    assert os.path.lexists(lock)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"pid": 12, "ho', '{"pid": 12, "host": "a", "since": 1.5}'])
+def test_the_lock_file_of_a_killed_process_is_removed(tmp_path, content):
+    lock_file(tmp_path / "file").write_text(content)
+    with whole_file(tmp_path / "file") as file:
+        file.write("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_that_replaces_the_lock_is_left_alone(tmp_path):
+    with locked(tmp_path / "file"):
+        lock_file(tmp_path / "file").unlink()
+        lock_file(tmp_path / "file").write_text("precious")
+    assert lock_file(tmp_path / "file").read_text() == "precious"
 
 
 def test_a_thread_may_enter_again_and_another_may_not(tmp_path):

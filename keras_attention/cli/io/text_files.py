@@ -4,14 +4,25 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 from keras_attention.data.files import decoded_lines, lines_of, opened
-from keras_attention.errors import UserError
-from keras_attention.whole_file import check_place, explained, flush, locked, remove_leftovers, whole_file
+from keras_attention.errors import UserError, parse_json
+from keras_attention.whole_file import (
+    check_place,
+    explained,
+    flush,
+    locked,
+    remove_leftovers,
+    temporary_name,
+    whole_file,
+)
 
 
 def standard_input_lines():
@@ -89,7 +100,6 @@ def text_output(path=None):
         yield file
 
 
-NOTHING = (0, 0, hashlib.sha256())  # number of answers, number of bytes, digest of the bytes
 CHUNK = 1 << 20  # bytes read at a time
 
 
@@ -122,8 +132,9 @@ def plain_answers(path):
 def kept_answers(path, job, resume=False):
     """A resumable AnswerFile: answers are written to `PATH.partial`, which is renamed to `path` at the end.
 
-    `PATH.partial.json` identifies the job and the number of complete answers. The next run removes anything that was
-    written after them.
+    `PATH.partial.json` identifies the job, and describes the answers that are complete by their number, size and
+    digest. It is written first: a partial file that it does not describe is not ours, and is never touched. The next
+    run removes anything that was written after the described answers.
 
     Args:
         path: str or Path.
@@ -134,33 +145,54 @@ def kept_answers(path, job, resume=False):
         AnswerFile.
 
     Raises:
-        UserError: if the file cannot be written, or the partial answers belong to another job.
+        UserError: if the file cannot be written, the partial answers belong to another job, or a file with one of the
+            two names is not what an interrupted run has left.
     """
     given, path = path, check_place(path)
-    partial, state = (path.with_name(f"{path.name}.partial{suffix}") for suffix in ("", ".json"))
+    partial, state = partial_names(path)
     with explained(given), locked(path):
         for place in (path, state):
             remove_leftovers(place)
-        done, size, digest = _read_state(partial, state, job) if resume else NOTHING
-        if not done:
-            state.unlink(missing_ok=True)  # removed before the answers that it describes
-        with open(partial, "r+b" if done else "wb", buffering=0) as file:
-            file.truncate(size)
-            file.seek(size)
-            answers = _kept_in(file, state, job, done, digest.copy())
+        found = _read_state(partial, state)
+        if resume and found.done:
+            _check_job(found.job, job, state)
+        else:
+            partial.unlink(missing_ok=True)  # before the state: it describes this file until the file is gone
+            state.unlink(missing_ok=True)
+            found = NOTHING
+        unfinished = partial if found.done else temporary_name(path)
+        with _opened_at(unfinished, found.bytes, new=not found.done) as file:
+            answers = _kept_in(file, unfinished, (partial, state), job, found)
             try:
                 yield answers
             except BaseException as error:
-                _leave(partial, state, answers.done, error)
+                _leave(unfinished, partial, state, answers.done, error)
                 raise
             os.fsync(file.fileno())
-        os.replace(partial, path)
+        os.replace(partial if answers.done else unfinished, path)
         flush(path.parent)
         state.unlink(missing_ok=True)
 
 
-def _kept_in(file, state, job, done, digest):
-    """An AnswerFile for an open file whose content has this digest; saves the state for a later run in `state`."""
+def partial_names(path):
+    """The Paths of the partial answers to a file, and of the state that describes them."""
+    path = Path(os.path.realpath(path))
+    return tuple(path.with_name(f"{path.name}.partial{suffix}") for suffix in ("", ".json"))
+
+
+def _opened_at(path, size, new):
+    """Opens a file of `size` bytes for further ones; cuts off what it has beyond them. Follows no link."""
+    flags = os.O_CREAT | os.O_EXCL if new else 0
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o666)
+    if not new:
+        os.truncate(descriptor, size)
+        os.lseek(descriptor, size, os.SEEK_SET)
+    return open(descriptor, "r+b", buffering=0)
+
+
+def _kept_in(file, unfinished, names, job, found):
+    """An AnswerFile for an open file, which gets its name, and a state for a later run, with the first answers."""
+    (partial, state), digest = names, found.digest.copy()
 
     def write(text):
         content = text.encode()
@@ -173,8 +205,66 @@ def _kept_in(file, state, job, done, digest):
         facts = {"job": job, "done": done, "bytes": file.tell(), "sha256": digest.hexdigest()}
         with whole_file(state, lock=False) as told:
             json.dump(facts, told)
+        if not answers.done:
+            _rename_new(unfinished, partial)
 
-    return AnswerFile(write, keep, done)
+    answers = AnswerFile(write, keep, found.done)
+    return answers
+
+
+def _rename_new(old, new):
+    """Renames a file to a name that nothing has yet."""
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except FileExistsError as error:
+        raise UserError(f"{new} has appeared during the run, so it is not replaced. Move it away.") from error
+    except OSError:  # a file system without hard links
+        if os.path.lexists(new):
+            raise
+        os.rename(old, new)
+    else:
+        os.unlink(old)
+    flush(new.parent)
+
+
+READ = ("input", "table", "source", "target", "validation", "test", "config")  # options that name files to read
+WRITTEN = ("output", "attention", "explain", "out")  # options that name files to write
+
+
+def check_files_apart(arguments):
+    """Raises UserError if a command would write to a file that it reads, or write two things to one file.
+
+    Args:
+        arguments: argparse.Namespace of any command.
+    """
+    read, written = (_named_files(arguments, names) for names in (READ, WRITTEN))
+    for flag, path in written:
+        beside = partial_names(path) if flag == "--output" else ()
+        for other, place in [*read, *((other, place) for other, place in written if other != flag)]:
+            if _same_file(place, path):
+                raise UserError(f"{other} and {flag} are the same file, {path}. Choose another name for {flag}.")
+            if near := next((name for name in beside if _same_file(place, name)), None):
+                raise UserError(
+                    f"{flag} {path} needs the name {near} for partial answers, which is the file of {other}. Choose "
+                    f"another name for {flag}."
+                )
+
+
+def _named_files(arguments, names):
+    """List of (option, path) for those of these options that were given a path."""
+    if arguments.function != "evaluate":  # elsewhere it is a text
+        names = [name for name in names if name != "target"]
+    found = {f"--{name}": getattr(arguments, name, None) for name in names}
+    return [(flag, path) for flag, path in found.items() if path and isinstance(path, str)]
+
+
+def _same_file(path, other):
+    """Whether two paths lead to one file, by the same name, by links, or by two names of the file."""
+    try:
+        facts, others = os.stat(path), os.stat(other)
+    except (OSError, ValueError):
+        return os.path.realpath(path) == os.path.realpath(other)
+    return os.path.samestat(facts, others) and stat.S_ISREG(facts.st_mode)  # a terminal is read and written
 
 
 def answers_to(path, job, resume):
@@ -185,35 +275,79 @@ def answers_to(path, job, resume):
     return kept_answers(path, job, resume)
 
 
-def _read_state(partial, state, job):
-    """Reads the state of an earlier run of the same job: number of answers, number of bytes, digest of the bytes."""
-    if not partial.exists() or not state.exists():
+class _State(NamedTuple):
+    """What `PATH.partial.json` says: the job, the number of answers, their bytes and the digest of these."""
+
+    job: dict
+    done: int
+    bytes: int
+    digest: object
+
+
+NOTHING = _State({}, 0, 0, hashlib.sha256())
+
+
+def _read_state(partial, state):
+    """The _State of the files of an earlier run. NOTHING if it left no answers.
+
+    Raises:
+        UserError: if there is a file of one of the two names that no run has left.
+    """
+    for path in (partial, state):
+        if os.path.lexists(path) and not _is_plain(path):
+            raise _not_ours(path, "it is a link, a folder or a device")
+    if not state.exists():
+        if partial.exists():
+            raise _not_ours(partial, f"{state.name} is missing")
         return NOTHING
     try:
-        found = json.loads(state.read_text(encoding="utf-8"))
-        done, size, sha256 = int(found["done"]), int(found["bytes"]), found["sha256"]
-        changed = [name for name in job if found["job"].get(name) != job[name]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{state} cannot be resumed. Leave out --resume to start again.") from error
-    if changed:
-        raise UserError(
-            f"{state} belongs to another run with a different {changed[0]}. Leave out --resume to start again."
-        )
+        found = parse_json(state.read_bytes())
+        job, done, size, sha256 = (found[name] for name in ("job", "done", "bytes", "sha256"))
+        sound = isinstance(job, dict) and type(done) is type(size) is int and done > 0 <= size
+    except (ValueError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        raise _not_ours(state, "it does not describe answers")
+    if not partial.exists():
+        return NOTHING
     digest = hashlib.sha256()
     with open(partial, "rb") as file:
         for begin in range(0, size, CHUNK):
             digest.update(file.read(min(CHUNK, size - begin)))
         if digest.hexdigest() != sha256 or file.tell() != size:
-            raise UserError(f"{partial} was changed after it was written. Leave out --resume to start again.")
-    return done, size, digest
+            raise _not_ours(partial, "it was changed after it was written")
+    return _State(job, done, size, digest)
 
 
-def _leave(partial, state, done, error):
-    """Removes a partial file without answers, or reports how many answers are stored, together with the error."""
+def _is_plain(path):
+    """Whether this is a file with one name, and no link to it."""
+    facts = os.lstat(path)
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
+
+
+def _not_ours(path, reason):
+    return UserError(
+        f"{path} is not what an interrupted run has left ({reason}), so it is neither continued nor replaced. Move it "
+        "away, or choose another --output."
+    )
+
+
+def _check_job(found, job, state):
+    """Raises UserError if the job of an earlier run is another one."""
+    changed = [name for name in job if found.get(name) != job[name]]
+    if changed:
+        raise UserError(
+            f"{state} belongs to another run with a different {changed[0]}. Leave out --resume to start again."
+        )
+
+
+def _leave(unfinished, partial, state, done, error):
+    """Removes a file without answers, or reports how many answers are stored, together with the error."""
     if not done:
-        for path in (partial, state):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+            if not partial.exists():  # the run may have failed between its state and its file
+                state.unlink(missing_ok=True)
         return
     kept = f"{done:,} answers are stored in {partial}: continue with --resume."
     if isinstance(error, (UserError, OSError)):
