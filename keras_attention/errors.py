@@ -1,10 +1,16 @@
 """Errors that are reported in one line, safe quoting of values in them, and strict parsing of JSON from others."""
 
 import json
+import math
+import re
+import reprlib
 from zipfile import BadZipFile
 
 BAD_USAGE = 2  # the exit code after an error that the user can fix
 MOST_QUOTED = 80
+MOST_BITS = 1_000  # of an integer in a message; Python refuses to write one of more than 4,300 digits
+MOST_DIGITS = 100  # of an integer in JSON
+HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # perhaps: two of them are a character
 # Exceptions raised on reading a missing, damaged or foreign .npz or .json file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile)
 
@@ -25,10 +31,33 @@ class EntryError(UserError):
     """An invalid zoo entry; the message names the file, what was found and what was expected."""
 
 
+class _Bounded(reprlib.Repr):
+    """A `repr` of bounded size and cost, whatever a value holds: it builds no text that it then cuts.
+
+    A YAML file of 500 bytes can hold a list that holds another one ten times, and so on; its `repr` never ends.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 3, 20, 20, 20
+
+    def repr_str(self, text, level):
+        return repr(text[: self.maxstring])
+
+    repr_bytes = repr_str
+
+    def repr_int(self, number, level):
+        bits = number.bit_length()
+        return repr(number) if bits <= MOST_BITS else f"<an integer of {bits:,} bits>"
+
+
 def quoted(value, most=MOST_QUOTED):
     """The `repr` of a value for a message, cut to `most` characters, because the value may be very long."""
-    written = repr(value)
-    return written if len(written) <= most else written[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    bounded = _Bounded()
+    bounded.maxstring = bounded.maxother = most
+    written = bounded.repr(value)
+    shortened = isinstance(value, str | bytes) and len(value) > most
+    return written if len(written) <= most and not shortened else written[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def one_line(text):
@@ -38,7 +67,7 @@ def one_line(text):
 
 
 def parse_json(content):
-    """Parses JSON without repeated keys, NaN and infinities.
+    """Parses JSON without repeated keys, NaN, infinities, endless integers and halves of surrogate pairs.
 
     Args:
         content: bytes, UTF-8.
@@ -50,13 +79,37 @@ def parse_json(content):
         ValueError: if the content is not such JSON, or is nested too deeply.
     """
     try:
-        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        value = json.loads(
+            content.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            parse_int=_bounded_int,
+            parse_float=_finite_float,
+            object_pairs_hook=_unique_keys,
+        )
+        if HALF_A_CHARACTER.search(content):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("it contains half of a surrogate pair, such as \\ud800") from error
+    return value
 
 
 def _refuse_constant(name):
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _bounded_int(digits):
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it contains an integer of {len(digits):,} digits")
+    return int(digits)
+
+
+def _finite_float(digits):
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{quoted(digits, 40)} is too large for a number")
+    return number
 
 
 def _unique_keys(pairs):
@@ -64,5 +117,5 @@ def _unique_keys(pairs):
     if len(value) < len(pairs):
         seen = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"key {twice!r:.80} stands twice")
+        raise ValueError(f"key {quoted(twice)} stands twice")
     return value

@@ -1,17 +1,20 @@
 """Settings from command-line flags and files: every field of a dataclass is a flag; unknown names are errors."""
 
 import argparse
+import codecs
 import dataclasses
 import difflib
-import json
+import math
 import re
 import sys
 import types
 import typing
 from pathlib import Path
 
-from keras_attention.errors import BAD_USAGE, UserError, one_line
+from keras_attention.errors import BAD_USAGE, UserError, one_line, parse_json, quoted
 
+MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1_000_000, 2_000, 20  # of a YAML file with settings
+MOST_JSON_BYTES = 4 * 2**20  # a metrics.json may have as many
 # What a card tells of a training but a recipe does not repeat; contrastive training is a stage of `finetune` alone.
 NOT_REPEATED = ("history", "out", "resume", "restart", "contrastive")
 
@@ -158,6 +161,8 @@ def read_settings(path, config_class):
     if of_a_model:
         path = Path(path).with_name("metrics.json")
         found = _read_mapping(path).get("training", {})
+        if not isinstance(found, dict):
+            raise UserError(f"{path}: `training` must hold settings. Found: {quoted(found)}")
         found = {name: value for name, value in found.items() if name not in NOT_REPEATED}
     shown = {shown_name(field): field for field in dataclasses.fields(config_class)}
     fields = shown | {name: field for field in shown.values() for name in hidden_names(field)}
@@ -165,12 +170,12 @@ def read_settings(path, config_class):
     for key, value in found.items():
         name = str(key).replace("-", "_")
         if name not in fields:
-            raise UserError(f"{path}: there is no setting {key!r:.80}{nearest(name, shown)}")
+            raise UserError(f"{path}: there is no setting {quoted(key)}{nearest(name, shown)}")
         field = fields[name]
         if of_a_model and value is None and not isinstance(field.type, types.UnionType):
             continue  # `finetune` chose the value while it ran; a recipe takes its own default
         if field.name in settings:
-            raise UserError(f"{path} has {shown_name(field)!r} twice, the second time as {key!r:.80}")
+            raise UserError(f"{path} has {shown_name(field)!r} twice, the second time as {quoted(key)}")
         settings[field.name] = _checked(value, field, path)
     return settings
 
@@ -191,23 +196,83 @@ def value_type(annotation):
 def _read_mapping(path):
     """Reads a JSON or YAML file that contains one mapping."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        if Path(path).suffix == ".json":
-            found = json.loads(text)
-        else:
-            import yaml
-
-            try:
-                found = yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise ValueError(" ".join(str(error).split())) from error
+        is_json = Path(path).suffix == ".json"
+        most = MOST_JSON_BYTES if is_json else MOST_BYTES
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ValueError(f"it has more than {most:,} bytes")
+        content = content.removeprefix(codecs.BOM_UTF8)
+        found = parse_json(content) if is_json else _parse_yaml(content.decode("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path} cannot be read: {str(error):.200}") from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} must hold settings, such as `epochs: 3`. Found: {found!r:.80}")
+        raise UserError(f"{path} must hold settings, such as `epochs: 3`. Found: {quoted(found)}")
     return found
+
+
+def _parse_yaml(text):
+    """Parses YAML of bounded size and depth, without repeated keys; ValueError if the text is not such YAML."""
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        _check_depth(yaml, text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_expanded(node, {})
+        return loader.construct_document(node)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:  # of a wrong `!!int ''`, for example
+        raise ValueError("it has a value that does not fit its type") from error
+    finally:
+        loader.dispose()
+
+
+def _check_depth(yaml, text):
+    """Raises ValueError if a YAML text is nested too deeply or has too many values; its parser would take minutes."""
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_LEVELS:
+            raise ValueError("it is nested too deeply")
+        if number > 2 * MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+
+
+def _check_expanded(node, sizes):
+    """Checks the keys of a YAML node, and the number of values that its aliases expand to.
+
+    Args:
+        node: yaml.Node.
+        sizes: dict from the id of each node that was checked to its number of values; 0 while it is checked.
+
+    Returns:
+        int, the number of values.
+
+    Raises:
+        ValueError: if a key stands twice, there are more than `MOST_VALUES` values, or a node contains itself.
+    """
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise ValueError("it contains itself")
+        return sizes[id(node)]
+    sizes[id(node)], size, keys = 0, 1, set()
+    for one in node.value if isinstance(node.value, list) else ():
+        parts = one if isinstance(one, tuple) else (one,)  # a key and its value, or an item of a list
+        if len(parts) == 2 and isinstance(key := parts[0].value, str):
+            if key in keys:
+                raise ValueError(f"key {quoted(key)} stands twice")
+            keys.add(key)
+        size += sum(_check_expanded(part, sizes) for part in parts)
+        if size > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values, with those that its aliases repeat")
+    sizes[id(node)] = size
+    return size
 
 
 def _checked(value, field, path):
@@ -222,7 +287,7 @@ def _checked(value, field, path):
     try:
         if kind in (int, float) and isinstance(value, (str, int, float)) and not isinstance(value, bool):
             number = kind(value)
-            if isinstance(value, str) or number == value:
+            if math.isfinite(number) and (isinstance(value, str) or number == value):
                 return number
     except (ValueError, OverflowError):  # OverflowError: infinity is no int
         pass
@@ -231,4 +296,4 @@ def _checked(value, field, path):
         return value
     expected = f"a list of {typing.get_args(field.type)[0].__name__}" if several else kind.__name__
     expected = f"one of {', '.join(allowed)}" if allowed else expected
-    raise UserError(f"{path}: `{shown_name(field)}` must be {expected}. Found: {value!r:.80}")
+    raise UserError(f"{path}: `{shown_name(field)}` must be {expected}. Found: {quoted(value)}")

@@ -427,5 +427,5 @@ def _holder(file):
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(facts["since"])))
         elsewhere = "" if facts["host"] == socket.gethostname() else f" on {str(facts['host'])[:80]}"
         return f"process {int(facts['pid'])}{elsewhere}, since {since},"
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return "another process"

@@ -1,5 +1,7 @@
 import json
+import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -121,6 +123,11 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
     assert read_settings(tmp_path / "config.json", Config) == {"ema": None}
 
 
+# Nine lines, of 10**9 values in all.
+LAUGHS = "a: &a [" + ", ".join(["lol"] * 10) + "]\n"
+LAUGHS += "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in pairwise("abcdefghi"))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -140,6 +147,26 @@ def test_the_settings_of_an_earlier_model_come_from_beside_its_config(tmp_path):
         ("- epochs", "must hold settings"),
         ("a: [", "cannot be read"),
         (None, "No such file"),
+        ("epochs: 1\nepochs: 2", "key 'epochs' stands twice"),
+        ("<<: {epochs: 1, epochs: 2}", "key 'epochs' stands twice"),
+        ("epochs: &a [*a]", "it contains itself"),
+        (LAUGHS, "it has more than 2,000 values, with those that its aliases repeat"),
+        (LAUGHS.replace("[", "{<<: [").replace("]", "]}"), "with those that its aliases repeat"),
+        ("extra: [" + "x, " * 30_000, "it has more than 2,000 values"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("a:\n" + "".join(" " * depth + "- \n" for depth in range(1000)), "wrong.yaml"),
+        ("- " * 10_000, "it is nested too deeply"),
+        ("? " * 10_000, "it is nested too deeply"),
+        ("epochs: " + "9" * 5000, "cannot be read"),
+        ("epochs: '" + "9" * 5000 + "'", "`epochs` must be int. Found: '999"),
+        ("ema: .nan", "`ema` must be float. Found: nan"),
+        ("ema: '1e999'", "`ema` must be float. Found: '1e999'"),
+        ("epochs: !!int ''", "does not fit its type"),
+        ("epochs: !!timestamp x", "does not fit its type"),
+        ("epochs: !!bool x", "does not fit its type"),
+        ("epochs: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("? [a, b]\n: 3", "cannot be read"),
+        ("data: " + "x" * 1_000_000, "it has more than 1,000,000 bytes"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told):
@@ -154,3 +181,31 @@ def test_a_file_that_is_wrong_is_named_in_one_line(tmp_path, capsys, text, told)
     assert (stopped.value.code, line.count("\n")) == (2, 1)
     assert str(path) in line
     assert told in line
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"epochs": 1, "epochs": 2}', "key 'epochs' stands twice"),
+        ('{"ema": NaN}', "NaN is not a JSON number"),
+        ('{"ema": 1e999}', "too large for a number"),
+        ('{"epochs": ' + "9" * 5000 + "}", "an integer of 5,000 digits"),
+        ('{"epochs": ' * 50_000, "nested too deeply"),
+        ('{"format_version": 1}', "`training` must hold settings. Found: [3]"),
+    ],
+)
+def test_a_json_file_that_is_wrong_is_named(tmp_path, text, told):
+    (tmp_path / "wrong.json").write_text(text)
+    (tmp_path / "metrics.json").write_text('{"training": [3]}')
+    with pytest.raises(UserError, match=re.escape(told)):
+        read_settings(tmp_path / "wrong.json", Config)
+
+
+def test_anchors_that_a_person_writes_are_read(tmp_path):
+    (tmp_path / "settings.yaml").write_text("&mine epochs: &many 7\nextra: [&file a.tsv, *file]\n<<: {ema: 0.5}\n")
+    assert read_settings(tmp_path / "settings.yaml", Config) == {"epochs": 7, "extra": ("a.tsv", "a.tsv"), "ema": 0.5}
+
+
+def test_an_endless_file_is_refused():
+    with pytest.raises(UserError, match="more than 1,000,000 bytes"):
+        read_settings("/dev/zero", Config)

@@ -7,7 +7,7 @@ from keras_attention.cli.io.many_texts import ProgressLine
 from keras_attention.cli.io.terminal import compiling_note, json_text, print_whole, safe, silent_libraries
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.translation.parallel_corpus import read_parallel
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.whole_file import whole_file
 from keras_attention.zoo.registry import open_entry
@@ -98,8 +98,8 @@ def _check_alike(first, task, second, other):
     for name in ("kind", "label_names", "pair", "separator"):
         if task[name] != other[name] and not (name == "label_names" and keys[0] == keys[1]):
             raise UserError(
-                f"{first} and {second} cannot be compared: {name} is {task[name]!r:.100} and {other[name]!r:.100}. "
-                "Expected: models with the same labels."
+                f"{first} and {second} cannot be compared: {name} is {quoted(task[name], 100)} and "
+                f"{quoted(other[name], 100)}. Expected: models with the same labels."
             )
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_attention.errors import UserError, parse_json
+from keras_attention.errors import UserError, parse_json, quoted
 
 if TYPE_CHECKING:
     import keras
@@ -138,7 +138,7 @@ class Fields:
 
     def _check(self, name, sound, expected):
         if not sound:
-            found = repr(self.values[name])[:80] if name in self.values else "nothing"
+            found = quoted(self.values[name]) if name in self.values else "nothing"
             raise UserError(f"{self.path}: {name} is {found}. Supported: {expected}")
 
 
@@ -306,12 +306,12 @@ def check_pieces(path, pieces, size):
     if len(set(pieces)) < size:
         seen = set()
         twice = next(piece for piece in pieces if piece in seen or seen.add(piece))
-        raise UserError(f"{path} has the piece {twice!r:.80} twice.")
+        raise UserError(f"{path} has the piece {quoted(twice)} twice.")
     for token in SPECIAL_TOKENS:
         if token not in pieces:
             raise UserError(f"{path} lacks the special token {token}.")
     if pieces[0] != "[PAD]":
-        raise UserError(f"{path} begins with {pieces[0]!r:.80}. Expected [PAD], because id 0 is padding.")
+        raise UserError(f"{path} begins with {quoted(pieces[0])}. Expected [PAD], because id 0 is padding.")
 
 
 def looks_lowercase(pieces):

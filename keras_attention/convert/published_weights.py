@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json
+from keras_attention.errors import UserError, parse_json, quoted
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
 
 MAX_HEADER_BYTES = 2 * 1024 * 1024
@@ -83,7 +83,7 @@ class SafetensorsFile:
         sound = sound and _naturals(facts["data_offsets"]) and len(facts["data_offsets"]) == 2
         if not sound:
             raise UserError(
-                f"{self.path} is damaged: its header has no valid dtype, shape and byte range for {name!r:.80}."
+                f"{self.path} is damaged: its header has no valid dtype, shape and byte range for {quoted(name)}."
             )
         if facts["dtype"] not in ITEM_BYTES:
             raise UserError(f"{self.path}: {name:.80} has dtype {facts['dtype']:.80}. Supported: {', '.join(READABLE)}")
@@ -242,7 +242,7 @@ def check_shapes(where, found, expected):
     for name in sorted(expected.keys() - found.keys()):
         raise UserError(f"{where} lacks the tensor {name} {expected[name]}, which its configuration requires.")
     for name in sorted(found.keys() - expected.keys()):
-        raise UserError(f"{where} has the tensor {name!r:.80} {found[name]!s:.80}, which the model does not have.")
+        raise UserError(f"{where} has the tensor {quoted(name)} {found[name]!s:.80}, which the model does not have.")
     for name, shape in expected.items():
         if found[name] != shape:
             raise UserError(f"{where}: {name} has the shape {found[name]!s:.80}. The configuration requires {shape}")

@@ -21,7 +21,7 @@ from keras_attention.convert.published_settings import (
     read_vocabulary,
 )
 from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 
 LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")  # in Google's checkpoints
 DTYPES = ("float32", "float16", "bfloat16")
@@ -172,7 +172,7 @@ def _check_arrays(path, needed):
                         groups.append(item)
                         continue
                     if not isinstance(item, h5py.Dataset) or item.is_virtual or item.external:
-                        raise UserError(f"{path}: {name!r:.80} is not a plain array or group.")
+                        raise UserError(f"{path}: {quoted(name)} is not a plain array or group.")
                     total += item.size
     except OSError as error:
         raise UserError(f"{path} is not a valid weights file: {error}") from error

@@ -5,7 +5,7 @@ import re
 import tensorflow as tf
 
 from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, soften, uniform
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
 from keras_attention.pipelines.buckets import BATCH_SIZES, answer_limit
@@ -104,7 +104,7 @@ class GraphTranslator(tf.Module):
         for name, value in given.items():
             what, holds = DECODING[name]
             if value is not None and not holds(value):
-                raise UserError(f"`{name}` must be {what}. Received: {name}={value!r}")
+                raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(value)}")
             self.settings[name] = translator.decoding[name] if value is None else value
         self._longest = self.settings["max_source_length"]
         self._limits = [0] + [answer_limit(length, self.settings) for length in range(1, self._longest + 1)]

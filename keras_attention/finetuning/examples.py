@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UNREADABLE, UserError
+from keras_attention.errors import UNREADABLE, UserError, parse_json, quoted
 from keras_attention.flags import setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.devices import dtype_policy
@@ -97,7 +97,7 @@ def given_examples(texts, labels, texts_b, lists, where="the examples"):
     for label in labels:
         if isinstance(label, LISTS) != lists:
             expected = "a list of labels" if lists else "a single label"
-            raise UserError(f"A label of {where} is {label!r:.80}. Expected: {expected}, like other labels.")
+            raise UserError(f"A label of {where} is {quoted(label)}. Expected: {expected}, like other labels.")
     for name in (name for label in labels if lists for name in label):
         if SEPARATOR in str(name):
             raise UserError(f"A label must not contain {SEPARATOR!r}. Received: {name!r}")
@@ -226,7 +226,7 @@ def load_encoded_examples(folder, settings):
     """
     folder = Path(folder)
     try:
-        described = json.loads((folder / MODEL).read_text(encoding="utf-8"))
+        described = parse_json((folder / MODEL).read_bytes())
         model = BertClassifier(**described["model"], dtype=dtype_policy(settings))
         model.build()
         with np.load(folder / WEIGHTS, allow_pickle=False) as file:

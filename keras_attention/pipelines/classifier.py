@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
@@ -184,9 +184,11 @@ class Classifier(TextEncoder):
                 or given to a regression.
         """
         if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
-            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
+            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={quoted(threshold)}")
         if threshold is not None and self.task["kind"] == "regression":
-            raise UserError(f"This model predicts a number: leave out `threshold`. Received: threshold={threshold!r}")
+            raise UserError(
+                f"This model predicts a number: leave out `threshold`. Received: threshold={quoted(threshold)}"
+            )
         if self.task["pair"] != (texts_b is not None):
             needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
             raise UserError(f"This model classifies {needed}.")
@@ -312,7 +314,9 @@ class ZeroShotClassifier:
         labels = [label.strip() for label in labels]
         keys = {spelling_key(label).strip() for label in labels}
         if len(labels) < 2 or len(keys) < len(labels) or not all(keys):
-            raise UserError(f"Expected at least two different labels, separated by commas. Received: {labels!r:.200}")
+            raise UserError(
+                f"Expected at least two different labels, separated by commas. Received: {quoted(labels, 200)}"
+            )
         self.encoder, self.long_texts = encoder, encoder.long_texts
         self.task = {"kind": "multiclass", "label_names": labels, "pair": False, "separator": None}
         self._vectors = encoder.directions([label.replace("_", " ") for label in labels])  # (K, D)
@@ -326,7 +330,7 @@ class ZeroShotClassifier:
         if texts_b is not None:
             raise UserError("Labels by similarity are for single texts: leave out the second texts.")
         if threshold is not None and not 0 <= threshold <= 1:
-            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={threshold!r}")
+            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={quoted(threshold)}")
         texts, _, alone = as_pair(texts, None)
         found = self.encoder.encode(texts, progress=progress)
         logits = COSINE_SCALE * unit(found.pooled) @ self._vectors.T  # (B, K)

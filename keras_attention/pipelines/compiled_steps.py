@@ -18,7 +18,7 @@ from keras_attention.decoding.sampling import (
     top_tokens,
     uniform,
 )
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
 from keras_attention.pipelines.compiled import specs_of
 from keras_attention.pipelines.stored_programs import stored_program
@@ -49,7 +49,9 @@ class Sampling(NamedTuple):
         """Returns the settings with `stop` as a tuple; raises UserError if one is out of range."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         if len(stop) > MAX_STOPS or not all(isinstance(text, str) and text for text in stop):
-            raise UserError(f"`stop` must be up to {MAX_STOPS} texts, none of them empty. Received: {self.stop!r:.80}")
+            raise UserError(
+                f"`stop` must be up to {MAX_STOPS} texts, none of them empty. Received: {quoted(self.stop)}"
+            )
         check_whole("max_tokens", self.max_tokens, 1, MAX_TOKENS)
         check_number("repetition_penalty", self.repetition_penalty, 0.01, 100.0)
         check_drawing(self.temperature, self.top_k, self.top_p, self.seed)
@@ -63,7 +65,7 @@ def in_float32(temperature):
 
 def check_whole(name, value, low, high):
     if type(value) is not int or not low <= value <= high:
-        raise UserError(f"`{name}` must be an integer from {low:,} to {high:,}. Received: {name}={value!r}")
+        raise UserError(f"`{name}` must be an integer from {low:,} to {high:,}. Received: {name}={quoted(value)}")
 
 
 def check_drawing(temperature, top_k, top_p, seed):
@@ -78,7 +80,7 @@ def check_drawing(temperature, top_k, top_p, seed):
 
 def check_number(name, value, low, high):
     if type(value) not in (int, float) or not low <= value <= high:
-        raise UserError(f"`{name}` must be a number from {low:g} to {high:g}. Received: {name}={value!r}")
+        raise UserError(f"`{name}` must be a number from {low:g} to {high:g}. Received: {name}={quoted(value)}")
 
 
 class Written(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
@@ -175,7 +175,7 @@ class MaskFiller(TextEncoder):
         """
         for name, value, most in (("top_k", top_k, 1000), ("max_pieces", max_pieces, 8)):
             if type(value) is not int or not 1 <= value <= most:
-                raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={value!r}")
+                raise UserError(f"`{name}` must be an integer from 1 to {most}. Received: {name}={quoted(value)}")
         texts, alone = as_texts(texts)
         texts = [re.sub(ANY_CASE, MASK, text) for text in texts]
         sequences = text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
@@ -200,11 +200,11 @@ class MaskFiller(TextEncoder):
     def _check(self, text, sequence):
         gaps = text.count(MASK)
         if not 1 <= gaps <= MAX_MASKS:
-            raise UserError(f"A text must have 1 to {MAX_MASKS} masks, written [MASK]. Found {gaps} in {text!r:.80}")
+            raise UserError(f"A text must have 1 to {MAX_MASKS} masks, written [MASK]. Found {gaps} in {quoted(text)}")
         read = int((sequence.token_ids == self.tokenizer.mask_id).sum())
         if read < gaps:
             raise UserError(
-                f"Mask {read + 1} lies beyond the {self.max_tokens} tokens that this model reads: {text!r:.80}"
+                f"Mask {read + 1} lies beyond the {self.max_tokens} tokens that this model reads: {quoted(text)}"
             )
 
     def _fill(self, text, sequence, top_k, max_pieces):

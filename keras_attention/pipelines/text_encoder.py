@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.explanation import bert_view
@@ -192,7 +192,7 @@ class TextEncoder(Pipeline):
         """
         pooling = self.pooling if pooling is None else pooling
         if pooling not in ("mean", "cls"):
-            raise UserError(f"`pooling` must be mean or cls. Received: pooling={pooling!r}")
+            raise UserError(f"`pooling` must be mean or cls. Received: pooling={quoted(pooling)}")
         texts, texts_b, _ = as_pair(texts, texts_b)
         sequences = text_sequences(
             self.tokenizer, texts, texts_b, max_tokens=self.max_tokens, long_texts=self.long_texts
@@ -251,7 +251,7 @@ class TextEncoder(Pipeline):
             UserError: if a text is not a str, or `top` is out of range.
         """
         if type(top) is not int or top < 1:
-            raise UserError(f"`top` must be a positive integer. Received: top={top!r}")
+            raise UserError(f"`top` must be a positive integer. Received: top={quoted(top)}")
         texts, _ = as_texts(texts)
         scores = self.directions(texts) @ self.directions([query])[0]  # (N,)
         return [Similar(int(i), texts[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")[:top]]

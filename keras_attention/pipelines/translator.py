@@ -366,7 +366,7 @@ class Translator(Pipeline):
                 raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(settings[name])}")
         if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
             raise UserError(
-                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {n_best!r}"
+                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {quoted(n_best)}"
             )
         if (needs_attention or settings["coverage_penalty"]) and not self.has_attention:
             raise UserError(

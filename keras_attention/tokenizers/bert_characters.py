@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 
 # Categories of Unicode 8.0, as in the reference, which ignores newer marks. Ranges of hexadecimal
 # code points, with both ends included.
@@ -154,7 +154,7 @@ def part_words(texts, lowercase):
         points = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)  # (number of characters,)
     except UnicodeEncodeError as error:
         wrong = next(text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text))
-        raise UserError(f"The text {wrong!r:.60} is not valid UTF-8. Save or type it as UTF-8.") from error
+        raise UserError(f"The text {quoted(wrong, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
     rule = rules.rule[points]
     widths = rules.widths[rule]
     ends = np.cumsum(widths, dtype=np.int64)

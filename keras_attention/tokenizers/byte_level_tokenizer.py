@@ -269,5 +269,5 @@ def _checked(text):
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UserError(f"The text {text!r:.60} is not valid UTF-8. Save or type it as UTF-8.") from error
+        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
     return text

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json
+from keras_attention.errors import UserError, parse_json, quoted
 from keras_attention.tokenizers.special_tokens import (
     END_ID,
     PAD_ID,
@@ -40,7 +40,7 @@ class CharacterTokenizer:
 
     def __init__(self, characters: str, lowercase: bool = False):
         if not characters or len(set(characters)) != len(characters):
-            raise UserError(f"`characters` must be different characters, at least one. Received: {characters!r:.80}")
+            raise UserError(f"`characters` must be different characters, at least one. Received: {quoted(characters)}")
         if control := control_character(characters):
             raise UserError(f"`characters` may hold no control character. Found: U+{ord(control):04X}")
         self.characters = characters

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import (
     END_ID,
     PAD_ID,
@@ -67,7 +67,9 @@ class SentencePieceTokenizer:
         are_bytes = self._processor.is_byte(list(range(len(pieces))))
         if any(are_bytes) or control_character("".join(pieces)):
             wrong = next(n for n, piece in enumerate(pieces) if are_bytes[n] or control_character(piece))
-            raise UserError(f"Piece {wrong} must be a text without control characters. Found: {pieces[wrong]!r:.60}")
+            raise UserError(
+                f"Piece {wrong} must be a text without control characters. Found: {quoted(pieces[wrong], 60)}"
+            )
         self._graph_tokenizer = None
 
     @classmethod
@@ -223,7 +225,7 @@ def _check_text(text):
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UserError(f"The text {text!r:.60} is not valid UTF-8. Save or type it as UTF-8.") from error
+        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
 
 
 def _reason(error):

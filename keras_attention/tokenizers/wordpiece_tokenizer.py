@@ -273,11 +273,11 @@ def _check(vocabulary):
     seen = set()
     for number, piece in enumerate(vocabulary, start=1):
         if not isinstance(piece, str) or not piece or control_character(piece):
-            raise UserError(f"Piece {number} must be a text without control characters. Found: {piece!r:.60}")
+            raise UserError(f"Piece {number} must be a text without control characters. Found: {quoted(piece, 60)}")
         if len(piece) > MAX_PIECE_CHARACTERS:
             raise UserError(f"Piece {number} has {len(piece):,} characters. Allowed: {MAX_PIECE_CHARACTERS}")
         if piece in seen:
-            raise UserError(f"Piece {number} occurs twice. Found: {piece!r:.60}")
+            raise UserError(f"Piece {number} occurs twice. Found: {quoted(piece, 60)}")
         seen.add(piece)
     missing = [piece for piece in SPECIALS if piece not in seen]
     if missing or vocabulary[PAD_ID] != PAD:

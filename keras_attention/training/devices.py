@@ -12,7 +12,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_attention.errors import UserError, WorkerLostError
+from keras_attention.errors import UserError, WorkerLostError, parse_json
 from keras_attention.training.run import STRATEGIES
 
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"
@@ -196,7 +196,7 @@ def _use_jax(name, say):
 def _tasks_of_tf_config():
     """The number of processes in TF_CONFIG; 0 if the variable is not set."""
     try:
-        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        cluster = parse_json((os.environ.get("TF_CONFIG") or "{}").encode()).get("cluster", {})
         return len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(f"TF_CONFIG must be JSON with a cluster and a task. Received: {error}") from error

@@ -117,22 +117,22 @@ def verify_files(folder, hashed=None):
     found = _files_in(folder)
     found.pop(MANIFEST)
     for name in sorted(expected.keys() - found.keys()):
-        raise EntryError(f"{folder}: file {name!r:.80} is missing.")
+        raise EntryError(f"{folder}: file {quoted(name)} is missing.")
     for name in sorted(found.keys() - expected.keys()):
-        raise EntryError(f"{folder}: file {name!r:.80} does not belong to the entry.")
+        raise EntryError(f"{folder}: file {quoted(name)} does not belong to the entry.")
     for parent, folders, files in os.walk(folder):
         if not folders and not files:
             raise EntryError(f"{parent} is empty. A saved model has no empty folders.")
     for name, size in found.items():
         if size != expected[name]["size"]:
             wanted = quoted(expected[name]["size"])
-            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Expected: {wanted}")
+            raise EntryError(f"{folder}: file {quoted(name)} has {size} bytes. Expected: {wanted}")
         if size > MAX_BYTES.get(name, MAX_ENTRY_BYTES):
-            raise EntryError(f"{folder}: file {name!r:.80} has {size} bytes. Allowed: {MAX_BYTES[name]}")
+            raise EntryError(f"{folder}: file {quoted(name)} has {size} bytes. Allowed: {MAX_BYTES[name]}")
     for name in sorted(found if hashed is None else found.keys() & set(hashed)):
         if _sha256(folder / name) != expected[name]["sha256"]:
             raise EntryError(
-                f"{folder}: the content of {name!r:.80} does not match its SHA-256. Fetch the entry again."
+                f"{folder}: the content of {quoted(name)} does not match its SHA-256. Fetch the entry again."
             )
     return sorted(found)
 
@@ -145,12 +145,12 @@ def _read_manifest(folder):
     version = manifest["format_version"]
     if type(version) is not int or version != FORMAT_VERSION:
         raise EntryError(
-            f"{folder / MANIFEST} has format_version={version!r:.80}. This version reads {FORMAT_VERSION}."
+            f"{folder / MANIFEST} has format_version={quoted(version)}. This version reads {FORMAT_VERSION}."
         )
     for name, facts in manifest["files"].items():
         sound = isinstance(facts, dict) and set(facts) == {"size", "sha256"} and type(facts["size"]) is int
         if not _NAME.fullmatch(name) or not sound or not re.fullmatch("[0-9a-f]{64}", str(facts["sha256"])):
-            raise EntryError(f"{folder / MANIFEST} has an invalid entry for {name!r:.80}.")
+            raise EntryError(f"{folder / MANIFEST} has an invalid entry for {quoted(name)}.")
     return manifest["files"]
 
 

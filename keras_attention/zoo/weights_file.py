@@ -8,7 +8,7 @@ from itertools import product
 import h5py
 import numpy as np
 
-from keras_attention.errors import EntryError
+from keras_attention.errors import EntryError, quoted
 from keras_attention.zoo.schema import MAX_TERM_CHARACTERS, WORDS_FILE, max_bytes_of_terms
 
 WEIGHTS = "model.weights.h5"
@@ -125,7 +125,9 @@ def read_arrays(path, expected):
     try:
         with h5py.File(path, "r") as file:
             for name in sorted(set(file) - set(expected)):
-                raise EntryError(f"{path} holds the weight {name!r:.80}, which the model of config.json does not have.")
+                raise EntryError(
+                    f"{path} holds the weight {quoted(name)}, which the model of config.json does not have."
+                )
             for name in sorted(set(expected) - set(file)):
                 raise EntryError(f"{path} lacks the weight {name!r} of the model of config.json.")
             return {name: _read(file, name, *shape_and_dtype) for name, shape_and_dtype in expected.items()}
@@ -280,7 +282,7 @@ def load_words(entry):
         raise EntryError(f"{path} holds {len(set(terms))} different terms. Expected: {count}")
     for term in terms:
         if not 0 < len(term) <= MAX_TERM_CHARACTERS or not term.isprintable():
-            raise EntryError(f"{path}: {term!r:.80} is not a term of at most {MAX_TERM_CHARACTERS} characters.")
+            raise EntryError(f"{path}: {quoted(term)} is not a term of at most {MAX_TERM_CHARACTERS} characters.")
     content = _inflated(path, "idf", arrays["idf"], f"{count} numbers", 4 * count, 4 * count)
     arrays["idf"] = np.frombuffer(content, "float32")
     if not np.isfinite(arrays["idf"]).all():

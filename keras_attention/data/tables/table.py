@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from keras_attention.data.files import OPENERS, read_bytes
 from keras_attention.data.tables.raw_rows import (
+    DECODER,
     BadRow,
     delimited_rows,
     json_lines,
@@ -207,7 +208,7 @@ class AnsweredTable:
             if not isinstance(row, BadRow):
                 self.count += 1
                 if self._delimiter is None:
-                    taken |= json.loads(row.source).keys()
+                    taken |= {key for key, _ in DECODER.decode(row.source)}
             elif skip_bad_rows and row.skippable:
                 skipped[row.reason] += 1
             else:

@@ -87,3 +87,17 @@ def test_pairs_and_bad_rows(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n,\n")
     with pytest.raises(UserError, match="no row to answer: read 1, used 0"):
         AnsweredTable(tmp_path / "a.csv", "a", skip_bad_rows=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["9" * 5000, "-" + "9" * 5000, "1e999", "0." + "1" * 5000, '"\\ud800"', '{"a": 1, "a": 2}', "[" * 300 + "]" * 300],
+)
+def test_the_values_of_other_columns_are_kept_whatever_they_are(tmp_path, value):
+    path = tmp_path / "table.jsonl"
+    path.write_text(f'{{"text": "a dog", "id": {value}}}\n')
+    table = AnsweredTable(path, "text")
+    (row,) = table.rows()
+    assert (
+        table.answered(row, "good", 0.5) == f'{{"text": "a dog", "id": {value}, "label": "good", "probability": 0.5}}'
+    )
