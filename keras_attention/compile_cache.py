@@ -11,9 +11,13 @@ never works in the store itself:
 share programs, and each process verifies only what it runs. New files of the session move to the store when the process
 ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
 used.
+
+No command depends on the cache. Where it cannot be made, or the disk has no room, XLA compiles in memory. Where a
+program cannot be written or read while the process computes, `cache_failed` says so, and the caller goes on without it.
 """
 
 import atexit
+import errno
 import hashlib
 import os
 import platform
@@ -22,12 +26,14 @@ import shutil
 import stat
 import tempfile
 import threading
+import warnings
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from keras_attention.cores import available_cores
 
+ROOM = 64 * 2**20  # bytes that must be free: TensorFlow fails where it cannot write a program
 MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
 EAGER = "KERAS_ATTENTION_EAGER"
@@ -46,15 +52,17 @@ class CompileCache:
         root: Path. Folder of all caches of this user; made if it is missing.
 
     Raises:
-        OSError: if a folder cannot be created, or other users can write to it.
+        OSError: if a folder cannot be created, other users can write to it, or the disk is nearly full.
     """
 
     def __init__(self, root):
+        self.root = root
         self.machine = root / "programs" / machine_digest()
         for folder in (root, self.machine.parent, self.machine):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _check_private(self.machine.parent)
         _check_private(self.machine)
+        _check_room(root)
         _remove_dead_sessions(self.machine)
         self.session = Path(tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.machine))
         self._process, self._linked, self._linking = os.getpid(), set(), threading.Lock()
@@ -108,6 +116,23 @@ class CompileCache:
             return True
         return False
 
+    def forget(self, graph):
+        """Removes the compiled programs of a graph, here and in the store, because TensorFlow cannot read them.
+
+        Returns:
+            bool, whether there were any.
+        """
+        found = False
+        for folder in (self.session, self.machine / graph):
+            with suppress(OSError):
+                for path in folder.iterdir():
+                    if path.suffix != ".tmp" and not path.name.startswith("graph_"):
+                        if folder == self.session and _graph_of(path.name, path.read_bytes()) not in (graph, None):
+                            continue
+                        path.unlink(missing_ok=True)
+                        found = True
+        return found
+
     def close(self):
         """Stores what is new and ends the session. Does nothing in a process that was forked from the session's."""
         if os.getpid() == self._process:
@@ -122,7 +147,7 @@ class CompileCache:
         for path in store.iterdir():
             match = PROGRAM.fullmatch(path.name)
             place = self.session / path.name[:-65]
-            if match and not place.exists() and _is_ours(path) and _digest(path) == match[1]:
+            if match and not place.exists() and _is_ours(path) and _is_sound(path, match[1], place.name, store.name):
                 os.link(path, place)
                 os.utime(path)
             else:
@@ -191,7 +216,9 @@ def use_compile_cache():
         os.environ["TF_XLA_FLAGS"] = flags  # part of the digest of this machine
     try:
         cache = CompileCache(root)
-    except OSError:
+    except OSError as error:
+        if VARIABLE in os.environ or error.errno == errno.ENOSPC:  # a home that cannot be written to is no accident
+            _warn_once(root, error.strerror or str(error))
         return False
     os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
     atexit.register(cache.close)
@@ -225,6 +252,43 @@ def write_stored(graph, content):
     """Stores the bytes of a graph, if there is a cache."""
     for cache in _in_use:
         cache.write(graph, content)
+
+
+def cache_failed(error, graph):
+    """Whether TensorFlow has failed because it could not read or write a compiled program in the cache.
+
+    The programs of this graph that it may have failed to read are then removed, so that no later process meets them.
+
+    Args:
+        error: tf.errors.OpError.
+        graph: str, the digest of a graph, or None.
+
+    Returns:
+        "read" if another try may succeed, "write" if not, or None if the error is not one of the cache.
+    """
+    message = str(error)
+    for cache in _in_use:
+        if type(error).__name__ == "DataLossError" or str(cache.session) in message:
+            if graph is not None and cache.forget(graph):
+                return "read"
+            reason = message.split(str(cache.session))[-1].partition(";")[2].partition("[Op:")[0].strip()
+            _warn_once(cache.root, reason or "a program cannot be read")
+            return "write"
+    return None
+
+
+def _warn_once(root, reason):
+    if root not in _warned:
+        _warned.append(root)
+        warnings.warn(
+            f"The cache of compiled programs in {root} is not used: {reason.rstrip('.')}. Answers are the same, and "
+            f"take longer. {VARIABLE} names another folder.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+_warned: list = []
 
 
 def tell_compiling():
@@ -277,9 +341,10 @@ def _graph_of(name, content):
     return mark[1].decode() if (mark := MARKED.search(content)) else None
 
 
-def _digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _is_sound(path, sha256, name, graph):
+    """Whether a file has this digest and belongs to this graph."""
+    content = path.read_bytes()
+    return hashlib.sha256(content).hexdigest() == sha256 and MARK.encode() + graph.encode() in content
 
 
 def _is_ours(path):
@@ -291,6 +356,12 @@ def _check_private(folder):
     facts = folder.stat()
     if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
         raise PermissionError(f"{folder}: other users can write to it.")
+
+
+def _check_room(root):
+    free = shutil.disk_usage(root).free
+    if free < ROOM:
+        raise OSError(errno.ENOSPC, f"only {free / 2**20:.0f} MB of its disk are free")
 
 
 def _remove_dead_sessions(machine):

@@ -1,11 +1,15 @@
 """Compiled programs are kept for the next process, and never read where somebody else could have written them."""
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from plain_graphs import GraphsOfThisProcess
@@ -18,6 +22,7 @@ from keras_attention.compile_cache import CompileCache, cache_root, machine_dige
 from keras_attention.pipelines.text_encoder import TextEncoder
 
 GRAPH, OTHER = "0" * 31 + "a", "0" * 31 + "b"
+GRAPH_CONTENT = b"a graph with the function stored_" + GRAPH.encode()
 PROGRAM = b"a program of stored_" + GRAPH.encode()
 
 
@@ -51,11 +56,11 @@ def linked(cache, graph=GRAPH):
 def test_what_one_process_compiles_the_next_one_reads(opened):
     first = opened()
     compile_program(first)
-    first.write(GRAPH, b"graph")
+    first.write(GRAPH, GRAPH_CONTENT)
     first.close()
     assert not first.session.exists()
     second = opened()
-    assert second.read(GRAPH) == b"graph"
+    assert second.read(GRAPH) == GRAPH_CONTENT
     assert (second.session / "a.pb").read_bytes() == PROGRAM
 
 
@@ -88,7 +93,7 @@ def test_a_forked_process_leaves_the_session_to_its_parent(opened):
     assert first.session.exists()
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "rename", "group", "link"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "rename", "group", "link", "other"])
 def test_an_unsound_program_is_removed_and_never_read(opened, tmp_path, damage):
     first = opened()
     compile_program(first)
@@ -104,6 +109,10 @@ def test_an_unsound_program_is_removed_and_never_read(opened, tmp_path, damage):
         path.rename(path.with_name("a.pb"))
     elif damage == "group":
         path.chmod(0o660)
+    elif damage == "other":  # with its right digest
+        content = PROGRAM.replace(GRAPH.encode(), OTHER.encode())
+        path.write_bytes(content)
+        path.rename(path.with_name(f"a.pb.{hashlib.sha256(content).hexdigest()}"))
     else:
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
@@ -193,6 +202,58 @@ def test_a_cache_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(compile_cache, "_in_use", [])
     assert not use_compile_cache()
+
+
+@pytest.mark.parametrize("trouble", ["a file", "a link to nowhere", "read-only", "full", "of another user"])
+def test_a_cache_that_cannot_be_used_is_told_in_one_line(tmp_path, monkeypatch, trouble):
+    place = tmp_path / "cache"
+    if trouble == "a file":
+        place.touch()
+    elif trouble == "a link to nowhere":
+        place.symlink_to(tmp_path / "nowhere" / "else")
+    elif trouble == "read-only":
+        monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
+    elif trouble == "full":
+        monkeypatch.setattr(compile_cache.shutil, "disk_usage", lambda path: SimpleNamespace(free=3_000_000))
+    else:
+        monkeypatch.setattr(compile_cache.os, "getuid", lambda: 4711)
+    monkeypatch.setenv(compile_cache.VARIABLE, str(place))
+    monkeypatch.setenv("TF_XLA_FLAGS", "")
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    monkeypatch.setattr(compile_cache, "_warned", [])
+    with pytest.warns(UserWarning, match="The cache of compiled programs in .*cache is not used: ") as told:
+        assert [use_compile_cache(), use_compile_cache()] == [False, False]
+    assert len(told) == 1
+    assert ("only 3 MB of its disk are free" in str(told[0].message)) == (trouble == "full")
+    assert os.environ["TF_XLA_FLAGS"] == ""
+
+
+@pytest.mark.parametrize("home", [None, "", "/nowhere/at/all"])
+def test_a_home_that_is_missing_is_no_error_and_no_news(monkeypatch, home):
+    for name in (compile_cache.VARIABLE, "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    with warnings.catch_warnings(action="error"):
+        assert not use_compile_cache()
+
+
+def test_the_programs_of_a_graph_are_forgotten_and_no_others(opened):
+    first = opened()
+    compile_program(first)
+    compile_program(first, "b.pb", PROGRAM.replace(GRAPH.encode(), OTHER.encode()))
+    first.write(GRAPH, b"graph of stored_" + GRAPH.encode())
+    first.close()
+    second = opened()
+    assert linked(second) == ["a.pb", f"graph_{GRAPH}.pb"]
+    assert linked(second, OTHER) == ["a.pb", "b.pb", f"graph_{GRAPH}.pb"]
+    assert second.forget(GRAPH)
+    assert not second.forget(GRAPH)
+    assert sorted(path.name for path in second.session.iterdir()) == ["b.pb", f"graph_{GRAPH}.pb"]
+    assert [path.name[:5] for path in stored(second)] == ["graph"]
+    assert len(stored(second, OTHER)) == 1
 
 
 @pytest.mark.parametrize(

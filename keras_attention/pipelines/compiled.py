@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
-from keras_attention.pipelines.stored_programs import stored_program
+from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -132,7 +132,7 @@ class CompiledSearch:
 
     def _call_with_copies(self, function, *inputs):
         with self._weights.copies():
-            return tf.function(function, jit_compile=True, autograph=False)(*inputs)
+            return call_compiled(function, *inputs)
 
     def _compile_beginning(self, shape, max_steps):
         model = self._weights.network

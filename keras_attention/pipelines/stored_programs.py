@@ -8,6 +8,7 @@ compiled program, whatever the process has traced before.
 
 import hashlib
 import json
+import threading
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -15,7 +16,15 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from keras_attention.compile_cache import MARK, has_cache, is_eager, read_stored, tell_compiling, write_stored
+from keras_attention.compile_cache import (
+    MARK,
+    cache_failed,
+    has_cache,
+    is_eager,
+    read_stored,
+    tell_compiling,
+    write_stored,
+)
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -46,13 +55,19 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
         handles = [*(weight.value.handle for weight in model.weights), *(variable.handle for variable in variables)]
         digest = _digest(function.__name__, specs, model, key, jit_compile)
         with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
-            found = _imported(read_stored(digest), specs, handles)
+            content = read_stored(digest) or b""
+            if f"{MARK}{digest}".encode() in content:  # the graph of this function
+                found = _imported(content, specs, handles)
     if found is None and jit_compile:
         tell_compiling()
     call = call or (call_compiled if jit_compile else _call)
     if not stores:
-        return tf.function(partial(call, function), input_signature=specs, autograph=False)
-    return found or _stored(function, specs, handles, digest, call)
+        program = tf.function(partial(call, function), input_signature=specs, autograph=False)
+    else:
+        program = found or _stored(function, specs, handles, digest, call)
+    if not jit_compile or not has_cache():
+        return program
+    return _surviving_the_cache(program, partial(_without_xla, function, specs, call), digest if stores else None)
 
 
 def _is_distributed(model):
@@ -62,7 +77,49 @@ def _is_distributed(model):
 
 def call_compiled(function, *inputs):
     """Calls a function of tensors as an XLA program, in the graph that is being traced."""
-    return tf.function(function, jit_compile=True, autograph=False)(*inputs)
+    compiled = not getattr(_tracing, "without_xla", False)
+    return tf.function(function, jit_compile=compiled, autograph=False)(*inputs)
+
+
+_tracing = threading.local()
+
+
+def _without_xla(function, specs, call):
+    """Traces a function in such a way that XLA does not compile it."""
+    _tracing.without_xla = True
+    try:
+        program = tf.function(partial(call, function), input_signature=specs, autograph=False)
+        program.get_concrete_function()
+        return program
+    finally:
+        _tracing.without_xla = False
+
+
+def _surviving_the_cache(program, without_xla, digest):
+    """A compiled program that gives its results also where TensorFlow can neither read nor write the compile cache.
+
+    A stored program that cannot be read is removed and compiled anew. If compiled programs cannot be stored, because
+    the disk is full, for example, TensorFlow does not run them: then XLA is not used.
+
+    Args:
+        program: callable of tensors.
+        without_xla: callable () -> program that computes the same without XLA.
+        digest: str, the digest of the program's graph, or None if it is not stored.
+    """
+    programs = [program]
+
+    def run(*inputs):
+        for tries_left in (2, 1, 0):
+            try:
+                return programs[-1](*inputs)
+            except tf.errors.OpError as error:
+                failed = cache_failed(error, digest)
+                if failed is None or not tries_left:
+                    raise
+                if failed == "write" or tries_left == 1:
+                    programs.append(without_xla())
+
+    return run
 
 
 def _call(function, *inputs):

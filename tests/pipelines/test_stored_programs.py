@@ -1,12 +1,15 @@
 """A later process reads the graphs that an earlier one has traced, with the same results. Else it traces them."""
 
+import hashlib
+import warnings
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_attention import compile_cache
-from keras_attention.compile_cache import CompileCache
+from keras_attention.compile_cache import MARK, CompileCache
 from keras_attention.pipelines import stored_programs
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 
@@ -208,3 +211,103 @@ def test_a_cache_that_cannot_be_written_is_no_error(next_process):
     cache.session.rmdir()
     np.testing.assert_array_equal(run(layer())["x"], X)
     assert not graphs(cache)
+
+
+def test_the_graph_of_another_function_is_never_run(next_process):
+    """With the right digest of its content, in the place of the graph of this function."""
+    dense = layer()
+    cache = next_process()
+    run(dense)
+    ours = {path.name for path in cache.session.glob("graph_*")}
+    expected = run(dense, key="loop")["sum"]
+    program = stored_program(lambda x, times: {"sum": x + 1.0, "x": x}, SPECS, dense, "other")
+    program(tf.constant(X), tf.constant(11))
+    (other,) = {path.name for path in cache.session.glob("graph_*")} - ours
+    cache = next_process()
+    (graph,) = (name[6:-3] for name in ours)
+    cache.read(graph)
+    (cache.session / f"graph_{graph}.pb").unlink()
+    cache.read(other[6:-3])
+    (cache.session / other).rename(cache.session / f"graph_{graph}.pb")
+    np.testing.assert_array_equal(run(dense)["sum"], expected)
+
+
+def error_of(cache, kind, message="{}/xla_compile_cache__1.pb.tmp; No space left on device [Op:Call]"):
+    return kind(None, None, message.format(cache.session))
+
+
+class Failing:
+    """A compiled program that fails a number of times before it computes."""
+
+    def __init__(self, program, *errors):
+        self.program, self.errors = program, list(errors)
+
+    def __call__(self, *inputs):
+        if self.errors:
+            raise self.errors.pop(0)
+        return self.program(*inputs)
+
+
+def run_failing(dense, monkeypatch, *errors):
+    """Runs a compiled program whose first calls fail; returns its result, and how often XLA was left out."""
+    plain, without_xla = [], stored_programs._without_xla
+    surviving = stored_programs._surviving_the_cache
+
+    def leave_out(*arguments):
+        plain.append(1)
+        return without_xla(*arguments)
+
+    def failing(program, otherwise, digest):
+        return surviving(Failing(program, *errors), otherwise, digest)
+
+    monkeypatch.setattr(stored_programs, "_without_xla", leave_out)
+    monkeypatch.setattr(stored_programs, "_surviving_the_cache", failing)
+    return run(dense, jit_compile=True), len(plain)
+
+
+@pytest.mark.parametrize("kind", [tf.errors.ResourceExhaustedError, tf.errors.PermissionDeniedError])
+def test_a_program_that_cannot_be_stored_gives_its_results_without_xla(next_process, monkeypatch, kind):
+    dense, cache = layer(), next_process()
+    expected = run(dense)
+    monkeypatch.setattr(compile_cache, "_warned", [])
+    with pytest.warns(UserWarning, match="is not used: No space left on device") as told:
+        found, plain = run_failing(dense, monkeypatch, error_of(cache, kind))
+    np.testing.assert_allclose(found["sum"], expected["sum"], rtol=1e-6)
+    assert (plain, len(told)) == (1, 1)
+
+
+def test_a_stored_program_that_cannot_be_read_is_removed_and_compiled_anew(next_process, monkeypatch):
+    dense = layer()
+    next_process()
+    expected = run(dense, jit_compile=True)
+    cache = next_process()
+    (store,) = cache.machine.glob("[!.]*")
+    name = f"xla_compile_cache__{MARK}{store.name}.pb"
+    content = f"a program of {MARK}{store.name}".encode()
+    stored = store / f"{name}.{hashlib.sha256(content).hexdigest()}"
+    stored.write_bytes(content)
+    stored.chmod(0o600)
+    error = error_of(cache, tf.errors.DataLossError, "Can't parse {}/xla_compile_cache__1.pb as binary proto")
+    with warnings.catch_warnings(action="error"):
+        found, plain = run_failing(dense, monkeypatch, error)
+    np.testing.assert_array_equal(found["sum"], expected["sum"])
+    assert not plain
+    assert not stored.exists()
+    assert not (cache.session / name).exists()
+    assert graphs(cache)  # the graph was sound
+
+
+def test_other_errors_of_a_program_are_raised(next_process, monkeypatch):
+    cache = next_process()
+    error = error_of(cache, tf.errors.ResourceExhaustedError, "OOM when allocating tensor")
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM"):
+        run_failing(layer(), monkeypatch, error)
+
+
+def test_a_program_that_fails_without_xla_too_ends_with_its_error(next_process, monkeypatch):
+    cache = next_process()
+    error = error_of(cache, tf.errors.ResourceExhaustedError)
+    monkeypatch.setattr(stored_programs, "_without_xla", lambda *_: Failing(None, error))
+    monkeypatch.setattr(compile_cache, "_warned", [cache.root])
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        stored_programs._surviving_the_cache(Failing(None, error), lambda: Failing(None, error, error), None)()
