@@ -144,8 +144,8 @@ def _line(text, answer, arguments):
         from keras_attention.pipelines.classifier import classification_as_json
 
         return json_text({"text": text, **classification_as_json(answer, arguments.top)})
-    if not answer.probabilities:
-        return f"{answer.label:.4f}"
+    if not answer.probabilities:  # a regression, or a blank text
+        return "" if answer.label is None else f"{answer.label:.4f}"
     if arguments.top:
         best = list(answer.probabilities.items())[: arguments.top]
     elif isinstance(answer.label, list):

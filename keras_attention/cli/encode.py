@@ -48,8 +48,9 @@ def similar(arguments):
         for window in job.windows():
             found = encoder.encode(window.texts, progress=window.progress)
             scores = queries @ unit(found.pooled).T  # (Q, N)
-            for heap, row in zip(best, scores.tolist(), strict=True):
-                ranked = zip(row, range(-window.first, -window.first - len(row), -1), window.texts, strict=True)
+            for heap, query, row in zip(best, arguments.query, scores.tolist(), strict=True):
+                numbered = zip(row, range(-window.first, -window.first - len(row), -1), window.texts, strict=True)
+                ranked = [one for one in numbered if one[2].strip() and query.strip()]
                 heap[:] = heapq.nlargest(arguments.top, [*heap, *ranked])
             job.write([], found.truncated)
     for query, nearest in zip(arguments.query, best, strict=True):
@@ -76,11 +77,12 @@ def _is_typed(arguments):
 
 
 def _vector_lines(arguments, texts, found):
-    """One line for each vector."""
-    vectors = zip(texts, found.pooled.tolist(), found.truncated, strict=True)
+    """One line for each vector; it is empty for a blank text."""
+    vectors = [vector if tokens else None for vector, tokens in zip(found.pooled.tolist(), found.tokens, strict=True)]
     if arguments.json:
-        return [json_text({"text": text, "vector": vector, "truncated": cut}) for text, vector, cut in vectors]
-    return [" ".join(f"{number:.6f}" for number in vector) for _, vector, _ in vectors]
+        answers = zip(texts, vectors, found.truncated, strict=True)
+        return [json_text({"text": text, "vector": vector, "truncated": cut}) for text, vector, cut in answers]
+    return [" ".join(f"{number:.6f}" for number in vector or ()) for vector in vectors]
 
 
 class _Vectors:

@@ -17,6 +17,7 @@ from keras_attention.pipelines.texts import (
     Texts,
     TokenSequence,
     as_pair,
+    blank_rows,
     text_sequences,
     whole_text_sequences,
 )
@@ -30,9 +31,10 @@ class Classification(NamedTuple):
 
     Attributes:
         label: str, or None (unsure) if the probability of the best label is below the threshold. In a multilabel task,
-            the list of all labels that reach the threshold, most probable first; in a regression, a float.
+            the list of all labels that reach the threshold, most probable first; in a regression, a float. None for an
+            empty or blank text.
         probabilities: dict from label to float in [0, 1], most probable first. They sum to 1, except in a multilabel
-            task, where the labels are independent. Empty for a regression.
+            task, where the labels are independent. Empty for a regression, and for an empty or blank text.
         truncated: bool. Whether the text exceeded the model's limit and was cut.
     """
 
@@ -41,6 +43,7 @@ class Classification(NamedTuple):
     truncated: bool
 
 
+NO_ANSWER = Classification(None, {}, False)  # to an empty or blank text
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 # Factor of the cosines, as in the training of sentence encoders: multiple negatives ranking of Reimers & Gurevych.
@@ -143,7 +146,8 @@ class Classifier(TextEncoder):
         return tuple(line.split("\t")) if self.task["pair"] else (line,)
 
     def answers(self, sources, sources_b=None):
-        return [self.label_text(label) for label in self.classify(sources, sources_b)]
+        found = self.classify(sources, sources_b, return_scores=True)
+        return ["" if answer == NO_ANSWER else self.label_text(answer.label) for answer in found]
 
     def label_text(self, label: str | list[str] | float | None) -> str:
         """A label as text for a table: several labels are joined, a number has two decimals."""
@@ -177,7 +181,7 @@ class Classifier(TextEncoder):
 
         Returns:
             List with the label of each text, see `Classification`, or with the Classifications. A single one, without
-            a list, if `texts` is a str.
+            a list, if `texts` is a str. The label of an empty or blank text is None.
 
         Raises:
             UserError: if a text is not a str, second texts are missing or not expected, or `threshold` is out of range
@@ -189,19 +193,31 @@ class Classifier(TextEncoder):
             raise UserError(
                 f"This model predicts a number: leave out `threshold`. Received: threshold={quoted(threshold)}"
             )
-        if self.task["pair"] != (texts_b is not None):
-            needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
-            raise UserError(f"This model classifies {needed}.")
         texts, texts_b, alone = as_pair(texts, texts_b)
-        sequences = self.sequences(texts, texts_b, warn=True)
+        found = self.classifications(texts, texts_b, threshold, progress)
         answers = [
-            self.answer(logits, threshold)._replace(truncated=some[0].truncated)
-            for some, logits in zip(
-                sequences, self.blended(self.logits(sequences, progress), texts, texts_b), strict=True
-            )
+            NO_ANSWER if blank else answer for answer, blank in zip(found, blank_rows(texts, texts_b), strict=True)
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
+
+    def classifications(
+        self,
+        texts: list[str],
+        texts_b: list[str] | None = None,
+        threshold: float | None = None,
+        progress: Progress = None,
+    ) -> list[Classification]:
+        """What the model computes for each text or pair, also for a blank one; arguments as in `classify`."""
+        if self.task["pair"] != (texts_b is not None):
+            needed = "pairs: give the second texts too" if self.task["pair"] else "single texts: leave out the second"
+            raise UserError(f"This model classifies {needed}.")
+        sequences = self.sequences(texts, texts_b, warn=True)
+        logits = self.blended(self.logits(sequences, progress), texts, texts_b)  # (N, K)
+        return [
+            self.answer(row, threshold)._replace(truncated=some[0].truncated)
+            for some, row in zip(sequences, logits, strict=True)
+        ]
 
     def sequences(self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False) -> list[list[TokenSequence]]:
         """The sequences of each text or pair, lists of TokenSequence: more than one only for long texts read whole."""
@@ -247,7 +263,7 @@ class Classifier(TextEncoder):
 
     def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """The share of equal labels and the largest change of a probability; for a regression, of the number."""
-        pairs = list(zip(*(one.classify(texts, texts_b, return_scores=True) for one in (self, other)), strict=True))
+        pairs = list(zip(*(one.classifications(texts, texts_b) for one in (self, other)), strict=True))
         if self.task["kind"] == "regression":
             return {"largest change": max(abs(mine.label - its.label) for mine, its in pairs)}
         changes = [abs(p - its.probabilities[name]) for mine, its in pairs for name, p in mine.probabilities.items()]
@@ -327,19 +343,24 @@ class ZeroShotClassifier:
 
     def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
         """See `Classifier.classify`."""
-        if texts_b is not None:
-            raise UserError("Labels by similarity are for single texts: leave out the second texts.")
         if threshold is not None and not 0 <= threshold <= 1:
             raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={quoted(threshold)}")
-        texts, _, alone = as_pair(texts, None)
+        texts, texts_b, alone = as_pair(texts, texts_b)
+        found = self.classifications(texts, texts_b, threshold, progress)
+        answers = [NO_ANSWER if blank else answer for answer, blank in zip(found, blank_rows(texts), strict=True)]
+        answers = answers if return_scores else [answer.label for answer in answers]
+        return answers[0] if alone else answers
+
+    def classifications(self, texts, texts_b=None, threshold=None, progress=None):
+        """See `Classifier.classifications`. A blank text, whose vector is 0, has equal probabilities."""
+        if texts_b is not None:
+            raise UserError("Labels by similarity are for single texts: leave out the second texts.")
         found = self.encoder.encode(texts, progress=progress)
         logits = COSINE_SCALE * unit(found.pooled) @ self._vectors.T  # (B, K)
-        answers = [
+        return [
             self._answer(row, threshold, cut)
             for row, cut in zip(logits.astype("float64"), found.truncated, strict=True)
         ]
-        answers = answers if return_scores else [answer.label for answer in answers]
-        return answers[0] if alone else answers
 
     def explain(self, text, text_b=None, *, label=None):
         """See `explanation.explain`."""

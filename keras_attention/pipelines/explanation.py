@@ -7,7 +7,7 @@ import numpy as np
 import regex
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, text_sequences
+from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, blank_rows, text_sequences
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page, check_weights
 
@@ -46,7 +46,7 @@ class Explanation(NamedTuple):
         text: str.
         text_b: str, the second text of a pair, or None.
         label: str, the label that is explained; None for a regression.
-        value: float, its probability; for a regression, the number itself.
+        value: float, its probability; for a regression, the number itself; None for an empty or blank text.
         words: list of HiddenWord, in the order of the text.
         truncated: bool, whether the text exceeds the model's limit. If a word is hidden, more text at the cut is read.
     """
@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
     text: str
     text_b: str | None
     label: str | None
-    value: float
+    value: float | None
     words: list
     truncated: bool
 
@@ -73,11 +73,11 @@ class Explanation(NamedTuple):
 def explain(classifier, text, text_b=None, label=None):
     """Hides each word of a text in turn: `effect` is the label's probability with the word minus that without it.
 
-    Each of these probabilities comes from `classify` with the text without the word. The effects are therefore exact
+    Each of these probabilities is the model's for the text without the word. The effects are therefore exact
     for the model, unlike attention weights, but they have no fixed sum. All texts are computed in batches.
 
     Args:
-        classifier: pipeline with `classify` and `task`, see `Classifier`.
+        classifier: pipeline with `classify`, `classifications` and `task`, see `Classifier`.
         text: str.
         text_b: str, the second text of a pair, or None.
         label: str, the label to explain; None for the most probable one.
@@ -98,7 +98,9 @@ def explain(classifier, text, text_b=None, label=None):
     texts, *texts_b = (list(column) for column in zip(*hidden, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncatedText)
-        whole, *others = classifier.classify(texts, *texts_b, return_scores=True)
+        whole, *others = classifier.classifications(texts, *texts_b)
+    if any(blank_rows([text], None if text_b is None else [text_b])):
+        return Explanation(text, text_b, None, None, [], False)
     if label is not None and label not in whole.probabilities:
         known = ", ".join(sorted(whole.probabilities)) or "none, this model gives a number"
         raise UserError(f"There is no label {quoted(label)}. Labels: {known:.300}")

@@ -18,6 +18,7 @@ from keras_attention.pipelines.texts import (
     TokenSequence,
     as_pair,
     as_texts,
+    blank_rows,
     text_sequences,
 )
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -31,9 +32,9 @@ class Embeddings(NamedTuple):
     """The vectors of N texts of width D.
 
     Attributes:
-        pooled: float32 array (N, D).
-        tokens: list of N lists of str, the tokens of each text, including [CLS] and [SEP].
-        vectors: list of N float32 arrays (T, D), one vector for each token.
+        pooled: float32 array (N, D). An empty or blank text has no vector: its row is 0.
+        tokens: list of N lists of str, the tokens of each text, including [CLS] and [SEP]; [] for a blank text.
+        vectors: list of N float32 arrays (T, D), one vector for each token; (0, D) for a blank text.
         truncated: list of N bool. Whether the text exceeded the model's limit and was cut.
     """
 
@@ -79,7 +80,7 @@ class TextEncoder(Pipeline):
 
     request_fields = {"texts": Field(list[str], "Texts to encode.", low=1)}
     answer_fields = {
-        "vector": Field(list[float], "The vector of the text."),
+        "vector": Field(list[float] | None, "The vector of the text; null for an empty one."),
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
     }
     has_attention = True
@@ -153,8 +154,8 @@ class TextEncoder(Pipeline):
     def reply(self, texts):
         found = self.encode(texts)
         return [
-            {"vector": vector.tolist(), "truncated": cut}
-            for vector, cut in zip(found.pooled, found.truncated, strict=True)
+            {"vector": vector.tolist() if tokens else None, "truncated": cut}
+            for vector, tokens, cut in zip(found.pooled, found.tokens, found.truncated, strict=True)
         ]
 
     def sides(self, line: str) -> tuple[str, ...]:
@@ -203,8 +204,13 @@ class TextEncoder(Pipeline):
         pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
         if self.normalize:
             pooled = unit(pooled)
-        tokens = [self.tokenizer.tokens(sequence.token_ids) for sequence in sequences]
-        return Embeddings(pooled, tokens, vectors, [sequence.truncated for sequence in sequences])
+        blank, none = blank_rows(texts, texts_b), np.zeros((0, pooled.shape[-1]), "float32")
+        pooled[blank] = 0.0
+        vectors = [none if nothing else vector for vector, nothing in zip(vectors, blank, strict=True)]
+        ids = [sequence.token_ids[: 0 if nothing else None] for sequence, nothing in zip(sequences, blank, strict=True)]
+        return Embeddings(
+            pooled, [self.tokenizer.tokens(one) for one in ids], vectors, [sequence.truncated for sequence in sequences]
+        )
 
     def compiled_forward(self, network: Any) -> CompiledForward:
         """The forward pass of a network that reads token ids, compiled for the lengths of texts."""
@@ -232,7 +238,7 @@ class TextEncoder(Pipeline):
 
     def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """How much the answers of two pipelines agree: dict from a measure, such as "mean cosine", to a float."""
-        texts = [*texts, *(texts_b or ())]
+        texts = [text for text in (*texts, *(texts_b or ())) if text.strip()]  # a blank one has no vector
         cosines = (self.directions(texts) * other.directions(texts)).sum(axis=-1)
         return {"mean cosine": float(cosines.mean()), "least cosine": float(cosines.min())}
 
@@ -245,7 +251,7 @@ class TextEncoder(Pipeline):
             top: int > 0.
 
         Returns:
-            List of at most `top` Similar, the most similar first.
+            List of at most `top` Similar, the most similar first, without empty and blank texts. [] for a blank query.
 
         Raises:
             UserError: if a text is not a str, or `top` is out of range.
@@ -254,4 +260,5 @@ class TextEncoder(Pipeline):
             raise UserError(f"`top` must be a positive integer. Received: top={quoted(top)}")
         texts, _ = as_texts(texts)
         scores = self.directions(texts) @ self.directions([query])[0]  # (N,)
-        return [Similar(int(i), texts[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")[:top]]
+        ranked = [i for i in np.argsort(-scores, kind="stable").tolist() if texts[i].strip() and query.strip()]
+        return [Similar(i, texts[i], float(scores[i])) for i in ranked[:top]]

@@ -68,6 +68,12 @@ def as_pair(texts, texts_b):
     return texts, texts_b, alone
 
 
+def blank_rows(texts, texts_b=None):
+    """Whether each text, or one of each pair, is empty or blank, so that it has no answer: list of bool."""
+    sides = [texts] if texts_b is None else [texts, texts_b]
+    return [not all(map(str.strip, side)) for side in zip(*sides, strict=True)]
+
+
 def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, text_b=None, where="texts"):
     """Converts labelled texts of any common Python type into lists.
 
@@ -98,9 +104,8 @@ def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, t
             labels = _column(table, label, where)
     texts, _ = as_texts(texts, where)
     texts_b = None if texts_b is None else as_texts(texts_b, f"{where}, second texts")[0]
-    for number, sides in enumerate(zip(texts, *([texts_b] if texts_b else []), strict=False), start=1):
-        if not all(map(str.strip, sides)):
-            raise UserError(f"Text {number} of `{where}` is empty. Leave out such rows.")
+    if len(texts_b or texts) == len(texts) and any(blank := blank_rows(texts, texts_b)):
+        raise UserError(f"Text {blank.index(True) + 1} of `{where}` is empty. Leave out such rows.")
     return texts, as_labels(labels, where), texts_b
 
 

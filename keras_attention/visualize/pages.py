@@ -200,7 +200,8 @@ def _article(explained):
         if abs(word["effect"]) >= LEAST_EFFECT
     )
     label, value = explained["label"], explained["value"]
-    title = f"{value:.4f}" if label is None else f"{html.escape(label)} <span>{value:.1%}</span>"
+    title = "" if value is None else f"{value:.4f}"
+    title = title if label is None else f"{html.escape(label)} <span>{value:.1%}</span>"
     cut = "<p class='note'>The text is longer than the model reads.</p>" if explained["truncated"] else ""
     table = f"<table><caption>Largest effects</caption>{rows}</table>" if rows else ""
     return f'<article><h2 dir="auto">{title}</h2>{texts}{cut}{table}</article>'

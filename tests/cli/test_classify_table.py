@@ -114,11 +114,29 @@ def test_pairs_have_two_columns(run, complains, judges, table):
 def test_lines_of_json_and_bad_rows(run, complains, judges, tmp_path):
     folder, judge = judges("binary")
     path = tmp_path / "new.jsonl"
-    path.write_text("".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in enumerate([*TEXTS, " "])))
-    assert "line 5, column 'text': empty text" in complains("classify", "--model", folder, "--table", path)
+    texts = [TEXTS[0], " ", None, *TEXTS[1:], 7]
+    path.write_text("".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in enumerate(texts)))
+    assert "line 7, column 'text': value not a text" in complains("classify", "--model", folder, "--table", path)
     code, out, err = run("classify", "--model", folder, "--table", path, "--skip-bad-rows")
-    assert (code, "used 4, skipped 1 (1 empty text)" in err) == (0, True)
-    assert [json.loads(line)["label"] for line in out.splitlines()] == judge.classify(TEXTS)
+    assert (code, "used 6, skipped 1 (1 value not a text)" in err) == (0, True)
+    labels = judge.classify(TEXTS)
+    assert [json.loads(line)["label"] for line in out.splitlines()] == [labels[0], None, None, *labels[1:]]
+
+
+@pytest.mark.parametrize("kind", ["binary", "multilabel", "regression"])
+def test_a_blank_text_has_no_answer_and_its_row_stays(run, judges, tmp_path, kind):
+    folder, _ = judges(kind)
+    path = tmp_path / "new.csv"
+    path.write_text('id,text\n2,A dog runs.\n3,\n5," \t"\n')
+    code, out, err = run("classify", "--model", folder, "--table", path)
+    assert (code, err) == (0, "")
+    assert [line.count(",") for line in out.splitlines()] == [3] * 4
+    assert out.splitlines()[2:] == ["3,,,", "5, \t,,"]
+    code, out, _ = run("classify", "--model", folder, "A dog runs.", "", " ")
+    assert (code, out.count("\n"), out.splitlines()[1:]) == (0, 3, ["", ""])
+    code, out, _ = run("classify", "--model", folder, "--json", stdin=b"\nA dog runs.\n")
+    assert json.loads(out.splitlines()[0]) == {"text": "", "label": None, "probabilities": {}, "truncated": False}
+    assert json.loads(out.splitlines()[1])["label"] is not None
 
 
 def test_options_that_do_not_fit(complains, judges, table):

@@ -55,6 +55,30 @@ def test_vectors_that_cannot_be_written(complains, vectors, lines):
     assert [path.name for path in lines.parent.iterdir()] == ["texts.txt"]
 
 
+def test_a_blank_text_has_no_vector_and_is_not_ranked(run, vectors):
+    folder, encoder = vectors
+    texts = [TEXTS[0], "", " \t", TEXTS[1]]
+    found = encoder.encode(texts)
+    assert [len(tokens) > 0 for tokens in found.tokens] == [True, False, False, True]
+    assert [vectors.shape[0] for vectors in found.vectors[1:3]] == [0, 0]
+    np.testing.assert_array_equal(found.pooled[1:3], 0)
+    np.testing.assert_allclose(found.pooled[::3], encoder.encode(TEXTS[:2]).pooled, atol=1e-5)
+    assert [one["vector"] is None for one in encoder.reply(texts)] == [False, True, True, False]
+    assert sorted(one.index for one in encoder.similar("A dog", texts)) == [0, 3]
+    assert encoder.similar(" ", texts) == []
+    _, out, _ = run("encode", "--model", folder, *texts)
+    assert [len(line.split()) for line in out.splitlines()] == [14, 0, 0, 14]
+    _, out, _ = run("encode", "--model", folder, "--json", *texts)
+    assert json.loads(out.splitlines()[1]) == {"text": "", "vector": None, "truncated": False}
+    _, out, _ = run("similar", "--model", folder, "--query", "", "--query", "A dog", "--json", *texts)
+    assert [[one["line"] for one in json.loads(line)["similar"]] for line in out.splitlines()] in (
+        [[], [1, 4]],
+        [[], [4, 1]],
+    )
+    nearest = ZeroShotClassifier(encoder, ["red dress", "green grass"])
+    assert nearest.classify(["", TEXTS[0]])[0] is None
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_similar_texts(run, complains, vectors, lines):

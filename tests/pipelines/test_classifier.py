@@ -9,7 +9,7 @@ import keras_attention
 from keras_attention.errors import EntryError, UserError
 from keras_attention.layers.fast import blocks, chunked_attention
 from keras_attention.pipelines.base import failing_examples
-from keras_attention.pipelines.classifier import Classifier
+from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.texts import text_sequences
 
 
@@ -144,7 +144,36 @@ def test_of_long_pairs_the_ends_count_even_if_texts_are_read_whole():
 def test_no_text_and_no_texts():
     classifier = tiny_classifier()
     assert classifier.classify([]) == []
-    assert classifier.classify("") in LABELS["binary"]
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+def test_a_blank_text_has_no_answer(kind):
+    classifier = tiny_classifier(kind)
+    texts = [TEXTS[0], "", TEXTS[1], " \t\u3000\n"]
+    known = classifier.classify(TEXTS[:2], return_scores=True)
+    nothing = Classification(None, {}, False)
+    answers = classifier.classify(texts, return_scores=True)
+    assert [answers[1], answers[3]] == [nothing, nothing]
+    assert [answer.label for answer in answers] == classifier.classify(texts)
+    for answer, alone in ((answers[0], known[0]), (answers[2], known[1])):
+        assert answer.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+        assert answer.label is not None
+    assert classifier.classify("") is None
+    assert classifier.answers(["", TEXTS[0]])[0] == ""
+    found = classifier.explain(" ")
+    assert (found.label, found.value, found.words) == (None, None, [])
+    assert "<article>" in found.page().html
+
+
+def test_a_pair_with_a_blank_text_has_no_answer():
+    classifier = tiny_classifier(pair=True)
+    labels = classifier.classify([TEXTS[0], "", TEXTS[1]], [TEXTS[1], TEXTS[0], "  "])
+    assert (labels[0] is None, labels[1:]) == (False, [None, None])
+
+
+def test_the_effect_of_the_only_word():
+    (word,) = tiny_classifier().explain("dog").words
+    assert word.effect != 0
 
 
 def test_a_model_without_segments_judges_pairs():

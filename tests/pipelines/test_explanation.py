@@ -110,3 +110,4 @@ def test_what_cannot_be_explained():
     with pytest.raises(UserError, match="gives no labels"):
         tiny_mask_filler().explain("a")
     assert tiny_classifier().explain("").words == []
+    assert tiny_classifier().explain("", label="good").value is None

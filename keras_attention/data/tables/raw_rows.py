@@ -249,8 +249,8 @@ def json_lines(content):
         position, line = newline + 1, line + 1
 
 
-def json_values(text, columns, label=None):
-    """Returns the wanted values of an object as a list of str, or a BadRow."""
+def json_values(text, columns, label=None, nulls=False):
+    """Returns the wanted values of an object as a list of str, or a BadRow; with `nulls`, null is an empty text."""
     expected = f"a JSON object with {listed(columns)}, all of it on one line"
     if not text.strip():
         return BadRow("empty line", shown(text), expected)
@@ -269,6 +269,7 @@ def json_values(text, columns, label=None):
             reason = "key twice" if column in keys else "key missing"
             return BadRow(reason, f"the keys {listed(keys)}", f"{shown(column)} once", column)
         value = pairs[keys.index(column)][1]
+        value = "" if value is None and nulls else value
         if column == label and isinstance(value, bool):
             value = "true" if value else "false"
         if type(value) is not str and not (column == label and isinstance(value, _Number)):

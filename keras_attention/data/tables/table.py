@@ -150,10 +150,10 @@ def _checked_delimiter(delimiter):
     return delimiter
 
 
-def fault_of(row, columns, label=None, empty_labels=False):
-    """Returns a BadRow if a value cannot be used, else None."""
+def fault_of(row, columns, label=None, empty_labels=False, blanks=False):
+    """Returns a BadRow if a value cannot be used, else None; with `blanks`, texts may be blank."""
     for column, value in zip(columns, row, strict=True):
-        if not value.strip() and not (column == label and empty_labels):
+        if not value.strip() and not (empty_labels if column == label else blanks):
             kind = "label" if column == label else "text"
             return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
         if "\0" in value:
@@ -176,7 +176,7 @@ class AnsweredTable:
     """Reads the texts of a table, and writes its rows with two more columns, label and probability.
 
     The format is kept: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values of a
-    CSV file and the characters of a JSON line are unchanged.
+    CSV file and the characters of a JSON line are unchanged. A row whose text is empty, blank or null stays, too.
 
     Args:
         path: str or Path, see `read_table`, also for the other arguments.
@@ -270,7 +270,7 @@ class AnsweredTable:
         columns = self._columns
         if self._delimiter is None:
             for line, text in json_lines(self._content):
-                values = json_values(text, columns)
+                values = json_values(text, columns, nulls=True)
                 yield line, self._checked(values, lambda text=text: text.decode().strip())
             return
         names, rows = whole_rows(self.path, self._content, self._delimiter, columns)
@@ -281,7 +281,7 @@ class AnsweredTable:
 
     def _checked(self, values, source):
         """The TextRow of the values and `source()`, or a BadRow."""
-        fault = values if isinstance(values, BadRow) else fault_of(values, self._columns)
+        fault = values if isinstance(values, BadRow) else fault_of(values, self._columns, blanks=True)
         return TextRow(tuple(values), source()) if fault is None else fault
 
 

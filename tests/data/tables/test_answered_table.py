@@ -77,14 +77,14 @@ def test_a_table_may_have_a_column_of_that_name(tmp_path, name):
 
 def test_pairs_and_bad_rows(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\nx,y\n,y\nx\nz,w\n")
-    with pytest.raises(UserError, match="line 3, column 'a': empty text"):
+    with pytest.raises(UserError, match="line 4, column 'b': too few fields"):
         AnsweredTable(tmp_path / "a.csv", "a", "b")
     table = AnsweredTable(tmp_path / "a.csv", "a", "b", skip_bad_rows=True)
-    assert [row.texts for row in table.rows()] == [("x", "y"), ("z", "w")]
-    assert table.summary() == "read 4, used 2, skipped 2 (1 empty text, 1 too few fields)"
+    assert [row.texts for row in table.rows()] == [("x", "y"), ("", "y"), ("z", "w")]
+    assert table.summary() == "read 4, used 3, skipped 1 (1 too few fields)"
     with pytest.raises(UserError, match="different columns"):
         AnsweredTable(tmp_path / "a.csv", "a", "a")
-    (tmp_path / "a.csv").write_text("a,b\n,\n")
+    (tmp_path / "a.csv").write_text("a,b\nx\n")
     with pytest.raises(UserError, match="no row to answer: read 1, used 0"):
         AnsweredTable(tmp_path / "a.csv", "a", skip_bad_rows=True)
 
@@ -101,3 +101,14 @@ def test_the_values_of_other_columns_are_kept_whatever_they_are(tmp_path, value)
     assert (
         table.answered(row, "good", 0.5) == f'{{"text": "a dog", "id": {value}, "label": "good", "probability": 0.5}}'
     )
+
+
+def test_rows_with_a_blank_text_stay(tmp_path):
+    (tmp_path / "a.csv").write_text('text\na\n\n" "\nb\n')
+    assert [row.texts for row in AnsweredTable(tmp_path / "a.csv", "text").rows()] == [("a",), ("",), (" ",), ("b",)]
+    (tmp_path / "a.jsonl").write_text('{"text": null}\n{"text": ""}\n')
+    table = AnsweredTable(tmp_path / "a.jsonl", "text")
+    assert [table.answered(row, None, None) for row in table.rows()] == [
+        '{"text": null, "label": null, "probability": null}',
+        '{"text": "", "label": null, "probability": null}',
+    ]
