@@ -42,6 +42,7 @@ class Config(TranslationSettings, RunSettings):
     num_decoder_layers: int = setting(4, "layers of the decoder")
     activation: str = setting("relu", "activation of the feed-forward networks", CHOICES["activation"])
     normalize_first: bool = setting(False, "norm before each sub-layer instead of after it")
+    decoder: str = setting("attention", "self-attention of the decoder, or recurrent: ssru", CHOICES["decoder"])
     positions: str = setting("sinusoidal", "kind of positions", CHOICES["positions"])
     max_length: int = setting(512, "number of learned positions")
     tie_embeddings: str = setting("all", "none, target (output = embedding) or all", CHOICES["tie_embeddings"])

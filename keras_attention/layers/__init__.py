@@ -15,9 +15,11 @@ from keras_attention.layers.masks import causal_mask, padding_mask, zero_masked
 from keras_attention.layers.multi_head import MultiHeadAttention
 from keras_attention.layers.positions import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from keras_attention.layers.recurrent import GRUCell, LSTMCell
+from keras_attention.layers.ssru import SSRU, SSRUDecoderLayer
 from keras_attention.layers.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
+    "SSRU",
     "AdditiveAttention",
     "Dropout",
     "FeedForward",
@@ -28,6 +30,7 @@ __all__ = [
     "LearnedPositionalEmbedding",
     "LuongAttention",
     "MultiHeadAttention",
+    "SSRUDecoderLayer",
     "SinusoidalPositionalEmbedding",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",

@@ -8,6 +8,7 @@ from keras import ops
 from keras_attention.layers import (
     LearnedPositionalEmbedding,
     SinusoidalPositionalEmbedding,
+    SSRUDecoderLayer,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
     padding_mask,
@@ -38,6 +39,7 @@ SIZES = (
 CHOICES = {
     "activation": ("relu", "gelu", "silu"),
     "positions": ("sinusoidal", "learned"),
+    "decoder": ("attention", "ssru"),
     "tie_embeddings": ("none", "target", "all"),
 }
 SETTINGS = (*SIZES, *CHOICES, "normalize_first", "dropout", "attention_dropout")
@@ -95,6 +97,8 @@ class Transformer(FromPreset, keras.Model):
         max_length: int > 0, tokens. Number of learned positions; not used by sinusoidal ones.
         tie_embeddings: "none", "target" (W_o is the target embedding) or "all" (the source embedding too).
         attention_dropout: float in [0, 1), on attention weights.
+        decoder: "attention" or "ssru": what reads the earlier target tokens in each decoder layer. With "ssru", a
+            step keeps one vector for each layer instead of a cache; see `SSRUDecoderLayer`.
 
     Call arguments:
         inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
@@ -103,13 +107,15 @@ class Transformer(FromPreset, keras.Model):
 
     Returns:
         Logits (B, T, V) in float32, or the pair of logits and a dict of float32 attention weights: "encoder"
-        (B, L, H, S, S), "decoder" (B, L, H, T, T) and "cross" (B, L, H, T, S), with L layers and H heads.
+        (B, L, H, S, S), "decoder" (B, L, H, T, T) and "cross" (B, L, H, T, S), with L layers and H heads. An SSRU
+        has no weights, so "decoder" is missing, then.
 
     Raises:
         ValueError: if arguments are out of range or do not fit together.
 
     Source: Vaswani et al. (2017), section 3, https://arxiv.org/abs/1706.03762. Differences: dropout on attention
-    weights is in the authors' code only; see `TransformerEncoderLayer` for pre-norm.
+    weights is in the authors' code only; see `TransformerEncoderLayer` for pre-norm. `decoder="ssru"`: Kim et al.
+    (2019), section 3.1, https://aclanthology.org/D19-5632.
 
     Example:
         model = Transformer(8000, 8000, hidden_dim=128, intermediate_dim=256, num_heads=4)
@@ -132,6 +138,7 @@ class Transformer(FromPreset, keras.Model):
         max_length: int = 512,
         tie_embeddings: str = "all",
         attention_dropout: float = 0.0,
+        decoder: str = "attention",
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -165,9 +172,9 @@ class Transformer(FromPreset, keras.Model):
             layer(TransformerEncoderLayer, intermediate_dim, num_heads, **inside, name=f"encoder_{i}")
             for i in range(num_encoder_layers)
         ]
+        kind = SSRUDecoderLayer if decoder == "ssru" else TransformerDecoderLayer
         self.decoder_layers = [
-            layer(TransformerDecoderLayer, intermediate_dim, num_heads, **inside, name=f"decoder_{i}")
-            for i in range(num_decoder_layers)
+            layer(kind, intermediate_dim, num_heads, **inside, name=f"decoder_{i}") for i in range(num_decoder_layers)
         ]
         self.encoder_norm = self.decoder_norm = self.output_projection = None
         if normalize_first:
@@ -207,13 +214,13 @@ class Transformer(FromPreset, keras.Model):
                 training=training,
             )
             if return_attention_scores:
-                x, own, cross = x
-                weights["decoder"].append(own)
+                x, *own, cross = x
+                weights["decoder"] += own
                 weights["cross"].append(cross)
         logits = self._logits(x)  # (B, T, V)
         if not return_attention_scores:
             return logits
-        return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items()}
+        return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items() if of_layers}
 
     def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
         """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
@@ -242,13 +249,17 @@ class Transformer(FromPreset, keras.Model):
         All hypotheses of a source share one cache, which a beam search never reorders. Instead, "ancestors" (B, L) has
         for each hypothesis and each step t the index of the hypothesis that computed token t. "shared" has the caches.
         With `attention`, the state also has the attention weights of the last step (B, S), the mean over layers and
-        heads.
+        heads. With SSRUs, it has their states (B, D) instead of caches.
         """
         batch, length = ops.shape(memory["mask"])
+        attention_state = {"attention": ops.zeros((batch, length))} if attention else {}
+        if self.decoder == "ssru":
+            cells = tuple(ops.zeros((batch, self.hidden_dim), "float32") for _ in self.decoder_layers)
+            return {"cells": cells, "position": ops.zeros((batch,), "int32"), **attention_state}
         caches = (layer.self_attention.empty_cache(batch, max_steps * beam_size) for layer in self.decoder_layers)
         position, ancestors = ops.zeros((batch,), "int32"), ops.zeros((batch, max_steps), "int32")
         state = {"shared": {"caches": tuple(caches)}, "position": position, "ancestors": ancestors}
-        return state | ({"attention": ops.zeros((batch, length))} if attention else {})
+        return state | attention_state
 
     def derived_weights(self) -> dict[str, Tensor]:
         """What `step` computes from weights alone, as its arguments: the transposed embedding (D, V) if W_o is tied."""
@@ -272,32 +283,44 @@ class Transformer(FromPreset, keras.Model):
         position = state["position"][0]
         embedded = self.target_embedding(token_ids[:, None]) * self.hidden_dim**0.5  # (N, 1, D)
         x = ops.reshape(self.target_position(embedded, start=position), (batch_size, beams, self.hidden_dim))
-        places = ops.tile(ops.arange(beams, dtype="int32"), (batch_size,))[:, None]  # (N, 1)
-        ancestors = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
-        lineage = None
-        if beams > 1:
-            wrote = ops.equal(ancestors[:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
-            lineage = ops.reshape(wrote, (batch_size, beams, -1))
-        caches, looks = [], []
-        for layer, cache, source in zip(self.decoder_layers, state["shared"]["caches"], memory["layers"], strict=True):
-            x, *look, cache = layer(
+        earlier, new = self._earlier_tokens(state, beams)
+        states, cross_weights = [], []
+        for layer, source, known in zip(self.decoder_layers, memory["layers"], earlier, strict=True):
+            x, *weights, layer_state = layer(
                 x,
-                decoder_attention_mask=lineage,
                 encoder_padding_mask=memory["mask"],
-                self_attention_cache=cache,
-                self_attention_cache_update_index=position * beams,
                 cross_attention_cache=source,
                 return_attention_scores="attention" in state,
+                **known,
             )
-            caches.append(cache)
-            looks += look[1:]  # (B, H, k, S)
-        new = {"shared": {"caches": tuple(caches)}, "position": state["position"] + 1, "ancestors": ancestors}
-        if looks:
-            look = ops.mean(ops.concatenate(looks, axis=1), axis=1)  # (B, k, S)
-            new["attention"] = ops.reshape(look, (-1, ops.shape(look)[-1]))
+            states.append(layer_state)
+            cross_weights += weights[-1:]  # (B, H, k, S)
+        if self.decoder == "ssru":
+            new["cells"] = tuple(ops.reshape(cell, (-1, self.hidden_dim)) for cell in states)
+        else:
+            new["shared"] = {"caches": tuple(states)}
+        if cross_weights:
+            attention = ops.mean(ops.concatenate(cross_weights, axis=1), axis=1)  # (B, k, S)
+            new["attention"] = ops.reshape(attention, (-1, ops.shape(attention)[-1]))
         few = isinstance(batch_size, int) and 1 < batch_size * beams <= FEW_ROWS
         logits = self._logits(x, output_kernel if few else None)
         return ops.reshape(logits, (-1, self.target_vocabulary_size)), new
+
+    def _earlier_tokens(self, state, beams):
+        """What each decoder layer knows of earlier tokens, as arguments of its call, and the rest of the new state."""
+        position, new = state["position"][0], {"position": state["position"] + 1}
+        if self.decoder == "ssru":
+            cells = (ops.reshape(cell, (-1, beams, self.hidden_dim)) for cell in state["cells"])  # (B, k, D)
+            return [{"state": cell} for cell in cells], new
+        batch_size = ops.shape(state["ancestors"])[0] // beams
+        places = ops.tile(ops.arange(beams, dtype="int32"), (batch_size,))[:, None]  # (N, 1)
+        new["ancestors"] = ops.slice_update(state["ancestors"], (0, position), places)  # (N, L)
+        allowed = None
+        if beams > 1:
+            wrote = ops.equal(new["ancestors"][:, :, None], ops.arange(beams, dtype="int32"))  # (N, L, k)
+            allowed = ops.reshape(wrote, (batch_size, beams, -1))
+        options = {"decoder_attention_mask": allowed, "self_attention_cache_update_index": position * beams}
+        return [{"self_attention_cache": cache, **options} for cache in state["shared"]["caches"]], new
 
     def _read(self, source_ids, mask, training, return_attention_scores=False):
         """The encoder's output (B, S, D) and the weights of its layers."""

@@ -241,12 +241,17 @@ def write_ctranslate2(folder, translator, quantization=None):
         int, the number of position encodings: the maximum length of a sentence in tokens.
 
     Raises:
-        UserError: if ctranslate2 is not installed, or the model is not a Transformer.
+        UserError: if ctranslate2 is not installed, or the model is not a Transformer with self-attention.
     """
     model, name = translator.model, translator.entry.name if translator.entry else "This model"
     if not isinstance(model, Transformer):
         raise UserError(
             f"{name} is an {type(model).__name__}, but CTranslate2 runs Transformers only. "
+            "Use --engine keras, or --format saved_model for an export."
+        )
+    if model.decoder != "attention":
+        raise UserError(
+            f"{name} has the decoder {model.decoder}, but CTranslate2 runs decoders with self-attention only. "
             "Use --engine keras, or --format saved_model for an export."
         )
     library()

@@ -180,11 +180,10 @@ def _translation_maps(translator, source_ids, written_ids):
         return [cross]
     weights = translator.network(batch, training=False, return_attention_scores=True)[1]
     own = "translation so far"
-    return [
-        cross,
-        AttentionMap("encoder self-attention", _first(weights["encoder"]), read, read, SOURCE, SOURCE),
-        AttentionMap("decoder self-attention", _first(weights["decoder"]), before, before, own, own),
-    ]
+    maps = [cross, AttentionMap("encoder self-attention", _first(weights["encoder"]), read, read, SOURCE, SOURCE)]
+    if "decoder" in weights:  # not with an SSRU
+        maps.append(AttentionMap("decoder self-attention", _first(weights["decoder"]), before, before, own, own))
+    return maps
 
 
 def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said=""):

@@ -272,9 +272,11 @@ register(
             "positions": choice("sinusoidal", "learned"),
             "max_length": whole(1, 65536),
             "tie_embeddings": choice("none", "target", "all"),
+            "decoder": choice("attention", "ssru"),
         },
         parameters=_transformer_parameters,
         use=TRANSLATION,
+        defaults={"decoder": "attention"},
     )
 )
 

@@ -14,6 +14,8 @@ ACTIVATIONS = {
 def transformer(weights, settings, source_ids, target_ids):
     """Logits (T, V) and weights {"encoder": (L, H, S, S), "decoder": (L, H, T, T), "cross": (L, H, T, S)}.
 
+    With SSRUs in the decoder, "decoder" is empty.
+
     Args:
         weights: dict of arrays by their paths below the model, such as "decoder_0/cross_attention/query/kernel".
         settings: dict, the arguments of `Transformer`.
@@ -33,7 +35,10 @@ def transformer(weights, settings, source_ids, target_ids):
     target = embedded(weights, settings, "target", target_table, target_ids)
     for i in range(settings["num_decoder_layers"]):
         name = f"decoder_{i}"
-        target = part(weights, settings, f"{name}/self_attention", target, lookers(found["decoder"], causal=True))
+        if settings["decoder"] == "ssru":
+            target = part(weights, settings, f"{name}/ssru", target, ssru)
+        else:
+            target = part(weights, settings, f"{name}/self_attention", target, lookers(found["decoder"], causal=True))
         target = part(weights, settings, f"{name}/cross_attention", target, lookers(found["cross"], values=source))
         target = part(weights, settings, f"{name}/feed_forward", target, feed_forward)
     if settings["normalize_first"]:
@@ -73,6 +78,16 @@ def feed_forward(weights, settings, name, vectors):
                     for which in ("intermediate", "output"))  # fmt: skip
     activation = ACTIVATIONS[settings["activation"]]
     return [activation(x @ inner["kernel"] + inner["bias"]) @ outer["kernel"] + outer["bias"] for x in vectors]
+
+
+def ssru(weights, settings, name, vectors):
+    kernel, gate, bias = (weights[f"{name}/{path}"] for path in ("projection/kernel", "gate/kernel", "gate/bias"))
+    outputs, state = [], 0.0
+    for x in vectors:
+        forget = 1 / (1 + np.exp(-(x @ gate + bias)))
+        state = forget * state + (1 - forget) * (x @ kernel)
+        outputs.append(np.maximum(state, 0))
+    return outputs
 
 
 def lookers(found, values=None, causal=False):

@@ -5,6 +5,7 @@ import pytest
 from pipelines.test_attention_view import data_of, weights_of
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
+from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.translator import Translator
@@ -15,14 +16,18 @@ pytestmark = pytest.mark.slow
 L, H = 2, 3
 
 
-@pytest.fixture(scope="module")
-def parts():
+def make_parts(**settings):
     _, source, target = tiny_parts()
     sizes = {"hidden_dim": 12, "intermediate_dim": 19, "num_heads": H, "num_decoder_layers": L}
-    model = Transformer(source.vocabulary_size, target.vocabulary_size, **sizes, tie_embeddings="none")
+    model = Transformer(source.vocabulary_size, target.vocabulary_size, **sizes, tie_embeddings="none", **settings)
     model.build()
     model.output_projection.kernel.assign(model.output_projection.kernel * 3.0)  # answers differ from each other
     return model, source, target
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return make_parts()
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +87,20 @@ def test_company_changes_nothing(translator):
         ((alone,),) = translator.hypotheses([text])
         assert alone.tokens == answer.tokens
         assert alone.score == pytest.approx(answer.score, abs=1e-5)
+
+
+def test_an_ssru_decoder_in_an_entry(tmp_path):
+    """Search, stream, attention view and a stored entry; CTranslate2 cannot run it, and says so."""
+    parts = make_parts(decoder="ssru")
+    translator = Translator(*parts, DECODING)
+    write_tiny_entry(tmp_path / "tiny", parts)
+    loaded = load_pipeline(tmp_path / "tiny", "translate")
+    assert loaded.model.decoder == "ssru"
+    answer = translator.translate(ENGLISH[1], return_attention=True)
+    assert answer.heads.shape == (L, H, len(answer.tokens), len(answer.source_tokens))
+    assert loaded.translate(ENGLISH[1]) == answer.text
+    assert "".join(loaded.stream(ENGLISH[1])) == loaded.translate(ENGLISH[1], beam_size=1)
+    (shown,) = data_of(translator.attention_view(ENGLISH[1]))["answers"]
+    assert [len(weights["rows"]) for weights in shown["maps"]] == [len(answer.tokens), len(answer.source_tokens)]
+    with pytest.raises(UserError, match=r"decoder ssru, but CTranslate2 runs decoders with self-attention only"):
+        loaded.use_engine("ctranslate2")
