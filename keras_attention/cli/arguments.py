@@ -325,6 +325,8 @@ def add_serve(commands):
         "max_batch": (int, "texts of different requests computed together, a power of two"),
         "items": (int, "texts per request"),
         "characters": (int, "characters per text"),
+        "tokens": (int, "new tokens per request of a language model: prompts x answers to each x max_tokens"),
+        "memory_mb": (int, "MB that all answers in progress may take to be computed; more work waits"),
         "seconds": (float, "time limit for receiving a request, and again for answering it"),
         "beam": (int, "beam size of translators; default: from each model"),
     }

@@ -29,9 +29,13 @@ def serve(arguments):
         from keras_attention.server.http_server import bind, serve
     say = partial(_say, as_json=arguments.json)
     tell = (lambda text: None) if arguments.json else _tell
-    answered = serve(names, settings, bind(arguments.host, arguments.port), say, tell)
+    end = partial(_end, as_json=arguments.json)
+    end(serve(names, settings, bind(arguments.host, arguments.port), say, tell, end))
+
+
+def _end(answered, as_json):
     total = sum(answered.values())
-    print(json.dumps({"answered": answered}) if arguments.json else f"Stopped after {total:,} requests.")
+    print(json.dumps({"answered": answered}) if as_json else f"Stopped after {total:,} requests.")
 
 
 def _tell(text):

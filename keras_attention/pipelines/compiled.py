@@ -11,6 +11,7 @@ from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
+from keras_attention.pipelines.work import in_this_context
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -211,7 +212,7 @@ def map_in_threads(function, items):
     XLA runs the matrix products of a program on all cores but everything else on one core, so two programs in parallel
     keep two cores busy. A single item is computed in the calling thread.
     """
-    return map(function, items) if len(items) == 1 else _in_threads(function, items)
+    return map(function, items) if len(items) == 1 else _in_threads(in_this_context(function), items)
 
 
 def _in_threads(function, items):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_attention.pipelines.buckets import USUAL_LENGTHS, source_bucket
 from keras_attention.pipelines.stored_programs import stored_program
+from keras_attention.pipelines.work import activation_bytes, memory
 
 Example = Mapping[str, np.ndarray]  # name of an input -> its array for one example, without the batch axis
 
@@ -41,7 +42,7 @@ class CompiledForward:
     ):
         self.padding, self.longest = dict(padding or {}), longest
         self.trace: Callable = partial(traced, model=model)
-        self._function = function
+        self._function, self._model = function, model
         self._traced: dict = {}
 
     def run(
@@ -65,7 +66,8 @@ class CompiledForward:
             size = self._batch_size(shapes)
             for start in range(0, len(positions), size):
                 some = positions[start : start + size]
-                outputs = self._call(stacked([examples[position] for position in some], dict(shapes), self.padding))
+                with memory(self._bytes(len(some), shapes)):
+                    outputs = self._call(stacked([examples[position] for position in some], dict(shapes), self.padding))
                 for i, position in enumerate(some):
                     results[position] = tuple(output[i] for output in outputs)
                 done += len(some)
@@ -93,6 +95,11 @@ class CompiledForward:
             (name, (source_bucket(len(value), self.longest), *value.shape[1:]) if name in self.padding else value.shape)
             for name, value in example.items()
         )
+
+    def _bytes(self, size, shapes):
+        """About the memory that a batch takes."""
+        length = next((shape[0] for name, shape in shapes if name in self.padding), 1)
+        return 0 if self._model is None else activation_bytes(self._model, size, length)
 
     def _batch_size(self, shapes):
         lengths = [shape[0] for name, shape in shapes if name in self.padding]

@@ -22,6 +22,7 @@ from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
 from keras_attention.pipelines.compiled import specs_of
 from keras_attention.pipelines.stored_programs import stored_program
+from keras_attention.pipelines.work import cache_bytes, memory, most_memory, stop_if_unwanted
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16
@@ -31,6 +32,7 @@ TOP_K_SIZES = (16, 128, 1024)  # a program finds this many most probable tokens 
 ALTERNATIVES = 5  # number of most probable tokens returned with each generated token
 CHUNK = 32  # maximum number of tokens that one call of a program generates
 PIECE_SECONDS = 0.05  # target for the time between two chunks of tokens in streaming (`patient=False`)
+CHUNK_SECONDS = 1.0  # the same without streaming: work that nobody waits for any more ends after the chunk
 START = -1  # stands for the last token of the prompt, see `GPT.step`
 
 
@@ -144,7 +146,28 @@ class CompiledSteps:
 
         Yields:
             Written, for 1 to `CHUNK` steps. Tokens after the END of a sequence are meaningless.
+
+        Raises:
+            Unwanted: see `work.working`.
         """
+        size = next(size for size in BATCH_SIZES if size >= len(beginnings))
+        with memory(self._bytes(size, self._room(max(map(len, beginnings)), steps))):
+            yield from self._write(beginnings, steps, first_step, seen, keys, sampling, alternatives, patient)
+
+    def largest_batch(self, longest, steps):
+        """The largest of `BATCH_SIZES` within the memory limit of `work`, for prompts of up to `longest` tokens."""
+        room = self._room(min(longest, self.model.max_length), steps)
+        return max(size for size in BATCH_SIZES if size == 1 or self._bytes(size, room) <= most_memory())
+
+    def _room(self, length, steps):
+        """The padded number of tokens of a prompt, and of the tokens that may follow it."""
+        longest = min(self.model.max_length, SOURCE_LENGTHS[-1])
+        return source_bucket(min(longest, max(source_bucket(min(length, longest), longest), steps)), longest)
+
+    def _bytes(self, size, room):
+        return cache_bytes(self.model, size, 2 * room - 1)
+
+    def _write(self, beginnings, steps, first_step, seen, keys, sampling, alternatives, patient):
         sequences, longest = len(beginnings), min(self.model.max_length, SOURCE_LENGTHS[-1])
         size = next(size for size in BATCH_SIZES if size >= sequences)
         length = source_bucket(max(map(len, beginnings)), longest)
@@ -154,7 +177,7 @@ class CompiledSteps:
             beginning = beginnings[i if i < sequences else 0]
             token_ids[i, length - len(beginning) :], mask[i, length - len(beginning) :] = beginning, True
             was_there[i, seen[i if i < sequences else 0]] = True
-        room = source_bucket(max(length, steps), longest)
+        room = self._room(length, steps)
         prompts = tf.constant(token_ids), tf.constant(mask)
         memory = self._program(("read", size, length), self._read, prompts)(*prompts)
         memory = self.model.widened(memory, room)
@@ -164,21 +187,22 @@ class CompiledSteps:
         done = tf.constant([False] * sequences + [True] * (size - sequences))
         tokens, was_there = tf.constant([START] * size), tf.constant(was_there)
         fixed = self._inputs(sampling, [*keys, *[0] * (size - sequences)], alternatives)
-        index, last, count = first_step, first_step + steps, CHUNK if patient else 1
+        index, last = first_step, first_step + steps
+        count, seconds = (CHUNK, CHUNK_SECONDS) if patient else (1, PIECE_SECONDS)
         inputs = tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed
         program = self._program(("write", size, room, kept), self._writing(size, kept), inputs)
         while index < last:
+            stop_if_unwanted()
             began, count = time.perf_counter(), min(count, last - index)
             found = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
             made, tokens, state, was_there, done, *written = found
             made = int(made)
+            fitting = int(seconds * made / (time.perf_counter() - began))
             yield Written(*(np.swapaxes(part.numpy()[:sequences, :made], 0, 1) for part in written))
             if bool(tf.reduce_all(done)):
                 return
             index += made
-            if not patient:
-                fitting = int(PIECE_SECONDS * made / (time.perf_counter() - began))
-                count = max(1, min(2 * count, fitting, CHUNK))
+            count = max(1, min(2 * count, fitting, CHUNK))
 
     def compiling(self):
         """List of callables that compile the programs for short and long answers to usual prompts, without `top_k`."""
@@ -218,6 +242,7 @@ class CompiledSteps:
     def _program(self, key, function, inputs):
         """The program of a function for inputs like these."""
         with self._tracing:  # threads that need the same program trace it once
+            stop_if_unwanted()
             if key not in self._programs:
                 facts, specs = repr((key, self.never, self.end_id)), [specs_of(one) for one in inputs]
                 self._programs[key] = stored_program(function, specs, self.model, facts, jit_compile=programs_fit())

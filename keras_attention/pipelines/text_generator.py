@@ -13,6 +13,7 @@ from keras_attention.pipelines.buckets import SOURCE_LENGTHS
 from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
+from keras_attention.pipelines.work import stop_if_unwanted
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64
@@ -305,8 +306,10 @@ class TextGenerator(Pipeline):
         groups = [[number for number, fit in enumerate(fits) if fit], *([i] for i, fit in enumerate(fits) if not fit)]
         for group in groups:
             pairs = [(number, key) for number in group for key in range(n)]
-            for first in range(0, len(pairs), BATCH_SIZES[-1]):
-                some = pairs[first : first + BATCH_SIZES[-1]]
+            longest = max((len(beginnings[number]) for number in group), default=1)
+            size = self.steps.largest_batch(longest, sampling.max_tokens)
+            for first in range(0, len(pairs), size):
+                some = pairs[first : first + size]
                 yield [_Text(self, beginnings[number], sampling, number * n + key, key) for number, key in some]
 
     def _write(self, texts, sampling, details=False, patient=True):
@@ -321,6 +324,7 @@ class TextGenerator(Pipeline):
             for written in self.steps.write(beginnings, steps, done, seen, keys, sampling, details, patient):
                 done += len(written.tokens)
                 for place, text in enumerate(texts):
+                    stop_if_unwanted()
                     text.add(written, place, details, done >= sampling.max_tokens)
                 yield
                 if all(text.finish for text in texts):

@@ -15,6 +15,7 @@ from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns, is_calendar_day
+from keras_attention.pipelines.work import cache_bytes, memory
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
@@ -313,7 +314,9 @@ class Translator(Pipeline):
             limits[i] = answer_limit(len(ids), settings)
         options = {name: settings[name] for name in SEARCH_OPTIONS}
         options |= {"n_best": n_best, "unknowns": replace_unknowns}
-        found = self.compiled.search(source_ids, limits, answer_limit(batch.padded, settings), **options)
+        steps = answer_limit(batch.padded, settings)
+        with memory(cache_bytes(self.network, batch.size * settings["beam_size"], steps + batch.padded)):
+            found = self.compiled.search(source_ids, limits, steps, **options)
         weights = None
         if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)

@@ -13,6 +13,8 @@ class ServerSettings(NamedTuple):
         max_batch: int, a power of two: maximum number of sequences in a batch across requests.
         items: int > 0, texts per request.
         characters: int > 0, characters per text.
+        tokens: int > 0, new tokens per request: prompts x answers to each x `max_tokens`.
+        memory_mb: int > 0, MB of key/value caches and activations of all answers in progress; more work waits.
         body_bytes: int > 0, maximum size of a request body.
         seconds: float > 0, time limit for receiving a request, and again for answering it.
         beam: int > 0 or None, beam size of the translators; None takes it from each model.
@@ -24,6 +26,8 @@ class ServerSettings(NamedTuple):
     max_batch: int = 8
     items: int = 64
     characters: int = 2000
+    tokens: int = 32_768
+    memory_mb: int = 512
     body_bytes: int = 1_000_000
     seconds: float = 10.0
     beam: int | None = None

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, StreamingResponse
 
 from keras_attention.errors import UserError, quoted
-from keras_attention.server.messages import CLIENT_GONE, Refusal
+from keras_attention.server.messages import Refusal
 
 MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32
 Texts = Annotated[list[str], Field(min_length=1)]
@@ -178,14 +178,13 @@ def _by_text(alternatives):
     return log_probs
 
 
-async def answer(name, pieces, request, is_gone):
+async def answer(name, pieces, request):
     """The response to a request.
 
     Args:
         name: str, the model.
         pieces: asynchronous generator of the pairs that `pieces` yields.
         request: CompletionsRequest.
-        is_gone: callable() -> bool, whether the client has disconnected; generation then stops.
 
     Returns:
         JSONResponse, or a StreamingResponse of server-sent events whose first piece has already been generated.
@@ -202,8 +201,6 @@ async def answer(name, pieces, request, is_gone):
         _, prompt_tokens = await anext(pieces)
         completion_tokens, choices = 0, {}
         async for choice, tokens in pieces:
-            if is_gone():
-                raise Refusal(CLIENT_GONE, "The client has left.")
             completion_tokens += tokens
             _extend(choices, choice)
     ordered = [choices[index] for index in sorted(choices)]

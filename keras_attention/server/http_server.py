@@ -1,6 +1,8 @@
 """The HTTP server: its routes, and running it until it is stopped, with limits on time and size of request headers."""
 
+import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -10,7 +12,6 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 
 import uvicorn
-from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
@@ -88,8 +89,8 @@ def make_app(server):
         warming.start()
         yield
         server.state = "stopping"
-        server.workers.close()
-        warming.join()
+        await asyncio.to_thread(server.workers.close)
+        await asyncio.to_thread(warming.join)
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
     app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
@@ -162,12 +163,11 @@ def _add_questions(app, server):
         return JSONResponse({"model": name, "answers": answers})
 
     @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
-    async def complete(request: completions.CompletionsRequest, http: Request):
+    async def complete(request: completions.CompletionsRequest):
         """Continues prompts, in the format of OpenAI's API; also as a stream."""
         completions.check(request)
         name, pieces = server.stream(completions.pieces, request, "generate")
-        is_gone = http.scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
-        return await completions.answer(name, pieces, request, is_gone)
+        return await completions.answer(name, pieces, request)
 
 
 def _add_task(app, server, task, pipeline):
@@ -328,6 +328,7 @@ def guarded_protocol(seconds):
 
 
 BACKLOG = 2048
+END_SECONDS = 5  # from the last answer to the end of the process
 # Seconds that an idle connection stays open: longer than clients keep theirs, so that none is closed during a request.
 KEEP_ALIVE_SECONDS = 75
 # Seconds after which Python switches threads: /health must not wait for dozens of answers.
@@ -356,8 +357,46 @@ def bind(host, port):
     return bound
 
 
-def serve(names, settings, bound, say, tell):
+class EndingServer(uvicorn.Server):
+    """uvicorn's server, whose process ends within `grace_seconds` after SIGTERM or SIGINT.
+
+    A computation inside TensorFlow, such as compiling a program, cannot be stopped. If one lasts longer, the process
+    ends without it.
+
+    Args:
+        config: uvicorn.Config.
+        settings: ServerSettings.
+        end: callable(), called before the process ends in this way.
+    """
+
+    def __init__(self, config, settings, end):
+        super().__init__(config)
+        self._settings, self.end, self._timer = settings, end, None
+
+    def handle_exit(self, sig, frame):
+        if self._timer is None:
+            self._timer = threading.Timer(grace_seconds(self._settings), self._end_now)
+            self._timer.daemon = True
+            self._timer.start()
+        super().handle_exit(sig, frame)
+
+    def _end_now(self):
+        try:
+            self.end()
+            sys.stdout.flush()
+        finally:
+            os._exit(0)
+
+
+def grace_seconds(settings):
+    """The most seconds from SIGTERM to the end of the process: answers in progress have their time limit."""
+    return 2 * settings.seconds + END_SECONDS
+
+
+def serve(names, settings, bound, say, tell, end=lambda answered: None):
     """Loads models and answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
+
+    The process ends at most `grace_seconds` after the signal.
 
     Args:
         names: list of str, models by name or folder.
@@ -365,6 +404,8 @@ def serve(names, settings, bound, say, tell):
         bound: socket, see `bind`.
         say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
         tell: callable (str), called with a message for each model that becomes ready.
+        end: callable (dict), called with what this function returns before the process is ended because a computation
+            does not end in time.
 
     Returns:
         Dict from path to int, the requests that were answered.
@@ -386,7 +427,7 @@ def serve(names, settings, bound, say, tell):
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(2 * settings.seconds) + 1,
+        timeout_graceful_shutdown=max(1, int(2 * settings.seconds)),
     )
     sys.setswitchinterval(SWITCH_SECONDS)
     bound.listen(BACKLOG)
@@ -394,5 +435,7 @@ def serve(names, settings, bound, say, tell):
     say(list(models), f"http://{f'[{host}]' if ':' in host else host}:{port}")
     # uvicorn stops at the signal and raises it again afterwards.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[bound])
+    running = EndingServer(config, settings, lambda: end(metrics.answers_by_path()))
+    running.run(sockets=[bound])
+    running.end = lambda: None  # the caller tells it
     return metrics.answers_by_path()

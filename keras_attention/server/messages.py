@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextvars
 import time
 import typing
 from typing import Annotated, Literal
@@ -16,6 +17,8 @@ RETRY_SECONDS = 1
 # seconds that a connection stays open after a refusal, so that a client that is still sending can read it
 LINGER_SECONDS = 0.5
 CLIENT_GONE = 499  # the status counted when the client has disconnected
+# Of the request that the current task answers: callable() -> bool, whether its client has disconnected.
+client_is_gone: contextvars.ContextVar = contextvars.ContextVar("client_is_gone", default=bool)
 CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: callable() -> bool
 
 
@@ -56,6 +59,7 @@ class Gate:
             return
         began, status = time.perf_counter(), CLIENT_GONE
         is_gone = scope.get("extensions", {}).get(CLIENT_IS_GONE, bool)
+        client_is_gone.set(is_gone)
 
         async def watched(message):
             nonlocal status
@@ -230,9 +234,21 @@ def check_limits(request, settings):
     if most > settings.items:
         raise UserError(f"A request has at most {settings.items} texts. Received: {most}")
     texts = [text for texts in (*lists, values) for text in texts if isinstance(text, str)]
+    if hasattr(request, "max_tokens"):
+        _check_new_tokens(request, settings)
     longest = max(map(len, texts), default=0)
     if longest > settings.characters:
         raise UserError(f"A text has at most {settings.characters:,} characters. Received: {longest:,}")
+
+
+def _check_new_tokens(request, settings):
+    prompts = len(request.prompts)
+    tokens = prompts * request.n * request.max_tokens
+    if tokens > settings.tokens:
+        raise UserError(
+            f"A request has at most {settings.tokens:,} new tokens: prompts x n x max_tokens. Received: "
+            f"{prompts} x {request.n} x {request.max_tokens:,} = {tokens:,}. Lower n or max_tokens, or send several."
+        )
 
 
 class Error(BaseModel):

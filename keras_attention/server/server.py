@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -18,11 +19,13 @@ from keras_attention.compile_cache import keep_compiled
 from keras_attention.cores import available_cores
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.pipelines.work import POLL_SECONDS, MemoryBudget, Unwanted, stop_if_unwanted, working
 from keras_attention.server.batching import share_batches
-from keras_attention.server.messages import Refusal, check_limits
+from keras_attention.server.messages import CLIENT_GONE, Refusal, check_limits, client_is_gone
 from keras_attention.zoo.registry import open_entry
 
 EXAMPLES = 3
+MEGABYTE = 1 << 20
 
 
 class ServedModel(NamedTuple):
@@ -94,64 +97,109 @@ def about_model(pipeline):
 NICER = 5  # niceness of the compute threads
 
 
+STREAM_AHEAD = 64  # values of a stream that wait for a slow client, before the computation waits, too
+
+
 class Workers:
     """Threads that answer requests; they mostly wait for a batch to be computed.
 
-    When all threads are busy, further requests are refused immediately. A request that takes too long gets an error;
-    its thread stays busy until the computation ends.
+    When all threads are busy, further requests are refused immediately. A request that takes too long gets an error.
+    Its computation, or that of a client that has left, ends at its next part (see `pipelines.work`); its thread stays
+    busy until then.
 
     Args:
         most: int > 0, number of threads.
         seconds: float > 0, time limit for an answer.
+        budget: MemoryBudget of all threads, or None.
     """
 
-    def __init__(self, most, seconds):
+    def __init__(self, most, seconds, budget=None):
         self.most = most
         self.seconds = seconds
+        self.budget = budget
         self.busy = 0
         self._threads = ThreadPoolExecutor(most, "answer")
+        self._stopping = threading.Event()
 
     async def run(self, function, *arguments):
-        """The result of the function; raises Refusal with 503 if all threads are busy or time runs out."""
-        self.check_room()
-        self.busy += 1
-        work = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
-        work.add_done_callback(self._release)
-        finished, _ = await asyncio.wait([work], timeout=self.seconds)
+        """The result of the function.
+
+        Raises:
+            Refusal: with 503 if all threads are busy or time runs out, 499 if the client leaves.
+        """
+        work, unwanted = self._begin(function, *arguments)
+        try:
+            finished, _ = await asyncio.wait([work], timeout=self.seconds)
+        finally:
+            unwanted.set()
         if not finished:
             raise self._too_late()
-        return work.result()
+        with self._as_refusal():
+            return work.result()
 
     async def stream(self, function, *arguments):
         """Runs the generator function(*arguments) in a thread and yields its values, all within the time limit.
 
-        When this generator is closed or the time runs out, the one in the thread stops at its next value.
+        When this generator is closed or the time runs out, the one in the thread stops. It is at most `STREAM_AHEAD`
+        values ahead.
 
         Raises:
-            Refusal: with 503, if all threads are busy or time runs out.
+            Refusal: see `run`.
         """
-        self.check_room()
-        self.busy += 1
-        loop, pieces, stopped = asyncio.get_running_loop(), asyncio.Queue(), threading.Event()
+        loop, pieces, room = asyncio.get_running_loop(), asyncio.Queue(), threading.Semaphore(STREAM_AHEAD)
 
         def tell():
-            for piece in function(*arguments):
-                if stopped.is_set():
-                    return
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            values = iter(function(*arguments))
+            try:
+                for piece in values:
+                    while not room.acquire(timeout=POLL_SECONDS):
+                        stop_if_unwanted()
+                    stop_if_unwanted()
+                    loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            finally:
+                with contextlib.suppress(AttributeError):  # an iterator that is no generator
+                    values.close()
 
-        work = loop.run_in_executor(self._threads, tell)
-        work.add_done_callback(self._release)
+        work, unwanted = self._begin(tell)
         work.add_done_callback(lambda _: pieces.put_nowait(work))
         end = loop.time() + self.seconds
         try:
             while (piece := await asyncio.wait_for(pieces.get(), end - loop.time())) is not work:
+                room.release()
                 yield piece
-            work.result()
+            with self._as_refusal():
+                work.result()
         except TimeoutError:
             raise self._too_late() from None
         finally:
-            stopped.set()
+            unwanted.set()
+
+    def _begin(self, function, *arguments):
+        """Starts the function in a thread: the future of its result, and an event that ends it early."""
+        self.check_room()
+        self.busy += 1
+        unwanted, end, is_gone = threading.Event(), time.monotonic() + self.seconds, client_is_gone.get()
+
+        def is_wanted():
+            ended = unwanted.is_set() or self._stopping.is_set() or time.monotonic() > end
+            return not ended and not is_gone()
+
+        def compute():
+            with working(is_wanted, self.budget):
+                stop_if_unwanted()
+                return function(*arguments)
+
+        work = asyncio.get_running_loop().run_in_executor(self._threads, compute)
+        work.add_done_callback(self._release)
+        return work, unwanted
+
+    @contextlib.contextmanager
+    def _as_refusal(self):
+        try:
+            yield
+        except Unwanted:
+            gone = client_is_gone.get()()
+            raise (Refusal(CLIENT_GONE, "The client has left.") if gone else self._too_late()) from None
 
     def _too_late(self):
         return Refusal(
@@ -165,7 +213,8 @@ class Workers:
             raise Refusal(503, f"All {self.most} workers are busy. Try again later.")
 
     def close(self):
-        """Waits for the threads and accepts no further work."""
+        """Ends the work in progress at its next part, waits for the threads, and accepts no further work."""
+        self._stopping.set()
         self._threads.shutdown()
 
     def _release(self, work):
@@ -214,7 +263,10 @@ class Server:
         self.models = models
         self.settings = settings
         self.metrics = metrics
-        self.workers = Workers(settings.concurrency, settings.seconds)
+        self.budget = MemoryBudget(settings.memory_mb * MEGABYTE, return_memory)
+        self.workers = Workers(settings.concurrency, settings.seconds, self.budget)
+        if metrics:
+            metrics.watch(self.budget)
         self.state = "warming"
         self.ready = []
         self._tell = tell or (lambda text: None)
@@ -327,6 +379,17 @@ class ServerMetrics:
         self._rows = Histogram(
             "rows_together", "Batch size of each sequence", ["model"], buckets=BATCH_SIZES, registry=self._registry
         )
+
+    def watch(self, budget):
+        """Shows the state of the MemoryBudget of the answers in progress."""
+        limit = Gauge(
+            "memory_budget_bytes",
+            "Most bytes of key/value caches and activations of the answers in progress; more work waits",
+            registry=self._registry,
+        )
+        limit.set(budget.most)
+        in_use = Gauge("memory_in_use_bytes", "Bytes of this budget that are in use", registry=self._registry)
+        in_use.set_function(lambda: budget.in_use)
 
     def accepted(self):
         """A context in which a request counts as in progress."""

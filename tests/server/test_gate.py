@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,11 +13,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
+from keras_attention.pipelines.work import stop_if_unwanted
 from keras_attention.server import ServerSettings
+from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
-from keras_attention.server.messages import Gate, Refusal, check_limits, request_model
-from keras_attention.server.server import Server, ServerMetrics, Workers
+from keras_attention.server.messages import Gate, Refusal, check_limits, client_is_gone, request_model
+from keras_attention.server.server import STREAM_AHEAD, Server, ServerMetrics, Workers
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}
@@ -105,6 +110,108 @@ def test_workers_send_away_whom_they_cannot_serve():
         workers.close()
 
     asyncio.run(visit())
+
+
+def computes_on(ended):
+    """Computes until nobody waits for it."""
+    try:
+        while True:
+            time.sleep(0.01)
+            stop_if_unwanted()
+    finally:
+        ended.set()
+
+
+def test_a_computation_ends_when_its_time_is_up_its_client_leaves_or_the_server_stops():
+    async def visit():
+        workers, ended, gone = Workers(2, seconds=0.3), threading.Event(), threading.Event()
+        with pytest.raises(Refusal, match="no answer within 0.3 seconds"):
+            await workers.run(computes_on, ended)
+        assert await asyncio.to_thread(ended.wait, 20)
+        workers.seconds, ended = 600, threading.Event()
+        client_is_gone.set(gone.is_set)
+        answer = asyncio.create_task(workers.run(computes_on, ended))
+        await asyncio.sleep(0.05)
+        gone.set()
+        with pytest.raises(Refusal, match="client has left") as refused:
+            await answer
+        assert refused.value.status == 499
+        started = []
+        with pytest.raises(Refusal):
+            await workers.run(started.append, 1)  # whose client has left before it begins
+        assert not started
+        gone.clear()
+        ended = threading.Event()
+        answer = asyncio.create_task(workers.run(computes_on, ended))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(workers.close)
+        assert ended.is_set()
+        with pytest.raises(Refusal):
+            await answer
+
+    asyncio.run(visit())
+
+
+def test_a_stream_does_not_run_ahead_of_a_slow_client():
+    made = []
+
+    def pieces():
+        for number in range(1_000_000):
+            made.append(number)
+            yield number
+
+    async def visit():
+        workers = Workers(1, seconds=600)
+        stream = workers.stream(pieces)
+        assert await anext(stream) == 0
+        await asyncio.sleep(0.2)
+        assert len(made) <= STREAM_AHEAD + 3
+        assert [await anext(stream) for _ in range(3 * STREAM_AHEAD)] == list(range(1, 1 + 3 * STREAM_AHEAD))
+        await stream.aclose()
+        while workers.busy:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(visit())
+
+
+def test_new_tokens_of_a_request_are_limited():
+    short = request_model("generate", TextGenerator)(prompts=[""], n=32, max_tokens=2)
+    check_limits(short, ServerSettings())
+    check_limits(CompletionsRequest(prompt="a", n=32, max_tokens=2), ServerSettings())
+    for request in (
+        request_model("generate", TextGenerator)(prompts=[""] * 3, n=32, max_tokens=4096),
+        CompletionsRequest(prompt=["a", "b", "c"], n=32, max_tokens=4096),
+    ):
+        with pytest.raises(UserError, match=r"at most 32,768 new tokens.*3 x 32 x 4,096 = 393,216"):
+            check_limits(request, ServerSettings())
+
+
+@pytest.mark.slow
+def test_a_computation_that_never_ends_does_not_keep_the_process():
+    """In a process of its own, because it ends at the time limit without the usual steps of Python's exit."""
+    code = """
+import asyncio, os, signal, sys, threading, time
+import uvicorn
+from keras_attention.server import ServerSettings
+from keras_attention.server import http_server
+http_server.END_SECONDS = 0.5
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGTERM]).start()
+        await receive()
+        await asyncio.to_thread(threading.Event().wait)  # like a native computation
+signal.signal(signal.SIGTERM, lambda *_: None)
+config = uvicorn.Config(app, port=0, log_level="critical")
+bound = http_server.bind("127.0.0.1", 0)
+http_server.EndingServer(config, ServerSettings(seconds=0.2), lambda: print("told")).run(sockets=[bound])
+print("never")
+"""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
+    assert time.monotonic() - began < 60
 
 
 @pytest.fixture
