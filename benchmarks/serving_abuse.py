@@ -14,7 +14,7 @@ BOMB = zlib.compress(b" " * 100_000_000, 9)
 
 def post(body, *headers, line=ROUTE):
     """The bytes of a request."""
-    head = "\r\n".join([line, "host: x", f"content-length: {len(body)}", *(headers or [JSON])])
+    head = "\r\n".join([line, "host: localhost", f"content-length: {len(body)}", *(headers or [JSON])])
     return head.encode() + b"\r\n\r\n" + body
 
 
@@ -27,22 +27,22 @@ ABUSE = {
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", {400}),
     "no method": (b"/v1/translate HTTP/1.1\r\n\r\n", {400}),
     "endless headers": (ROUTE.encode() + b"\r\nx: " + b"a" * 200_000, {431}),
-    "headers that never end": (ROUTE.encode() + b"\r\nhost: x\r\n", {408}),
+    "headers that never end": (ROUTE.encode() + b"\r\nhost: localhost\r\n", {408}),
     "a body that never comes": (post(GOOD).replace(b"content-length: 2", b"content-length: 9"), {408}),
     "a negative length": (post(GOOD).replace(b"content-length: ", b"content-length: -"), {400, 413}),
     "a length of 20 digits": (
-        f"{ROUTE}\r\nhost: x\r\n{JSON}\r\ncontent-length: {'9' * 20}\r\n\r\n".encode(),
+        f"{ROUTE}\r\nhost: localhost\r\n{JSON}\r\ncontent-length: {'9' * 20}\r\n\r\n".encode(),
         {400, 413},
     ),
     "two lengths": (post(GOOD, JSON, "content-length: 3"), {400}),
     "length and chunks": (post(GOOD, JSON, "transfer-encoding: chunked"), {400}),
     "endless chunks": (
-        f"{ROUTE}\r\nhost: x\r\n{JSON}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        f"{ROUTE}\r\nhost: localhost\r\n{JSON}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
         + (b"10000\r\n" + b" " * 0x10000 + b"\r\n") * 20,
         {413},
     ),
     "a chunk that is none": (
-        f"{ROUTE}\r\nhost: x\r\n{JSON}\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".encode(),
+        f"{ROUTE}\r\nhost: localhost\r\n{JSON}\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".encode(),
         {400},
     ),
     "a large body": (post(b" " * 2_000_000), {413}),
@@ -62,7 +62,7 @@ ABUSE = {
     "../ as model": (texts(model="../../../etc/passwd"), {404}),
     "a path as model": (texts(model="/etc"), {404}),
     "NUL as model": (texts(model="\0"), {404}),
-    "../ as path": (b"GET /demo/..%2f..%2f..%2fetc/passwd HTTP/1.1\r\nhost: x\r\n\r\n", {404}),
+    "../ as path": (b"GET /demo/..%2f..%2f..%2fetc/passwd HTTP/1.1\r\nhost: localhost\r\n\r\n", {404}),
     "another method": (post(GOOD, line="DELETE /v1/translate HTTP/1.1"), {405}),
 }
 

@@ -319,6 +319,14 @@ def add_serve(commands):
         "--host", default="127.0.0.1", metavar="ADDRESS", help="0.0.0.0 allows other machines, too (127.0.0.1)"
     )
     command.add_argument("--port", type=int, default=8000, metavar="N", help="0 chooses a free port (8000)")
+    command.add_argument(
+        "--allow-host",
+        dest="allow_hosts",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="answer requests to this host name, too, and web pages of it; * allows all (may be repeated)",
+    )
     known = ServerSettings()
     numbers = {
         "concurrency": (int, "requests in progress; further requests get status 503"),

@@ -27,6 +27,8 @@ def serve(arguments):
         find_entry(name)
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
+        from keras_attention.server.origins import checked_names
+    settings = settings._replace(allow_hosts=checked_names(settings.allow_hosts))
     say = partial(_say, as_json=arguments.json)
     tell = (lambda text: None) if arguments.json else _tell
     end = partial(_end, as_json=arguments.json)

@@ -17,6 +17,7 @@ class ServerSettings(NamedTuple):
         memory_mb: int > 0, MB of key/value caches and activations of all answers in progress; more work waits.
         body_bytes: int > 0, maximum size of a request body.
         seconds: float > 0, time limit for receiving a request, and again for answering it.
+        allow_hosts: sequence of str, names of the server in addition to the local ones, see `origins.Origins`.
         beam: int > 0 or None, beam size of the translators; None takes it from each model.
         engine: str, the engine that computes translations, "keras" or another one, see `Pipeline.use_engine`.
         compute_type: str or None, an option of that engine.
@@ -30,6 +31,7 @@ class ServerSettings(NamedTuple):
     memory_mb: int = 512
     body_bytes: int = 1_000_000
     seconds: float = 10.0
+    allow_hosts: tuple = ()
     beam: int | None = None
     engine: str = "keras"
     compute_type: str | None = None

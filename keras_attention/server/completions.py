@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from keras_attention.errors import UserError, quoted
 from keras_attention.server.messages import Refusal
 
+ROUTE = "/v1/completions"
 MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32
 Texts = Annotated[list[str], Field(min_length=1)]
 # Unsupported fields of OpenAI's API, with the values that have no effect and are accepted.
@@ -239,9 +240,10 @@ async def _events(facts, prompt_tokens, first, pieces, request):
                 yield _event({**facts, "choices": [], "usage": _usage(prompt_tokens, completion_tokens)})
             yield "data: [DONE]\n\n"
         except (Refusal, UserError) as error:
-            yield _event({"error": {"message": str(error), "type": type(error).__name__}})
+            refusal = error if isinstance(error, Refusal) else Refusal(422, str(error))
+            yield _event({"error": refusal.described(ROUTE)})
         except Exception:
-            yield _event({"error": {"message": "Internal server error; see the log.", "type": "Error"}})
+            yield _event({"error": Refusal(500, "Internal server error; see the log.").described(ROUTE)})
             raise
 
 

@@ -43,6 +43,7 @@ from keras_attention.server.messages import (
     similar,
     zero_shot,
 )
+from keras_attention.server.origins import Origins
 from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, load_models, look
 from keras_attention.zoo.schema import ARCHITECTURES
 
@@ -80,8 +81,8 @@ def paths():
     return (*(f"/v1/{task}" for task in tasks()), *QUESTIONS, *PAGES)
 
 
-def make_app(server):
-    """The ASGI application of a Server."""
+def make_app(server, address="127.0.0.1"):
+    """The ASGI application of a Server at an IP address."""
 
     @asynccontextmanager
     async def lifespan(_):
@@ -93,6 +94,7 @@ def make_app(server):
         await asyncio.to_thread(warming.join)
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
+    app.add_middleware(Origins, address=address, more=server.settings.allow_hosts)
     app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
     _add_errors(app)
     _add_api(app, server)
@@ -209,31 +211,34 @@ def _add_errors(app):
     """Every error is JSON and reveals no internals."""
 
     @app.exception_handler(Refusal)
-    async def refused(_, error):
-        return error.response()
+    async def refused(request, error):
+        return error.response(request.url.path)
 
     @app.exception_handler(UserError)
-    async def unusable(_, error):
-        return Refusal(422, str(error)).response()
+    async def unusable(request, error):
+        return Refusal(422, str(error)).response(request.url.path)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_, error):
+    async def invalid(request, error):
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return Refusal(400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}").response()
+        status = 400 if first["type"] == "json_invalid" else 422
+        return Refusal(status, f"{where}: {first['msg']}").response(request.url.path)
 
     @app.exception_handler(HTTPException)
-    async def http_error(_, error):
-        response = Refusal(error.status_code, str(error.detail)).response()
+    async def http_error(request, error):
+        response = Refusal(error.status_code, str(error.detail)).response(request.url.path)
         response.headers.update(error.headers or {})  # such as Allow with status 405
         return response
 
     @app.exception_handler(Exception)
-    async def unexpected(_, error):
-        return Refusal(500, "Internal server error; see the log of the server.").response()
+    async def unexpected(request, error):
+        return Refusal(500, "Internal server error; see the log of the server.").response(request.url.path)
 
 
 MAX_HEAD_BYTES = 65_536
+TOO_LONG = f"The headers have more than {MAX_HEAD_BYTES:,} bytes."
+PART_BYTES = 4096  # of the received data that are parsed at a time
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -244,7 +249,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     seconds = 10.0
-    _timer, _head_bytes = None, 0
+    _timer, _head_bytes, _begins_here = None, 0, False
     _write_timer, _unread_bytes = None, 0
     _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
 
@@ -281,17 +286,27 @@ class GuardedProtocol(HttpToolsProtocol):
         self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
 
     def data_received(self, data):
-        super().data_received(data)
-        self._head_bytes += len(data)
-        if self._timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(431, f"The headers have more than {MAX_HEAD_BYTES:,} bytes.")
+        """Parses in parts, so that a head is never much longer than its limit, whatever else the data contains."""
+        for start in range(0, len(data), PART_BYTES):
+            if self.transport.is_closing():
+                return
+            part, self._begins_here = data[start : start + PART_BYTES], False
+            super().data_received(part)
+            if self._timer and not self._begins_here:
+                self._head_bytes += len(part)
+                if self._head_bytes > MAX_HEAD_BYTES:
+                    self._refuse(431, TOO_LONG)
 
     def on_message_begin(self):
         super().on_message_begin()
+        self._begins_here = True
         self._expect_head()
 
     def on_headers_complete(self):
         self._head_is_here()
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._refuse(431, TOO_LONG)
+            raise ValueError(TOO_LONG)  # ends the parser
         super().on_headers_complete()
 
     def send_400_response(self, msg):
@@ -308,10 +323,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _too_late(self):
-        if not self.transport.is_closing():
-            self._refuse(408, f"The headers did not arrive within {self.seconds:g} seconds.")
+        self._refuse(408, f"The headers did not arrive within {self.seconds:g} seconds.")
 
     def _refuse(self, status, message):
+        if self.transport.is_closing():
+            return
         body = json.dumps({"error": message}).encode()
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + body)
@@ -418,7 +434,7 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
     warnings.simplefilter("ignore", UserWarning)  # about truncated texts: the answers report them
     server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(
-        make_app(server),
+        make_app(server, bound.getsockname()[0]),
         http=guarded_protocol(settings.seconds),
         ws="none",
         log_level="warning",

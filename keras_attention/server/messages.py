@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.classifier import ZeroShotClassifier, classification_as_json
+from keras_attention.pipelines.text_encoder import unit
 
 RETRY_SECONDS = 1
 # seconds that a connection stays open after a refusal, so that a client that is still sending can read it
@@ -22,6 +23,10 @@ client_is_gone: contextvars.ContextVar = contextvars.ContextVar("client_is_gone"
 CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: callable() -> bool
 
 
+# Their errors are objects, as in OpenAI's API, whether the server has the route or not.
+OPENAI_ROUTES = ("/v1/completions", "/v1/embeddings", "/v1/models", "/v1/chat/completions", "/v1/responses")
+
+
 class Refusal(Exception):
     """An error response. Args: status, int, HTTP status; message, str; close, bool, whether to close the connection."""
 
@@ -29,12 +34,20 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.message, self.close = status, message, close
 
-    def response(self):
-        """The response as JSON; with status 503 it has the header Retry-After."""
+    def response(self, path=""):
+        """The response to a request for this path as JSON; with status 503 it has the header Retry-After."""
         headers = {"retry-after": str(RETRY_SECONDS)} if self.status == 503 else {}
         headers |= {"connection": "close"} if self.close else {}
+        return JSONResponse({"error": self.described(path)}, self.status, headers)
+
+    def described(self, path):
+        """The value of "error": a text, or on the routes of OpenAI's API an object that its clients read."""
         message = self.message.encode("utf-8", "replace").decode()  # the message may quote half a surrogate pair
-        return JSONResponse({"error": message}, self.status, headers)
+        if not any(path == route or path.startswith(f"{route}/") for route in OPENAI_ROUTES):
+            return message
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        code = "model_not_found" if self.status == 404 and path in OPENAI_ROUTES else None
+        return {"message": message, "type": kind, "param": None, "code": code}
 
 
 class Gate:
@@ -87,7 +100,7 @@ class Gate:
                 _check_type(headers)
             body = await self._read(headers, receive)
         except Refusal as refusal:
-            await refusal.response()(scope, receive, _lingering(send) if refusal.close else send)
+            await refusal.response(scope["path"])(scope, receive, _lingering(send) if refusal.close else send)
             return
         except ConnectionError:
             return  # the client disconnected
@@ -251,10 +264,19 @@ def _check_new_tokens(request, settings):
         )
 
 
-class Error(BaseModel):
-    """The reason for an error."""
+class ErrorObject(BaseModel):
+    """The reason for an error, in the form of OpenAI's API."""
 
-    error: str
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(BaseModel):
+    """The reason for an error: an object on the routes of OpenAI's API, elsewhere a text."""
+
+    error: str | ErrorObject
 
 
 class Map(BaseModel):
@@ -300,6 +322,9 @@ class EmbeddingsRequest(Request):
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="base64: the bytes of little-endian float32 numbers."
     )
+    dimensions: int | None = Field(
+        None, ge=1, description="Only the first numbers of each vector, scaled to length 1; default: all, unchanged."
+    )
     user: str | None = Field(None, description="Accepted and ignored.")
 
 
@@ -331,6 +356,11 @@ def embeddings(pipeline, request):
     """The vectors of a request: the dict of an EmbeddingsReply without the name of the model."""
     texts = [request.input] if isinstance(request.input, str) else request.input
     embedded = pipeline.encode(texts)
+    vectors, width = embedded.pooled, embedded.pooled.shape[1]
+    if (kept := request.dimensions) is not None:
+        if kept > width:
+            raise UserError(f"The vectors of this model have {width} dimensions. Received: dimensions={kept}")
+        vectors = unit(vectors[:, :kept])
 
     def written(vector):
         if request.encoding_format == "float":
@@ -340,7 +370,7 @@ def embeddings(pipeline, request):
     tokens = sum(map(len, embedded.tokens))
     return {
         "object": "list",
-        "data": [{"object": "embedding", "index": i, "embedding": written(v)} for i, v in enumerate(embedded.pooled)],
+        "data": [{"object": "embedding", "index": i, "embedding": written(v)} for i, v in enumerate(vectors)],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
 

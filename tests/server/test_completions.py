@@ -175,8 +175,9 @@ def test_what_cannot_be_answered_is_refused_before_anything_is_sent(served, case
     if case == "usage of no stream" and stream:
         return
     status, found = whole(served[0], **{"prompt": "A", **body, "stream": stream})
-    assert (status, list(found)) == (expected, ["error"])
-    assert message in found["error"]
+    assert (status, list(found), list(found["error"])) == (expected, ["error"], ["message", "type", "param", "code"])
+    assert message in found["error"]["message"]
+    assert found["error"]["type"] == "invalid_request_error"
 
 
 @pytest.fixture

@@ -244,6 +244,9 @@ def address():
         (408, b""),
         (408, b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\n"),
         (431, b"GET / HTTP/1.1\r\nhost: " + b"x" * 70_000),
+        (431, b"GET / HTTP/1.1\r\nhost: x\r\n" + b"x: " + b"x" * 70_000 + b"\r\n\r\n"),
+        (431, b"GET / HTTP/1.1\r\nhost: x\r\n" + b"x: y\r\n" * 12_000 + b"\r\n"),
+        (431, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 50 + b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"),
     ],
 )
 def test_the_head_of_a_request_is_short_and_in_time(address, status, sent):
@@ -257,6 +260,38 @@ def test_the_head_of_a_request_is_short_and_in_time(address, status, sent):
             found += piece
         if status != 200:
             assert b'{"error": ' in found
+
+
+@pytest.mark.parametrize("pause", [False, True], ids=["in one read", "in parts"])
+def test_thousands_of_pipelined_requests_are_all_answered(address, pause):
+    request, number = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", 5003
+    sent, found = request * number, b""
+    with socket.create_connection(address) as client:
+        client.settimeout(60)
+        sending = threading.Thread(target=lambda: [client.sendall(sent[i : i + 997]) for i in range(0, len(sent), 997)])
+        if pause:
+            sending.start()
+        else:
+            client.sendall(sent)
+        while found.count(b"HTTP/1.1 200 ") < number:
+            piece = client.recv(1_000_000)
+            assert piece, found[-300:]
+            found += piece
+        if pause:
+            sending.join()
+
+
+def test_a_head_just_below_the_limit_after_a_body_in_the_same_read(address):
+    long = b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 60_000 + b"\r\n\r\n"
+    post = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000\r\n\r\n" + b"z" * 30_000
+    with socket.create_connection(address) as client:
+        client.settimeout(20)
+        client.sendall(post + long)
+        found = b""
+        while found.count(b"HTTP/1.1 200 ") < 2:
+            piece = client.recv(100_000)
+            assert piece, found
+            found += piece
 
 
 def test_an_address_that_is_taken():

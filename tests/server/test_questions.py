@@ -72,6 +72,17 @@ def test_similar_texts(ask, models):
     assert [one["score"] for one in found["answers"]] == pytest.approx([one.score for one in expected], abs=1e-5)
 
 
+def test_shorter_vectors_begin_with_the_same_numbers_and_have_length_one(ask, models):
+    status, found = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=5)
+    expected = models["vectors"].encode(TEXTS).pooled[:, :5]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert status == 200
+    np.testing.assert_allclose([one["embedding"] for one in found["data"]], expected, atol=1e-5)
+    for dimensions in (0, 10_000):
+        status, found = ask("/v1/embeddings", input=TEXTS, model="vectors", dimensions=dimensions)
+        assert (status, "dimensions" in found["error"]["message"]) == (422, True)
+
+
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 def test_labels_without_training(ask, models):
     labels = ["red dress", "green_grass", "near many bushes"]
@@ -132,4 +143,4 @@ def test_words_that_decide(ask, models):
 def test_what_cannot_be_answered(ask, path, body, told):
     status, found = ask(path, **body)
     assert status == 422
-    assert told in found["error"]
+    assert told in (found["error"]["message"] if path == "/v1/embeddings" else found["error"])

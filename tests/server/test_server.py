@@ -196,7 +196,7 @@ def test_ends_after_what_it_accepted(zoo, tmp_path):
     """Requests whose head is there when the signal comes are answered, and the process ends with 0."""
     (tmp_path / "moods").symlink_to(zoo / "moods")
     body = json.dumps({"texts": [TEXTS[0]]}).encode()
-    head = "POST /v1/classify HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head = "POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += f"content-length: {len(body)}\r\n\r\n"
     with running_server(tmp_path, "--seconds", "120") as (process, url):
         address = urlsplit(url)
