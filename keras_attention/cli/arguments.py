@@ -5,6 +5,7 @@ import argparse
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
 from keras_attention.server import ServerSettings
+from keras_attention.zoo.registry import DEFAULT_MODELS
 
 DEFAULT_MASKED_LM = "bert_mini_en"
 COMPUTE_TYPES = ("float32", "int8")  # of CTranslate2
@@ -313,7 +314,12 @@ def add_serve(commands):
     help_text = "Serve models over HTTP: a JSON API and a web page."
     command = add_command(commands, "serve", "serve", "serve", help_text)
     command.add_argument(
-        "--model", dest="models", action="append", metavar="NAME_OR_PATH", help="may be repeated; default: all models"
+        "--model",
+        dest="models",
+        action="append",
+        metavar="NAME_OR_PATH",
+        help="loaded at the start; the first one with a task is its default (may be repeated). Without --model: all "
+        f"models, each loaded at its first request; defaults: {', '.join(map(' '.join, DEFAULT_MODELS.items()))}",
     )
     command.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="0.0.0.0 allows other machines, too (127.0.0.1)"

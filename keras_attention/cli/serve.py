@@ -2,16 +2,17 @@
 
 import importlib.util
 import json
+import sys
 from functools import partial
 
 from keras_attention.cli.io.terminal import compiling_note, silent_libraries
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, one_line
 from keras_attention.server import ServerSettings
 from keras_attention.zoo.registry import find_entry, list_models
 
 
 def serve(arguments):
-    """Checks settings and address first, then loads the models and serves them."""
+    """Checks settings and address first, then loads the models that are named and serves them."""
     needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UserError(f"The server needs {', '.join(missing)}: pip install 'keras-attention[serve]'")
@@ -20,19 +21,18 @@ def serve(arguments):
     check_engine(arguments)
     given = {name: getattr(arguments, name) for name in ServerSettings._fields if hasattr(arguments, name)}
     settings = ServerSettings(**given).checked()
-    names = arguments.models or list_models()
-    if not names:
+    if not arguments.models and not list_models():
         raise UserError("There is no model to serve. Expected: models in the zoo, or --model FOLDER.")
-    for name in names:
+    for name in arguments.models or ():
         find_entry(name)
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
         from keras_attention.server.origins import checked_names
     settings = settings._replace(allow_hosts=checked_names(settings.allow_hosts))
     say = partial(_say, as_json=arguments.json)
-    tell = (lambda text: None) if arguments.json else _tell
+    tell = partial(_tell, file=sys.stderr if arguments.json else sys.stdout)
     end = partial(_end, as_json=arguments.json)
-    end(serve(names, settings, bind(arguments.host, arguments.port), say, tell, end))
+    end(serve(arguments.models, settings, bind(arguments.host, arguments.port), say, tell, end))
 
 
 def _end(answered, as_json):
@@ -40,9 +40,9 @@ def _end(answered, as_json):
     print(json.dumps({"answered": answered}) if as_json else f"Stopped after {total:,} requests.")
 
 
-def _tell(text):
+def _tell(text, file):
     compiling_note.clear()
-    print(text, flush=True)
+    print(one_line(text), file=file, flush=True)
 
 
 def _say(names, url, as_json):

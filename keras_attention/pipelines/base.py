@@ -135,6 +135,11 @@ class Pipeline(abc.ABC):
         """Further fields of the model in `GET /v1/models`, beside those of its entry: dict of JSON types."""
         return {}
 
+    @classmethod
+    def facts_of(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The `facts` of a model that is not loaded, from its `config.json`."""
+        return {}
+
     @property
     def samples(self) -> list:
         """A few input texts, or pairs of texts, for the examples on a card: list of str or of tuples."""

@@ -134,7 +134,12 @@ class Classifier(TextEncoder):
 
     @property
     def facts(self):
-        return {"kind": self.task["kind"], "labels": self.task["label_names"], "pair": self.task["pair"]}
+        return self.facts_of({"task": self.task})
+
+    @classmethod
+    def facts_of(cls, config):
+        task = config["task"]
+        return {"kind": task["kind"], "labels": task["label_names"], "pair": task["pair"]}
 
     @property
     def samples(self):

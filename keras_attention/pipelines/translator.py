@@ -193,6 +193,10 @@ class Translator(Pipeline):
     def facts(self):
         return {"beam_size": self.decoding["beam_size"]}
 
+    @classmethod
+    def facts_of(cls, config):
+        return {"beam_size": {**DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
+
     def answers(self, sources, sources_b=None):
         return self.translate(sources)
 

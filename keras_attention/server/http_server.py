@@ -44,7 +44,7 @@ from keras_attention.server.messages import (
     zero_shot,
 )
 from keras_attention.server.origins import Origins
-from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, load_models, look
+from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, known_models, load_models, look
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
@@ -90,7 +90,7 @@ def make_app(server, address="127.0.0.1"):
         warming.start()
         yield
         server.state = "stopping"
-        await asyncio.to_thread(server.workers.close)
+        await asyncio.to_thread(server.close)
         await asyncio.to_thread(warming.join)
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
@@ -109,9 +109,15 @@ def _add_api(app, server):
 
     @app.get("/v1/models")
     async def models():
-        """The models and the limits of a request."""
-        limits = {name: getattr(server.settings, name) for name in ("items", "characters", "body_bytes")}
-        return JSONResponse({"models": [model.about for model in server.models.values()], "limits": limits})
+        """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
+        limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
+        data = [_as_openai(name) for name in server.models]
+        return JSONResponse({"object": "list", "data": data, "models": server.about(), "limits": limits})
+
+    @app.get("/v1/models/{name}", responses=ERRORS)
+    async def one_model(name: str):
+        """One model, in the format of OpenAI's API."""
+        return JSONResponse(_as_openai(server.named(name).name))
 
     @app.get("/health")
     async def health():
@@ -129,6 +135,10 @@ def _add_api(app, server):
     async def metrics():
         """Metrics in the Prometheus format."""
         return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _as_openai(name):
+    return {"id": name, "object": "model", "created": 0, "owned_by": "keras_attention"}
 
 
 def _add_questions(app, server):
@@ -168,7 +178,7 @@ def _add_questions(app, server):
     async def complete(request: completions.CompletionsRequest):
         """Continues prompts, in the format of OpenAI's API; also as a stream."""
         completions.check(request)
-        name, pieces = server.stream(completions.pieces, request, "generate")
+        name, pieces = await server.stream(completions.pieces, request, "generate")
         return await completions.answer(name, pieces, request)
 
 
@@ -410,16 +420,17 @@ def grace_seconds(settings):
 
 
 def serve(names, settings, bound, say, tell, end=lambda answered: None):
-    """Loads models and answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
+    """Answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
 
     The process ends at most `grace_seconds` after the signal.
 
     Args:
-        names: list of str, models by name or folder.
+        names: list of str, models by name or folder, which are loaded before clients can connect; None for all models
+            of `list_models`, each loaded at its first request.
         settings: ServerSettings.
         bound: socket, see `bind`.
         say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
-        tell: callable (str), called with a message for each model that becomes ready.
+        tell: callable (str), called with a message for each model that is loaded, becomes ready or is damaged.
         end: callable (dict), called with what this function returns before the process is ended because a computation
             does not end in time.
 
@@ -430,7 +441,10 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
         UserError: see `load_models`.
     """
     metrics = ServerMetrics(paths())
-    models = load_models(names, settings, metrics.computed)
+    if names is None:
+        models = known_models(settings, metrics.computed, tell)
+    else:
+        models = load_models(names, settings, metrics.computed)
     warnings.simplefilter("ignore", UserWarning)  # about truncated texts: the answers report them
     server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(

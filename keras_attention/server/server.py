@@ -1,4 +1,4 @@
-"""The models of the server, worker threads that answer requests within a time limit, and metrics."""
+"""The models of the server, which are loaded at the start or at their first request, and metrics."""
 
 import asyncio
 import contextlib
@@ -7,43 +7,57 @@ import gc
 import os
 import sys
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from keras_attention.compile_cache import keep_compiled
 from keras_attention.cores import available_cores
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.pipelines.work import POLL_SECONDS, MemoryBudget, Unwanted, stop_if_unwanted, working
+from keras_attention.pipelines.work import MemoryBudget
 from keras_attention.server.batching import share_batches
-from keras_attention.server.messages import CLIENT_GONE, Refusal, check_limits, client_is_gone
-from keras_attention.zoo.registry import open_entry
+from keras_attention.server.messages import Refusal, check_limits
+from keras_attention.server.workers import Workers
+from keras_attention.zoo.entry import JSON_FILES, read_entry
+from keras_attention.zoo.registry import DEFAULT_MODELS, find_entry, list_models, named_by, open_entry
 
 EXAMPLES = 3
 MEGABYTE = 1 << 20
+BYTES_PER_WEIGHT, BYTES_PER_MODEL = 8, 200 * MEGABYTE  # of a loaded model with its compiled programs
+LOADING_AT_ONCE = 2  # models
+ANSWERING = ("warming", "ready")  # states
 
 
-class ServedModel(NamedTuple):
-    """A loaded model with its task and description.
+@dataclass(eq=False)
+class ServedModel:
+    """A model with its task and description, which may not be loaded yet.
 
     Attributes:
         name: str.
         task: str, the pipeline's own task.
-        pipeline: Pipeline that batches across requests, if it can.
+        pipeline: Pipeline that batches across requests, if it can; None before it is loaded.
         about: dict of JSON types, the description of the model in `GET /v1/models`.
-        steps: list of callables that compute each shape once.
+        steps: sequence of callables that compute each shape once.
+        tasks: tuple of str, all tasks of the pipeline.
+        load: callable() -> ServedModel with a pipeline; None for a model that was loaded at the start.
+        error: str, why the model cannot be loaded, or "".
     """
 
     name: str
     task: str
-    pipeline: object
+    pipeline: Any
     about: dict
-    steps: list
+    steps: Sequence[Callable] = ()
+    tasks: tuple = ()
+    load: Callable | None = None
+    error: str = ""
 
 
 def load_models(names, settings, observe):
@@ -65,162 +79,100 @@ def load_models(names, settings, observe):
         entry = open_entry(requested)
         if entry.name in models:
             raise UserError(f"Two models have the name {entry.name!r}. Rename one of the folders.")
-        pipeline = load_pipeline(entry)
-        if settings.engine in pipeline.engines:
-            pipeline.use_engine(settings.engine, compute_type=settings.compute_type)
-        steps = share_batches(pipeline, settings, partial(observe, entry.name))
-        models[entry.name] = served_model(pipeline, steps)
+        models[entry.name] = _loaded_model(entry, settings, observe)
     return models
+
+
+def known_models(settings, observe, tell=lambda text: None):
+    """All models of `list_models`, each to be loaded at its first request; calls `tell` for each damaged one.
+
+    Args and returns: see `load_models`. Only the JSON files of each entry are read.
+    """
+    models = {}
+    for name in list_models():
+        try:
+            entry = read_entry(find_entry(name), hashed=JSON_FILES)
+        except EntryError as error:
+            tell(f"{name} is not served: {error}")
+            continue
+        use = entry.architecture.use
+        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks)
+        models[name].load = partial(_load_entry, entry, settings, observe)
+    return models
+
+
+def _load_entry(entry, settings, observe):
+    needed, free = BYTES_PER_WEIGHT * entry.metrics.get("parameters", 0) + BYTES_PER_MODEL, free_memory()
+    if needed > free:
+        raise Refusal(
+            503,
+            f"There is no memory for {entry.name}: it needs about {needed // MEGABYTE:,} MB, free are "
+            f"{free // MEGABYTE:,} MB. Start the server with --model for each model that you need.",
+        )
+    return _loaded_model(open_entry(entry.folder), settings, observe)
+
+
+def _loaded_model(entry, settings, observe):
+    pipeline = load_pipeline(entry)
+    if settings.engine in pipeline.engines:
+        pipeline.use_engine(settings.engine, compute_type=settings.compute_type)
+    return served_model(pipeline, share_batches(pipeline, settings, partial(observe, entry.name)))
 
 
 def served_model(pipeline, steps=()):
     """The ServedModel of a pipeline that was loaded from an entry."""
     entry = pipeline.entry
-    return ServedModel(entry.name, entry.architecture.use.task, pipeline, about_model(pipeline), list(steps))
+    use = entry.architecture.use
+    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks)
 
 
 def about_model(pipeline):
     """The description of a model in `GET /v1/models`: dict of JSON types."""
-    config, metrics, task = pipeline.entry.config, pipeline.entry.metrics, pipeline.entry.architecture.use.task
-    facts = {"name": pipeline.entry.name, "task": task, "architecture": config["architecture"]}
-    facts |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
-    facts |= {"pair": False, **pipeline.facts, "attention": pipeline.has_attention}
-    facts["description"] = metrics.get("description", "")
-    facts["parameters"] = metrics.get("parameters")
-    facts["examples"] = [
-        {name: example[name] for name in ("source", "source_b") if name in example}
-        for example in metrics.get("examples", [])[:EXAMPLES]
-    ]
-    return facts
+    return about_entry(pipeline.entry, pipeline.facts, pipeline.has_attention)
+
+
+def about_entry(entry, facts=None, has_attention=None):
+    """The description of the model of an Entry, which need not be loaded.
+
+    Args:
+        entry: Entry.
+        facts: dict, `Pipeline.facts`; None takes it from the entry.
+        has_attention: bool, `Pipeline.has_attention`; None takes it from the classes, True if it depends on settings.
+    """
+    config, metrics, use = entry.config, entry.metrics, entry.architecture.use
+    if has_attention is None:
+        classes = use.pipeline_class(), entry.architecture.model_class()
+        known = [getattr(kind, "has_attention", None) for kind in classes]
+        has_attention = next((value for value in known if isinstance(value, bool)), True)
+    about = {"name": entry.name, "task": use.task, "architecture": config["architecture"]}
+    about |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
+    facts = use.pipeline_class().facts_of(config) if facts is None else facts
+    about |= {"pair": False, **facts, "attention": has_attention}
+    about["description"] = metrics.get("description", "")
+    about["parameters"] = metrics.get("parameters")
+    examples = [{name: one[name] for name in ("source", "source_b") if name in one} for one in metrics["examples"]]
+    about["examples"] = [one for at, one in enumerate(examples) if one not in examples[:at]][:EXAMPLES]
+    return about
+
+
+def free_memory():
+    """The bytes that this process can still take, also within the limit of its container; infinity if unknown."""
+    free = []
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free.append(1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")))
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        group = Path("/sys/fs/cgroup")
+        most, used = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
+        lines = (group / "memory.stat").read_text().splitlines()
+        files = next(
+            int(line.split()[1]) for line in lines if line.startswith("inactive_file ")
+        )  # given back on demand
+        free.append(most - used + files)
+    return min(free, default=float("inf"))
 
 
 NICER = 5  # niceness of the compute threads
-
-
-STREAM_AHEAD = 64  # values of a stream that wait for a slow client, before the computation waits, too
-
-
-class Workers:
-    """Threads that answer requests; they mostly wait for a batch to be computed.
-
-    When all threads are busy, further requests are refused immediately. A request that takes too long gets an error.
-    Its computation, or that of a client that has left, ends at its next part (see `pipelines.work`); its thread stays
-    busy until then.
-
-    Args:
-        most: int > 0, number of threads.
-        seconds: float > 0, time limit for an answer.
-        budget: MemoryBudget of all threads, or None.
-    """
-
-    def __init__(self, most, seconds, budget=None):
-        self.most = most
-        self.seconds = seconds
-        self.budget = budget
-        self.busy = 0
-        self._threads = ThreadPoolExecutor(most, "answer")
-        self._stopping = threading.Event()
-
-    async def run(self, function, *arguments):
-        """The result of the function.
-
-        Raises:
-            Refusal: with 503 if all threads are busy or time runs out, 499 if the client leaves.
-        """
-        work, unwanted = self._begin(function, *arguments)
-        try:
-            finished, _ = await asyncio.wait([work], timeout=self.seconds)
-        finally:
-            unwanted.set()
-        if not finished:
-            raise self._too_late()
-        with self._as_refusal():
-            return work.result()
-
-    async def stream(self, function, *arguments):
-        """Runs the generator function(*arguments) in a thread and yields its values, all within the time limit.
-
-        When this generator is closed or the time runs out, the one in the thread stops. It is at most `STREAM_AHEAD`
-        values ahead.
-
-        Raises:
-            Refusal: see `run`.
-        """
-        loop, pieces, room = asyncio.get_running_loop(), asyncio.Queue(), threading.Semaphore(STREAM_AHEAD)
-
-        def tell():
-            values = iter(function(*arguments))
-            try:
-                for piece in values:
-                    while not room.acquire(timeout=POLL_SECONDS):
-                        stop_if_unwanted()
-                    stop_if_unwanted()
-                    loop.call_soon_threadsafe(pieces.put_nowait, piece)
-            finally:
-                with contextlib.suppress(AttributeError):  # an iterator that is no generator
-                    values.close()
-
-        work, unwanted = self._begin(tell)
-        work.add_done_callback(lambda _: pieces.put_nowait(work))
-        end = loop.time() + self.seconds
-        try:
-            while (piece := await asyncio.wait_for(pieces.get(), end - loop.time())) is not work:
-                room.release()
-                yield piece
-            with self._as_refusal():
-                work.result()
-        except TimeoutError:
-            raise self._too_late() from None
-        finally:
-            unwanted.set()
-
-    def _begin(self, function, *arguments):
-        """Starts the function in a thread: the future of its result, and an event that ends it early."""
-        self.check_room()
-        self.busy += 1
-        unwanted, end, is_gone = threading.Event(), time.monotonic() + self.seconds, client_is_gone.get()
-
-        def is_wanted():
-            ended = unwanted.is_set() or self._stopping.is_set() or time.monotonic() > end
-            return not ended and not is_gone()
-
-        def compute():
-            with working(is_wanted, self.budget):
-                stop_if_unwanted()
-                return function(*arguments)
-
-        work = asyncio.get_running_loop().run_in_executor(self._threads, compute)
-        work.add_done_callback(self._release)
-        return work, unwanted
-
-    @contextlib.contextmanager
-    def _as_refusal(self):
-        try:
-            yield
-        except Unwanted:
-            gone = client_is_gone.get()()
-            raise (Refusal(CLIENT_GONE, "The client has left.") if gone else self._too_late()) from None
-
-    def _too_late(self):
-        return Refusal(
-            503,
-            f"There was no answer within {self.seconds:g} seconds. Send less text, or try again later.",
-        )
-
-    def check_room(self):
-        """Raises Refusal with 503 if all threads are busy."""
-        if self.busy >= self.most:
-            raise Refusal(503, f"All {self.most} workers are busy. Try again later.")
-
-    def close(self):
-        """Ends the work in progress at its next part, waits for the threads, and accepts no further work."""
-        self._stopping.set()
-        self._threads.shutdown()
-
-    def _release(self, work):
-        self.busy -= 1
-        if not work.cancelled():
-            work.exception()  # retrieve the exception of an abandoned answer, so that nothing is logged about it
 
 
 def let_python_go_first():
@@ -232,9 +184,10 @@ def let_python_go_first():
     if sys.platform != "linux":  # on other systems, a priority belongs to the whole process
         return
     python = {thread.native_id for thread in threading.enumerate()}
+    nicer = min(19, os.getpriority(os.PRIO_PROCESS, os.getpid()) + NICER)
     for thread in {int(name) for name in os.listdir("/proc/self/task")} - python:
-        with contextlib.suppress(ProcessLookupError):  # it has ended
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICER)
+        with contextlib.suppress(OSError):  # it has ended, or is even nicer
+            os.setpriority(os.PRIO_PROCESS, thread, nicer)
 
 
 def return_memory():
@@ -270,35 +223,100 @@ class Server:
         self.state = "warming"
         self.ready = []
         self._tell = tell or (lambda text: None)
+        self._loading: dict = {}  # name -> (Future, Thread)
+        self._waiting: dict = {}  # name -> requests that wait for the model
+        self._loaders = threading.Semaphore(LOADING_AT_ONCE)
 
     def warm(self):
-        """Compiles the usual shapes of all models on all cores, model by model; ends early if the server stops."""
-
-        def run(step):
-            if self.state == "warming":
-                step()
-
+        """Compiles the usual shapes of all loaded models on all cores, model by model; ends if the server stops."""
+        loaded = {name: model for name, model in self.models.items() if model.load is None}
         try:
             with ThreadPoolExecutor(available_cores()) as threads:
-                steps = {
-                    name: [threads.submit(run, step) for step in model.steps] for name, model in self.models.items()
-                }
+                steps = {name: self._submit(threads, model) for name, model in loaded.items()}
                 for name, futures in steps.items():
-                    for step in futures:
-                        step.result()
-                    if self.state == "warming":
-                        return_memory()
-                        self.ready.append(name)
-                        self._tell(f"{name} is ready ({self.progress()})")
+                    self._finish(name, futures)
             if self.state == "warming":
-                keep_compiled()
-                gc.collect()
-                gc.freeze()  # loaded models stay, so garbage collection need not scan them during requests
-                let_python_go_first()
                 self.state = "ready"
         except Exception:
             self.state = "broken"  # final: a supervisor that polls /ready restarts the server
             raise
+
+    def _submit(self, threads, model):
+        def run(step):
+            if self.state in ANSWERING:
+                step()
+
+        return [threads.submit(run, step) for step in model.steps]
+
+    def _finish(self, name, futures):
+        """Waits until all shapes of a model are compiled; then it answers."""
+        for step in futures:
+            step.result()
+        if self.state in ANSWERING:
+            return_memory()
+            keep_compiled()
+            gc.collect()
+            gc.freeze()  # loaded models stay, so garbage collection need not scan them during requests
+            let_python_go_first()
+            self.ready.append(name)
+            self._tell(f"{name} is ready ({self.progress()})")
+
+    def _load(self, model, future):
+        """Loads and compiles a model in a thread of its own; other models answer meanwhile."""
+        problem = None
+        try:
+            with self._loaders:
+                if self.state in ANSWERING:
+                    self._tell(f"Loading {model.name} ...")
+                    found = model.load()
+                    model.pipeline, model.about, model.steps = found.pipeline, found.about, found.steps
+                    with ThreadPoolExecutor(available_cores()) as threads:
+                        self._finish(model.name, self._submit(threads, model))
+        except UserError as error:  # also a damaged entry, which does not heal
+            model.error = f"{model.name} cannot be loaded: {error}"
+            self._tell(model.error)
+        except Exception as error:
+            self._tell(f"{model.name} could not be loaded: {error}")
+            problem = error if isinstance(error, Refusal) else Refusal(500, f"{model.name} could not be loaded.")
+        finally:
+            future.set_result(problem)
+            self._loading.pop(model.name, None)
+
+    async def _loaded(self, model):
+        """Returns once a model is loaded; the first request starts it. Raises Refusal if that fails or takes long."""
+        if model.name in self.ready:
+            return
+        if model.load is None:
+            raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
+        if self._waiting.get(model.name, 0) >= self.settings.concurrency:
+            raise Refusal(503, f"{model.name} is being loaded: try again later.")
+        loading = self._loading.get(model.name)
+        if loading is None and not model.error:
+            future: Future = Future()
+            thread = threading.Thread(target=self._load, args=(model, future), name=f"load {model.name}", daemon=True)
+            loading = self._loading[model.name] = future, thread
+            thread.start()
+        if loading:
+            self._waiting[model.name] = self._waiting.get(model.name, 0) + 1
+            try:
+                done, _ = await asyncio.wait([asyncio.wrap_future(loading[0])], timeout=self.settings.seconds)
+            finally:
+                self._waiting[model.name] -= 1
+            if not done:
+                raise Refusal(503, f"{model.name} is being loaded: try again later.")
+            if problem := done.pop().result():
+                raise problem
+        if model.error:
+            raise Refusal(500, f"{model.name} cannot be loaded; see the log of the server.")
+        if model.name not in self.ready:
+            raise Refusal(503, f"The server is {self.state}: try again later.")
+
+    def close(self):
+        """Ends all work at its next part, and waits for the threads."""
+        self.state = "stopping"
+        self.workers.close()
+        for _, thread in list(self._loading.values()):
+            thread.join()
 
     def progress(self):
         """The number of ready models, such as "2 of 3"."""
@@ -310,41 +328,64 @@ class Server:
         Args:
             function: callable(pipeline, request).
             request: Request.
-            task: str, the main task of the model, or None for any task. If the request names no model, the first one
-                with this task answers.
+            task: str, the main task of the model, or None for any task. If the request names no model, the default of
+                this task answers.
             beside: bool. Whether models with another main task are allowed if they can do `task`, too.
         """
-        model = self._ready_model(request, task, beside)
+        model = await self._ready_model(request, task, beside)
         return model.name, await self.workers.run(function, model.pipeline, request)
 
-    def stream(self, function, request, task):
+    async def stream(self, function, request, task):
         """The model's name, and an asynchronous generator over function(pipeline, request), see `Workers.stream`."""
-        model = self._ready_model(request, task)
+        model = await self._ready_model(request, task)
         return model.name, self.workers.stream(function, model.pipeline, request)
 
-    def _ready_model(self, request, task, beside=False):
+    async def _ready_model(self, request, task, beside=False):
         """The ServedModel for a request; raises an error if the request exceeds a limit or the model is not ready."""
-        if self.state not in ("warming", "ready"):
+        if self.state not in ANSWERING:
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
         model = self._model(request.model, task, beside)
-        if model.name not in self.ready:
-            raise Refusal(503, f"{model.name} is not ready yet ({self.progress()} models are): try again later.")
+        await self._loaded(model)
         return model
+
+    def about(self):
+        """The description of each model for `GET /v1/models`: list of dicts of JSON types."""
+        defaults = {task: self.default(task).name for task in {model.task: None for model in self.models.values()}}
+        return [
+            {**model.about, "default": defaults[model.task] == model.name, "loaded": model.name in self.ready}
+            for model in self.models.values()
+        ]
+
+    def default(self, task):
+        """The ServedModel that answers requests for a task that name no model, or None.
+
+        It is the first model with this main task that `--model` names, or else that of `DEFAULT_MODELS`.
+        """
+        able = [model for model in self.models.values() if task in (None, model.task) and not model.error]
+        best = [model for model in able if model.load is not None and model.name == DEFAULT_MODELS.get(task)]
+        return next(iter(best + able), None)
 
     def _model(self, name, task, beside):
         able = [model for model in self.models.values() if task in (None, model.task)]
         if beside:
-            able += [model for model in self.models.values() if task in model.pipeline.entry.architecture.use.tasks]
+            able += [model for model in self.models.values() if task in model.tasks]
         if name is None and able:
-            return able[0]
+            return self.default(task) or able[0]
         if name is None:
             raise Refusal(404, f"No model of this server can {task}. /v1/models lists the models.")
-        if name not in self.models:
+        if (model := self.named(name)) not in able:
+            raise Refusal(422, f"{model.name} does not {task}. /v1/models lists the models.")
+        return model
+
+    def named(self, name):
+        """The ServedModel of a name or of a unique part of one; raises Refusal with 404 if there is none."""
+        found = named_by(name, self.models)
+        if len(found) > 1:
+            raise Refusal(404, f"{quoted(name)} is a part of several names: {', '.join(found[:5])}. Write more of it.")
+        if not found:
             raise Refusal(404, f"No model {quoted(name)} for this route. /v1/models lists the models.")
-        if self.models[name] not in able:
-            raise Refusal(422, f"{name} does not {task}. /v1/models lists the models.")
-        return self.models[name]
+        return self.models[found[0]]
 
 
 def look(pipeline, request):

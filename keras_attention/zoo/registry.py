@@ -69,6 +69,14 @@ PUBLISHED = "keras_attention.convert.published:published_entry"
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
 RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlier versions still work
+# The model that the server and the page use for a task if none is named: the most general one with the best scores.
+DEFAULT_MODELS = {
+    "translate": "transformer_tiny_tatoeba_en_de",
+    "classify": "minilm_small_sentiment",
+    "encode": "minilm_small_en",
+    "fill-mask": "bert_mini_en",
+    "generate": "gpt_mini_en",
+}
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -111,19 +119,26 @@ def find_entry(name_or_path):
     if isinstance(name_or_path, str) and "://" in name:
         return imported(PUBLISHED)(name)
     entries = _entries()
-    if name in entries:
-        return entries[name]
-    if RENAMED.get(name) in entries:
-        return entries[RENAMED[name]]
+    found = named_by(name, entries)
+    if name in entries or RENAMED.get(name) in entries:
+        return entries[found[0]]
     path = os.path.expanduser(name_or_path)
     if os.path.isdir(path):  # False, without an error, for an invalid path
         if os.path.lexists(os.path.join(path, MANIFEST)):
             return Path(path)
         raise UserError(f"The folder {quoted(name)} is not a saved model: it has no {MANIFEST}.")
-    with_words = [entry for entry in entries if f"_{name.lower()}_" in f"_{entry.lower()}_"]
-    if len(with_words) == 1:
-        return entries[with_words[0]]
+    if len(found) == 1:
+        return entries[found[0]]
     raise UserError(f"There is no model {quoted(name)}, and no folder of that name. {_hint(name, entries)}")
+
+
+def named_by(name, names):
+    """The names that a name or a part of one, such as "sst2", stands for: list of str, one if it is unique."""
+    if name in names:
+        return [name]
+    if RENAMED.get(name) in names:
+        return [RENAMED[name]]
+    return sorted(one for one in names if f"_{name.lower()}_" in f"_{one.lower()}_")
 
 
 def _hint(name, entries):

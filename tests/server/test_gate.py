@@ -20,7 +20,8 @@ from keras_attention.server import ServerSettings
 from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
 from keras_attention.server.messages import Gate, Refusal, check_limits, client_is_gone, request_model
-from keras_attention.server.server import STREAM_AHEAD, Server, ServerMetrics, Workers
+from keras_attention.server.server import Server, ServerMetrics, Workers
+from keras_attention.server.workers import STREAM_AHEAD
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}

@@ -1,0 +1,184 @@
+"""Models are loaded at their first request: what is known before, what a request waits for, and what goes wrong."""
+
+import asyncio
+import threading
+
+import pytest
+from server.tiny_zoo import write_tiny_zoo
+from zoo.tiny_bert import TEXTS
+
+from keras_attention.pipelines.base import load_pipeline
+from keras_attention.server import ServerSettings
+from keras_attention.server.messages import AttentionRequest, Refusal
+from keras_attention.server.server import ServedModel, Server, about_model, known_models
+from keras_attention.zoo import registry
+
+SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def same_priority(monkeypatch):
+    monkeypatch.setattr("keras_attention.server.server.let_python_go_first", lambda: None)  # cannot be taken back
+
+
+class Loading:
+    """Loads a model that answers with its name, once it is let go on."""
+
+    def __init__(self, name, error=None):
+        self.name, self.error, self.times = name, error, 0
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self):
+        self.times += 1
+        self.begun.set()
+        assert self.go_on.wait(SECONDS)
+        if self.error:
+            raise self.error
+        return ServedModel(self.name, "classify", self.name, {"name": self.name}, [lambda: None])
+
+
+def unloaded(name, error=None):
+    return ServedModel(name, "classify", None, {"name": name, "task": "classify"}, load=Loading(name, error))
+
+
+def serving(*models, seconds=SECONDS):
+    """A server of these models, warm, and what it has told."""
+    told = []
+    running = Server({model.name: model for model in models}, ServerSettings(seconds=seconds), None, told.append)
+    running.warm()
+    return running, told
+
+
+async def ask(running, name):
+    return await running.answer(lambda pipeline, request: pipeline, AttentionRequest(model=name, text="a"))
+
+
+def test_the_first_request_loads_a_model_once_while_another_model_answers():
+    ready, slow, quick = ServedModel("ready", "classify", "R", {}), unloaded("slow"), unloaded("quick")
+    running, told = serving(ready, slow, quick)
+    assert running.state == "ready"
+    assert [one["loaded"] for one in running.about()] == [True, False, False]
+
+    async def visit():
+        waiting = [asyncio.create_task(ask(running, "slow")) for _ in range(5)]
+        assert await asyncio.to_thread(slow.load.begun.wait, SECONDS)
+        assert await ask(running, "ready") == ("ready", "R")
+        quick.load.go_on.set()
+        assert await ask(running, "quick") == ("quick", "quick")
+        assert not any(task.done() for task in waiting)
+        slow.load.go_on.set()
+        assert await asyncio.gather(*waiting) == [("slow", "slow")] * 5
+        assert await ask(running, "slow") == ("slow", "slow")
+
+    asyncio.run(visit())
+    running.close()
+    assert (slow.load.times, quick.load.times) == (1, 1)
+    assert [one["loaded"] for one in running.about()] == [True, True, True]
+    assert "quick is ready (2 of 3)" in told
+
+
+def test_a_model_that_takes_long_is_answered_with_503_and_then_it_is_ready():
+    slow = unloaded("slow")
+    running, _ = serving(slow, seconds=0.2)
+
+    async def visit():
+        with pytest.raises(Refusal, match="slow is being loaded: try again later") as refused:
+            await ask(running, "slow")
+        assert refused.value.status == 503
+        slow.load.go_on.set()
+        while "slow" not in running.ready:
+            await asyncio.sleep(0.01)
+        assert await ask(running, "slow") == ("slow", "slow")
+
+    asyncio.run(visit())
+    running.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "times"),
+    [
+        (registry.EntryError("It is damaged."), 500, 1),
+        (OSError("The disk is away."), 500, 2),
+        (Refusal(503, "no"), 503, 2),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, times):
+    broken, ready = unloaded("broken", error), ServedModel("ready", "classify", "R", {"name": "ready"})
+    broken.load.go_on.set()
+    running, told = serving(broken, ready)
+
+    async def visit():
+        for _ in range(2):
+            with pytest.raises(Refusal) as refused:
+                await ask(running, "broken")
+            assert refused.value.status == status
+            while running._loading:
+                await asyncio.sleep(0.01)
+        assert await ask(running, "ready") == ("ready", "R")
+        if isinstance(error, registry.EntryError):
+            assert running.default("classify") is ready
+
+    asyncio.run(visit())
+    running.close()
+    assert broken.load.times == times
+    assert any(str(error) in line for line in told)
+    assert running.state == "stopping"
+
+
+def test_a_part_of_a_name_is_enough_if_it_is_unique():
+    models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_mrpc", "mrpc_two")]
+    running, _ = serving(*models)
+    assert running.named("sst2").name == "bert_mini_sst2"
+    assert running.named("MINILM_SMALL").name == "minilm_small_mrpc"
+    with pytest.raises(Refusal, match="'mrpc' is a part of several names: minilm_small_mrpc, mrpc_two") as refused:
+        running.named("mrpc")
+    assert refused.value.status == 404
+    with pytest.raises(Refusal, match="No model 'ini'"):
+        running.named("ini")
+
+
+def test_the_default_of_a_task_is_the_best_model_or_the_first_that_is_named_at_the_start():
+    best = registry.DEFAULT_MODELS["classify"]
+    names = ("a_first", best)
+    running, _ = serving(*map(unloaded, names))
+    assert running.default("classify").name == best
+    assert [one["default"] for one in running.about()] == [False, True]
+    running, _ = serving(*(ServedModel(name, "classify", name, {"name": name}) for name in names))
+    assert running.default("classify").name == "a_first"
+
+
+def test_the_defaults_are_models_of_the_package_with_these_tasks():
+    for task, name in registry.DEFAULT_MODELS.items():
+        assert registry.open_entry(name).architecture.use.task == task
+
+
+def test_models_are_described_before_they_are_loaded_as_afterwards(tmp_path, monkeypatch):
+    write_tiny_zoo(tmp_path)
+    (tmp_path / "gaps" / "config.json").write_text("{}")
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
+    monkeypatch.setattr("keras_attention.server.server.list_models", lambda: ["gaps", "moods", "pairs", "words"])
+    told, names = [], ["moods", "pairs", "words"]
+    models = known_models(ServerSettings(max_batch=1), lambda *_: None, told.append)
+    assert list(models) == names
+    assert len(told) == 1
+    assert "gaps is not served" in told[0]
+    for name in names:
+        assert models[name].pipeline is None
+        assert models[name].about == about_model(load_pipeline(tmp_path / name))
+    found = models["moods"].load()
+    assert found.pipeline.reply(texts=TEXTS[:1])[0]["label"]
+    weights = tmp_path / "pairs" / "model.weights.h5"
+    weights.write_bytes(weights.read_bytes()[::-1])  # found when it is loaded
+    with pytest.raises(registry.EntryError, match="SHA-256"):
+        models["pairs"].load()
+
+
+def test_a_model_that_does_not_fit_into_memory_is_not_loaded(tmp_path, monkeypatch):
+    write_tiny_zoo(tmp_path)
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
+    monkeypatch.setattr("keras_attention.server.server.list_models", lambda: ["moods"])
+    monkeypatch.setattr("keras_attention.server.server.free_memory", lambda: 101 << 20)
+    models = known_models(ServerSettings(), lambda *_: None)
+    with pytest.raises(Refusal, match="no memory for moods.*free are 101 MB") as refused:
+        models["moods"].load()
+    assert refused.value.status == 503
