@@ -67,7 +67,7 @@ def test_small_requests_do_not_exhaust_memory_nor_keep_the_server_from_ending(tm
             assert metric(url, "memory_in_use_bytes") <= 128 * MEGABYTE
         for client in clients:
             client.close()
-        end = time.monotonic() + 25  # less than the time limit: the computations have ended because nobody waits
+        end = time.monotonic() + 300  # as soon as what is being compiled is compiled
         while metric(url, "memory_in_use_bytes") or metric(url, "requests_in_progress") > 1:
             assert time.monotonic() < end
             time.sleep(0.1)
