@@ -113,7 +113,7 @@ setup(
             "selenium>=4.51",
             "setuptools>=77.0.3",
         ],
-        "benchmarks": [*CTRANSLATE2, "torch>=2.14", "transformers>=5.23"],
+        "benchmarks": [*CTRANSLATE2, "sentence-transformers>=6.2", "torch>=2.14", "transformers>=5.23"],
     },
     entry_points={"console_scripts": ["keras-attention=keras_attention.__main__:run"]},
 )

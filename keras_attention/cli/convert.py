@@ -59,7 +59,7 @@ def about_converted(converted, language, pair=False):
     about = {"language": language, "max_tokens": converted.vectors.max_tokens or longest}
     if converted.label_names is None:
         return about | {"pooling": converted.vectors.pooling, "normalize": converted.vectors.normalize}
-    return about | {"max_tokens": longest, "task": task_of(converted.label_names, pair)}
+    return about | {"task": task_of(converted.label_names, pair)}
 
 
 def task_of(label_names, pair=False):

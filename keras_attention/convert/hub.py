@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from keras_attention.compile_cache import cache_root
+from keras_attention.convert import wordpiece_files
 from keras_attention.convert.hub_files import (
     SITE,
     HubFile,
@@ -17,6 +18,7 @@ from keras_attention.convert.hub_files import (
     read_answer,
 )
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
+from keras_attention.convert.sentence_vectors import VECTOR_FILES
 from keras_attention.errors import UserError, parse_json, quoted
 from keras_attention.whole_file import locked, whole_file
 
@@ -27,14 +29,14 @@ MEGABYTE = 1 << 20
 # The only files that are downloaded, with their maximum sizes. config.json comes first: it decides about the others.
 SETTINGS = {
     "config.json": MAX_JSON_BYTES,
-    "tokenizer_config.json": MAX_JSON_BYTES,
-    "modules.json": MAX_JSON_BYTES,
-    "sentence_bert_config.json": MAX_JSON_BYTES,
-    "1_Pooling/config.json": MAX_JSON_BYTES,
+    "adapter_config.json": MAX_JSON_BYTES,
+    **dict.fromkeys((wordpiece_files.SETTINGS, wordpiece_files.SPECIAL, wordpiece_files.ADDED), MAX_JSON_BYTES),
+    **dict.fromkeys(VECTOR_FILES, MAX_JSON_BYTES),
 }
 MAX_VOCABULARY_FILE = 64 * MEGABYTE
 # The first of these groups that the checkpoint has is downloaded.
-WORD_PIECES = ({"vocab.txt": MAX_VOCABULARY_FILE}, {"tokenizer.json": MAX_JSON_BYTES})
+TOKENIZER = {wordpiece_files.TOKENIZER: wordpiece_files.MAX_TOKENIZER_BYTES}
+WORD_PIECES = ({"vocab.txt": MAX_VOCABULARY_FILE, **TOKENIZER}, {"vocab.txt": MAX_VOCABULARY_FILE}, TOKENIZER)
 BYTE_PIECES = (
     {"tokenizer.json": 32 * MEGABYTE},
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
@@ -134,7 +136,8 @@ def fetch(name):
     for file, most in {**SETTINGS, **vocabulary, WEIGHTS: MAX_WEIGHTS}.items():
         if file in files:
             download(file, most)
-        elif (path.parent / file).exists():  # the cache is shared with other programs, and one may have put it there
+    for file in {*SETTINGS, *(name for group in groups for name in group)} - files.keys():
+        if (path.parent / file).exists():  # the cache is shared with other programs, and one may have put it there
             raise UserError(f"{path.parent / file} is not a file of {name}. Remove it, and try again.")
     return found._replace(folder=path.parent)
 

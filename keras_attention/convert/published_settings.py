@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Vectors(NamedTuple):
-    """How an encoder of sentences turns a text into a vector.
+    """How a text becomes a vector.
 
     Attributes:
         pooling: "mean" over all tokens, [CLS] and [SEP] included, or "cls".

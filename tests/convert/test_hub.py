@@ -37,6 +37,14 @@ def test_only_what_is_read_is_asked_for(server):
     assert not any(path.endswith((".bin", ".py", ".md")) for path in server.asked)
 
 
+def test_all_that_describes_the_vectors_is_downloaded(server):
+    names = ("tokenizer.json", "special_tokens_map.json", "modules.json", "1_Pooling/config.json", "added_tokens.json")
+    names += ("2_Normalize/config.json", "sentence_bert_config.json", "config_sentence_transformers.json")
+    server.models[PUBLISHED] |= {name: b"{}" for name in names}
+    folder = hub.fetch(NAME).folder
+    assert all((folder / name).read_bytes() == b"{}" for name in names)
+
+
 @pytest.mark.parametrize("revision", ["main", "v1", COMMIT])
 def test_revisions_become_commits(revision, server):
     assert hub.fetch(f"{NAME}@{revision}").name == PINNED

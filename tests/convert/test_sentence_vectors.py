@@ -70,6 +70,40 @@ def test_vectors_are_what_the_modules_say(flags, pooling, count, tmp_path):
     assert encoder.max_tokens == 7
 
 
+@pytest.mark.parametrize(
+    ("modules", "sentences", "tokenizer", "count"),
+    [
+        (modules(2), None, {"model_max_length": 5}, 5),
+        (modules(2), {"max_seq_length": None}, {"model_max_length": 5}, 5),
+        (modules(2), {"max_seq_length": 4}, {"model_max_length": 5}, 4),
+        (modules(2), {"max_seq_length": 5}, {"model_max_length": 4}, 5),
+        (modules(2), None, {"max_len": 5}, 5),
+        (None, None, {"model_max_length": 5}, 5),
+        (None, None, {"model_max_length": int(1e30)}, 11),  # the positions of the model
+        (None, None, {"model_max_length": 1e30}, 11),
+        (None, None, {"model_max_length": 13}, 11),
+    ],
+)
+def test_longer_texts_are_cut_where_the_files_say(modules, sentences, tokenizer, count, tmp_path):
+    folder = write(tmp_path, modules, MEAN, sentences)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, **tokenizer}))
+    converted = load_checkpoint(folder)
+    pieces = WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+    encoder = make_pipeline(converted.model, {"text": pieces}, about_converted(converted, "en"))
+    found = encoder.encode("a b c a b c a b c a b c a")
+    vocabulary = converted.vocabulary
+    ids = [vocabulary.index(piece) for piece in ["[CLS]", *("abc" * 5)[: count - 2], "[SEP]"]]
+    vectors = Reference(tiny_tensors(), tiny_config()).encoder(ids, [0] * len(ids))
+    np.testing.assert_allclose(found.pooled[0], vectors.mean(axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [2, -1, "long", [7], True, 2.5])
+def test_a_limit_that_is_none_is_refused(value, tmp_path):
+    folder = write(tmp_path)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": value}))
+    refused(folder, "model_max_length is .*. Supported: an integer from 3")
+
+
 def test_without_modules_it_is_the_mean(tmp_path):
     assert load_checkpoint(write(tmp_path)).vectors == ("mean", False, None)
 
