@@ -72,14 +72,21 @@ def presets(config):
     return chosen | start_settings(config.start_from, config)
 
 
+def cross_entropy(model, inputs, labels, label_smoothing):
+    """-log p of each target token, given the source and the true tokens before it."""
+    logits = model(inputs, training=True)  # (B, T, V)
+    return token_cross_entropy(labels, logits, label_smoothing)  # of the labels that are not padding
+
+
 def loss(model, inputs, labels, label_smoothing, r_drop):
-    """Cross-entropy of the target tokens; with R-Drop (Liang et al. 2021), mean of two passes plus their divergence."""
-    passes = 2 if r_drop else 1
-    inputs = {name: keras.ops.concatenate([ids] * passes) for name, ids in inputs.items()}
-    logits = model(inputs, training=True)  # (passes * B, T, V)
-    total, count, correct, _ = token_cross_entropy(keras.ops.concatenate([labels] * passes), logits, label_smoothing)
-    penalty = r_drop / 2 * symmetric_divergence(labels, *keras.ops.split(logits, 2)) if r_drop else None
-    return Loss(total / passes, count / passes, correct / passes, penalty)
+    """`cross_entropy`; with R-Drop (Liang et al. 2021), its mean over two passes of dropout, plus their divergence."""
+    if not r_drop:
+        return cross_entropy(model, inputs, labels, label_smoothing)
+    inputs = {name: keras.ops.concatenate([ids, ids]) for name, ids in inputs.items()}
+    logits = model(inputs, training=True)  # (2 B, T, V)
+    total, count, correct, _ = token_cross_entropy(keras.ops.concatenate([labels, labels]), logits, label_smoothing)
+    penalty = r_drop / 2 * symmetric_divergence(labels, *keras.ops.split(logits, 2))
+    return Loss(total / 2, count / 2, correct / 2, penalty)
 
 
 def main(arguments=None):
@@ -91,9 +98,11 @@ def main(arguments=None):
     pairs = load_pairs(config, start and tuple(start.tokenizers.values()))
     if config.encode_to:
         return pairs.save(config.encode_to)
+    # Batches of similar lengths: "source_ids" (B, S), "labels" (B, T) = y_1 y_2 ... END, and "target_ids" (B, T), the
+    # labels shifted to the right: START y_1 y_2 ..., so that each label is predicted from the true tokens before it.
     batches = BucketedBatches(pairs.corpora, config.tokens_per_batch, config.num_buckets, config.seed)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    model = AttentionSeq2Seq(*pairs.sizes, **settings)
+    model = AttentionSeq2Seq(*pairs.sizes, **settings)  # attends to the source where source_ids != PAD
     model.build()
     if start:
         take_weights(model, start.model)
@@ -107,6 +116,8 @@ def main(arguments=None):
 
     total_steps = sum(len(batches.epoch(epoch)) for epoch in range(config.epochs))
     print(f"{pairs.corpora[0]}, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
+    # Rate of update n = 1, 2 ...: peak * n / warmup, then half a cosine down to 2 % of the peak; or
+    # inverse_square_root: peak * min(n / warmup, sqrt(warmup / n)).
     rate = make_schedule(config.schedule, config.learning_rate, config.warmup_steps, total_steps)
     optimizer = keras.optimizers.Adam(rate, beta_2=0.98, epsilon=1e-9)
     objective = functools.partial(loss, label_smoothing=config.label_smoothing, r_drop=config.r_drop)
