@@ -27,9 +27,14 @@ def code_blocks(page):
     return [text for language, text in blocks(page) if language == "python" and not QUOTE.match(text)]
 
 
+def commands(text):
+    """The commands of a block of shell: a line each, or several lines that end with the END of a here-document."""
+    return [match.group() for match in re.finditer(r"^.*<<'END'\n(?s:.*?)^END$|^.+$", text, re.MULTILINE)]
+
+
 def run_command(line):
-    """Runs a line of a shell: the command line and the recipes in this process, the rest in bash."""
-    words = shlex.split(line)
+    """Runs a command of a shell: the command line and the recipes in this process, the rest in bash."""
+    words = line.split() if "<<" in line else shlex.split(line)
     if words[0] == "keras-attention":
         assert cli.main(words[1:]) == 0, line
     elif words[0] == "python":

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from convert.fake_hub import running_hub
 from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
-from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, run_command
+from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, commands, run_command
 from huggingface_hub import constants
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
@@ -73,7 +73,7 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
     namespace, code = {}, code_blocks(page)
     for language, text in blocks(page):
         if language == "sh":
-            for line in text.splitlines():
+            for line in commands(text):
                 run_command(line)
         elif text in code:
             exec(compile(text, page, "exec"), namespace)
