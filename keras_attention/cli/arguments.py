@@ -253,12 +253,17 @@ def add_encode(commands):
 
 
 def add_similar(commands):
-    help_text = "Find the texts that are most like a query, by the cosine of their vectors."
+    help_text = "Find the texts or words that are most like a query, by the cosine of their vectors."
     command = add_command(commands, "similar", "encode", "similar", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts to compare with; or --input")
     command.add_argument("--query", required=True, action="append", metavar="TEXT", help="may be repeated")
     add_encoder(command)
-    command.add_argument("--top", type=int, default=5, metavar="K", help="texts per query (5)")
+    help_text = (
+        "word vectors of GloVe or word2vec (text, .bin or .npy; may be .gz or .xz): finds words in this file, also for "
+        'analogies such as --query "king - man + woman"'
+    )
+    command.add_argument("--vectors", metavar="FILE", help=help_text)
+    command.add_argument("--top", type=int, default=5, metavar="K", help="texts or words per query (5)")
     command.set_defaults(output=None)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, load, safe
 from keras_attention.errors import BAD_USAGE, UserError
+from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.whole_file import whole_file
 from keras_attention.zoo.registry import open_entry
 
@@ -32,10 +33,12 @@ def encode(arguments):
 
 
 def similar(arguments):
-    """Prints the texts that are most like each query: the cosine of their vectors, and the text."""
+    """Prints the texts, with --vectors the words, that are most like each query, after the cosine of their vectors."""
     _check_source(arguments)
     if arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
+    if arguments.vectors:
+        return _similar_words(arguments)
     if _is_typed(arguments):
         raise UserError("There are no texts to compare with. Give them as arguments or by --input.")
     entry = open_entry(arguments.model, "encode")
@@ -62,6 +65,25 @@ def similar(arguments):
             print(safe(f"{query}:"))
         for score, _, text in nearest:
             print(safe(f"{score:.4f}\t{text}", keep="\t"))
+
+
+def _similar_words(arguments):
+    """Prints the neighbours of each query among the words of a file."""
+    if arguments.texts or arguments.input or arguments.model != DEFAULT_START:
+        raise UserError("--vectors finds words in its file: leave out TEXT, --input and --model.")
+    from keras_attention.data.word_vectors import read_word_vectors
+
+    vectors = read_word_vectors(arguments.vectors)
+    answers = [vectors.similar(query, arguments.top) for query in arguments.query]  # all before the first line
+    for query, neighbours in zip(arguments.query, answers, strict=True):
+        if arguments.json:
+            words = [neighbour._asdict() for neighbour in neighbours]
+            print(json_text({"query": query, "similar": words}))
+            continue
+        if len(answers) > 1:
+            print(safe(f"{query}:"))
+        for word, score in neighbours:
+            print(safe(f"{score:.4f}\t{word}", keep="\t"))
 
 
 def _check_source(arguments):

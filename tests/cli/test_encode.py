@@ -158,3 +158,20 @@ def test_fill_mask_answers_the_good_texts_and_tells_of_the_bad_one(run, complain
     code, out, err = run("fill-mask", "--model", tmp_path / "filler", "--json", stdin="\n".join(texts).encode())
     assert (code, [json.loads(line)["text"] for line in out.splitlines()]) == (2, [texts[0], texts[2]])
     assert "`top_k` must be" in complains("fill-mask", "--model", tmp_path / "filler", *texts, "--top", "0")
+
+
+def test_similar_words(run, complains, tmp_path):
+    """With --vectors no model is loaded: neighbours and analogies come from a file of word vectors."""
+    path = tmp_path / "glove.txt"
+    path.write_text("king 1 1 0\nman 1 0 0\nwoman 1 0 1\nqueen 1 1 1\nstone 0 -1 0\n")
+    code, out, _ = run("similar", "--vectors", path, "--query", "king - man + woman", "--query", "man", "--top", "1")
+    assert code == 0
+    first, analogy, second, neighbour = out.splitlines()
+    assert (first, second) == ("king - man + woman:", "man:")
+    assert analogy.split("\t")[1] == "queen"
+    assert neighbour == "0.7071\tking"
+    _, out, _ = run("similar", "--vectors", path, "--query", "man", "--json")
+    assert [one["word"] for one in json.loads(out)["similar"]] == ["king", "woman", "queen", "stone"]
+    assert "'prince' is not among the 5 words" in complains("similar", "--vectors", path, "--query", "prince")
+    assert "leave out TEXT" in complains("similar", "--vectors", path, "--query", "man", "a text")
+    assert "there is no such file" in complains("similar", "--vectors", tmp_path / "nothing", "--query", "man")
