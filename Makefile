@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-thorough test-exhaustive test-lowest browser check audit bench smoke readme docs clean
+.PHONY: run test test-slow test-thorough test-thorough-today test-exhaustive test-lowest browser check audit bench smoke readme docs clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --out runs/date_converter --restart --overwrite
@@ -22,19 +22,26 @@ test: $(VENV)/installed-test browser
 NETWORKS = tests/layers tests/models tests/decoding tests/training tests/finetuning tests/recipes
 PIPELINES = tests/pipelines tests/server tests/export tests/cli
 NONE_CHOSEN = 5
-define parts
-	$(PYTEST) -m $(1) $(NETWORKS) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(PIPELINES) $(ARGS) || test $$? = $(NONE_CHOSEN)
-	$(PYTEST) -m $(1) $(addprefix --ignore=,$(NETWORKS) $(PIPELINES)) $(ARGS) || test $$? = $(NONE_CHOSEN)
+define in_three
+	$(PYTEST) -m $(1) $(2) $(NETWORKS) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(2) $(PIPELINES) $(ARGS) || test $$? = $(NONE_CHOSEN)
+	$(PYTEST) -m $(1) $(2) $(addprefix --ignore=,$(NETWORKS) $(PIPELINES)) $(ARGS) || test $$? = $(NONE_CHOSEN)
 endef
 
 # Tests that each compile, train or start more than fits there, such as whole fine-tunings. .ci/run runs them as well.
 test-slow: $(VENV)/installed-test browser
-	$(call parts,"slow and not thorough")
+	$(call in_three,"slow and not thorough")
 
-# The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages.
+# The rest: several processes, hundreds of sizes, the benchmarks in the small, and every command of the pages. All of
+# them, or with PART=3 the third of PARTS parts; tests/thorough_parts.py says which tests are in which part.
+PARTS = 9
 test-thorough: $(VENV)/installed-test browser
-	$(call parts,"thorough and not exhaustive")
+	$(call in_three,"thorough and not exhaustive",$(if $(PART),--part $(PART)/$(PARTS)))
+
+# The part of this day; after PARTS days, each thorough test has run.
+test-thorough-today:
+	@part=$$(($$(date -u +%s) / 86400 % $(PARTS) + 1)) && echo "Thorough tests: part $$part of $(PARTS)." && \
+		$(MAKE) --no-print-directory test-thorough PART=$$part
 
 # Every point at which a command can be killed or meet an error: an hour. Not part of .ci/run.
 test-exhaustive: $(VENV)/installed-test

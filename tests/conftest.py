@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from plain_graphs import GraphsOfThisProcess, run_graphs_as_traced
+from thorough_parts import chosen_part, thorough_parts
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,20 +21,31 @@ os.environ.setdefault("PYTHONFAULTHANDLER", "1")  # a process that a test starts
 os.environ.setdefault("TF_SET_ONEDNN_FPMATH_MODE", "")  # what a test accelerates changes no product of another
 
 
+def pytest_addoption(parser):
+    parser.addoption("--part", metavar="K/N", default="1/1", help="run the K-th of N parts of the thorough tests")
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
-def pytest_collection_modifyitems(items):
-    """Of a sampled test, every n-th point is quick and the rest thorough.
+def pytest_collection_modifyitems(config, items):
+    """Of a sampled test, every n-th point is quick and the rest thorough; `--part` chooses some of the thorough tests.
 
     Files with long tests come first, so that none is left at last.
     """
-    points = Counter()
+    points, sampled_points = Counter(), set()
     for item in items:
         sampled = item.get_closest_marker("sampled")
         if sampled and not item.get_closest_marker("thorough"):
             test = item.nodeid.partition("[")[0]
             if points[test] % sampled.args[0]:
                 item.add_marker(pytest.mark.thorough)
+                sampled_points.add(item.nodeid)
             points[test] += 1
+    part, parts = chosen_part(config.getoption("part"))
+    thorough = {item.nodeid for item in items if item.get_closest_marker("thorough")}
+    exhaustive = {item.nodeid for item in items if item.get_closest_marker("exhaustive")}
+    number_of = thorough_parts(thorough - sampled_points - exhaustive, sampled_points, parts)
+    config.hook.pytest_deselected(items=[item for item in items if number_of.get(item.nodeid, part) != part])
+    items[:] = [item for item in items if number_of.get(item.nodeid, part) == part]
     long = Counter(item.path for item in items if {"slow", "thorough"} & {mark.name for mark in item.iter_markers()})
     items.sort(key=lambda item: -long[item.path])
 
