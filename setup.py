@@ -38,7 +38,7 @@ def long_description():
 
 
 setup(
-    name="keras-attention",
+    name="keras-attention-zoo",  # keras-attention on the index is a package of other people
     version=VERSION,
     description="Attention in Keras 3: layers that follow their papers, readable recipes, and small trained models",
     long_description=long_description(),

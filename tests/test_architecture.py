@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "keras_attention"
 RECIPES = PACKAGE.parent / "recipes"
-FOR_EVERY_ROOM = {"errors", "whole_file", "cores", "compile_cache", "flags", "child_process"}
+FOR_EVERY_ROOM = {"support", "errors", "whole_file", "cores", "compile_cache", "flags", "child_process"}
 # Room -> the rooms that it may import from, beside those files.
 MAY_IMPORT = {
     **{name: set() for name in FOR_EVERY_ROOM},

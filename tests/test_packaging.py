@@ -87,7 +87,7 @@ def test_the_wheel_holds_every_file_of_package_and_zoo(checkout, wheel):
 
 @pytest.mark.slow
 def test_the_command_and_what_it_needs_are_declared(wheel):
-    info = f"keras_attention-{__version__}.dist-info"
+    info = f"keras_attention_zoo-{__version__}.dist-info"
     assert "keras-attention = keras_attention.__main__:run" in wheel.read(f"{info}/entry_points.txt").decode()
     metadata = wheel.read(f"{info}/METADATA").decode()
     needed = set(re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE))
@@ -100,7 +100,7 @@ def test_the_command_and_what_it_needs_are_declared(wheel):
 
 @pytest.mark.slow
 def test_a_package_index_shows_a_readme_whose_links_are_absolute(wheel):
-    metadata = wheel.read(f"keras_attention-{__version__}.dist-info/METADATA").decode()
+    metadata = wheel.read(f"keras_attention_zoo-{__version__}.dist-info/METADATA").decode()
     home = re.search(r"^Project-URL: Homepage, (.+)$|^Home-page: (.+)$", metadata, re.MULTILINE)
     home = home[1] or home[2]
     targets = re.findall(r"\]\(([^)]+)\)", metadata)

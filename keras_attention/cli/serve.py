@@ -8,6 +8,7 @@ from functools import partial
 from keras_attention.cli.io.terminal import compiling_note, silent_libraries
 from keras_attention.errors import UserError, one_line
 from keras_attention.server import ServerSettings
+from keras_attention.support.installation import install_command
 from keras_attention.zoo.registry import find_entry, list_models
 
 
@@ -15,7 +16,7 @@ def serve(arguments):
     """Checks settings and address first, then loads the models that are named and serves them."""
     needed = ("fastapi", "fastapi_offline", "uvicorn", "httptools", "prometheus_client")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-        raise UserError(f"The server needs {', '.join(missing)}: pip install 'keras-attention[serve]'")
+        raise UserError(f"The server needs {', '.join(missing)}: {install_command('serve')}")
     from keras_attention.cli.translate import check_engine  # here: the other commands need no NumPy
 
     check_engine(arguments)

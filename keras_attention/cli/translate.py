@@ -10,6 +10,7 @@ from keras_attention.cli.io.terminal import command_line, compiling_note, json_t
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
+from keras_attention.support.installation import install_command
 from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place, whole_files
 from keras_attention.zoo.registry import open_entry
@@ -89,7 +90,7 @@ def check_engine(arguments):
         if arguments.compute_type:
             raise UserError("--compute-type needs --engine ctranslate2.")
     elif find_spec(arguments.engine) is None:
-        raise UserError(f"--engine {arguments.engine} needs a package: pip install 'keras-attention[ctranslate2]'")
+        raise UserError(f"--engine {arguments.engine} needs a package: {install_command('ctranslate2')}")
 
 
 def with_engine(translator, arguments):

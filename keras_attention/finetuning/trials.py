@@ -13,6 +13,7 @@ from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.stages import fit, fit_encoder, validator
 from keras_attention.finetuning.workflow import finetune_classifier, prepare, task_of
+from keras_attention.support.installation import install_command
 from keras_attention.training.devices import workers
 
 
@@ -103,7 +104,7 @@ def check_search(trials, folds, journal, resume, restart):
     if folds is not None:
         raise UserError("--search and --folds cannot be combined: search first, then give --folds with the settings.")
     if find_spec("optuna") is None:
-        raise UserError("--search needs optuna: pip install 'keras-attention[search]'")
+        raise UserError(f"--search needs optuna: {install_command('search')}")
     if journal.exists() and not _is_journal(journal):
         raise UserError(f"{journal} is not the file of an earlier search, so it is not used. Choose another --out.")
     if journal.exists() and not (resume or restart):

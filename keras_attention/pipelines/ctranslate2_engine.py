@@ -15,6 +15,7 @@ from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.compiled import CompiledSearch
 from keras_attention.pipelines.prepared_weights import PreparedWeights
+from keras_attention.support.installation import install_command
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, SPECIAL_PIECES, START_ID
 
 POSITIONS = 1024  # minimum number of sinusoidal position encodings in the converted model
@@ -40,7 +41,7 @@ def library():
     try:
         import ctranslate2
     except ImportError as error:
-        raise UserError("CTranslate2 is not installed: pip install 'keras-attention[ctranslate2]'") from error
+        raise UserError(f"CTranslate2 is not installed: {install_command('ctranslate2')}") from error
     return ctranslate2
 
 

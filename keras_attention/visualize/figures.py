@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from PIL import Image  # a requirement of Matplotlib
 
 from keras_attention.errors import UserError
+from keras_attention.support.installation import install_command
 from keras_attention.whole_file import check_place, whole_file
 
 CELL = 0.3  # inches, side of a cell
@@ -288,7 +289,7 @@ def drawable(texts):
     families, missing = families_for([*texts, REPLACEMENT])
     if missing:
         east_asian = any(unicodedata.name(character, "").startswith(EAST_ASIAN) for character in missing)
-        remedy = "Run `pip install 'keras-attention[cjk]'`." if east_asian else "Install a font for this script."
+        remedy = f"Run `{install_command('cjk')}`." if east_asian else "Install a font for this script."
         warnings.warn(
             f"No installed font can draw {' '.join(sorted(missing)[:10])!r}; the figure shows {REPLACEMENT} instead. "
             f"{remedy}",

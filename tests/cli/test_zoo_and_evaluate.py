@@ -128,4 +128,4 @@ def test_what_cannot_be_served(complains, monkeypatch):
         assert "in use. Choose others" in complains("serve", "--port", taken.getsockname()[1])
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else find(name))
-    assert "needs fastapi: pip install 'keras-attention[serve]'" in complains("serve")
+    assert "needs fastapi: pip install -e '" in complains("serve")

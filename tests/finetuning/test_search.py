@@ -187,7 +187,7 @@ def test_bad_usage(tmp_path, capsys, monkeypatch):
     (tmp_path / "out_search.log").write_text("")
     assert "go on with --resume" in complaint("--search", "2")
     monkeypatch.setattr(trials, "find_spec", lambda _: None)
-    assert "pip install 'keras-attention[search]'" in complaint("--search", "2")
+    assert "needs optuna: pip install -e '" in complaint("--search", "2")
 
 
 def test_files_of_others_stay(tmp_path, capsys):

@@ -132,7 +132,7 @@ def test_what_it_does_not_carry(pair, monkeypatch):
 
 def test_without_the_package(pair, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r"pip install 'keras-attention\[ctranslate2\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '.*\[ctranslate2\]'"):
         pair[0].use_engine("ctranslate2")
 
 

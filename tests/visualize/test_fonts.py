@@ -57,6 +57,6 @@ def test_replaces_only_what_cannot_be_drawn():
 
 def test_east_asian_text_without_its_font_names_the_extra(monkeypatch):
     monkeypatch.setattr(fonts, "_candidates", lambda: [(fonts.BASE_FAMILY, str(FONT_FILES / "DejaVuSans.ttf"))])
-    with pytest.warns(UserWarning, match=r"pip install 'keras-attention\[cjk\]'"):
+    with pytest.warns(UserWarning, match=r"pip install -e '.*\[cjk\]'"):
         texts, _ = fonts.drawable(["3月"])
     assert texts == ["3\N{REPLACEMENT CHARACTER}"]
