@@ -54,7 +54,7 @@ def convert(arguments):
 def about_converted(converted, language, pair=False):
     """The fields of config.json for a Converted, except those of the network; see `schema.Use`."""
     if converted.vectors is None:
-        return {"language": language}
+        return {"language": language, "begins_with": converted.begins_with}
     longest = converted.model.get_config()["max_length"]
     about = {"language": language, "max_tokens": converted.vectors.max_tokens or longest}
     if converted.label_names is None:

@@ -50,6 +50,7 @@ def load_gpt2(folder, fields):
     if fields.values.get("eos_token_id") is not None:
         end_id = fields.whole("eos_token_id", 0, settings["vocabulary_size"] - 1)
     tokenizer = read_byte_level_tokenizer(folder, settings["vocabulary_size"], end_id)
+    begins_with = _begins_with(folder, tokenizer.special_pieces["end"])
     tensors = SafetensorsFile(tensor_file(folder))
     names = _unified(tensors)
     check_shapes(tensors.path, {name: tensors.shapes[names[name]] for name in names}, _shapes(settings))
@@ -61,7 +62,8 @@ def load_gpt2(folder, fields):
         if not np.isfinite(values).all():
             raise UserError(f"{tensors.path}: the tensor for {weight.path} holds NaN or infinity.")
         weight.assign(np.reshape(values, weight.shape))
-    return Converted(model, tokenizer.vocabulary, False, None, "Hugging Face", (), None, tokenizer)
+    texts = {"tokenizer": tokenizer, "begins_with": begins_with, "notes": _notes(folder)}
+    return Converted(model, tokenizer.vocabulary, False, None, "Hugging Face", (), None, **texts)
 
 
 def _unified(tensors):
@@ -110,6 +112,24 @@ def _values(read, path):
 
 
 END = "<|endoftext|>"
+TOKENIZER, SETTINGS, GENERATION = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
+TEXT = {"Sequence": {"id": "A", "type_id": 0}}  # in a template
+# Settings of `generate` in transformers that change greedy texts, with the values at which they do not.
+GREEDY = {
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "penalty_alpha": None,
+    "min_length": 0,
+    "min_new_tokens": None,
+    "bad_words_ids": None,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "stop_strings": None,
+}
 MAX_BYTES = 32 << 20
 # Fields of the model in tokenizer.json that change how texts are split, and their only supported values.
 MODEL_ONLY = {
@@ -138,7 +158,7 @@ def read_byte_level_tokenizer(folder, size, end_id=None):
     Raises:
         UserError: if a file is missing or damaged, or requires a tokenizer other than GPT-2's.
     """
-    path = folder / "tokenizer.json"
+    path = folder / TOKENIZER
     if path.is_file():
         vocabulary, merges = _read_tokenizer_json(path)
     elif (folder / "vocab.json").is_file():
@@ -146,8 +166,8 @@ def read_byte_level_tokenizer(folder, size, end_id=None):
         vocabulary, merges = read_pieces(path), read_merges(folder / "merges.txt")
     else:
         raise UserError(f"{folder} has neither tokenizer.json nor vocab.json and merges.txt.")
-    if (folder / "tokenizer_config.json").is_file():
-        fields = Fields(folder / "tokenizer_config.json")
+    if (folder / SETTINGS).is_file():
+        fields = Fields(folder / SETTINGS)
         fields.only("add_prefix_space", False, None)
     if len(vocabulary) != size:
         raise UserError(f"{path} has {len(vocabulary)} pieces. The configuration has vocab_size {size}")
@@ -156,6 +176,44 @@ def read_byte_level_tokenizer(folder, size, end_id=None):
         return ByteLevelTokenizer(vocabulary, merges, {"end": end})
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def _begins_with(folder, end):
+    """What transformers puts before a text: "nothing", or "end" for the token that ends a text.
+
+    `tokenizer.json` says it in its template; without that file, `add_bos_token` counts.
+    """
+    if (folder / TOKENIZER).is_file():
+        fields = Fields(folder / TOKENIZER, read_json(folder / TOKENIZER, MAX_BYTES))
+        if fields.values.get("post_processor") is None:
+            return "nothing"
+        frame = fields.inside("post_processor")
+        if frame.choice("type", {name: name for name in ("ByteLevel", "TemplateProcessing")}) == "ByteLevel":
+            return "nothing"
+        if frame.values.get("single") != [{"SpecialToken": {"id": end, "type_id": 0}}, TEXT]:
+            frame.refuse("single", f"a text after {end}")
+        return "end"
+    if not (folder / SETTINGS).is_file():
+        return "nothing"
+    fields = Fields(folder / SETTINGS)
+    fields.only("add_bos_token", None, False, True)
+    start = fields.values.get("bos_token")
+    if not fields.values.get("add_bos_token"):
+        return "nothing"
+    if (start.get("content") if isinstance(start, dict) else start) not in (None, end):
+        fields.refuse("bos_token", repr(end))
+    return "end"
+
+
+def _notes(folder):
+    """Sentences for the card: settings of the checkpoint that change greedy texts, and are not applied."""
+    if not (folder / GENERATION).is_file():
+        return ()
+    values = Fields(folder / GENERATION).values
+    asked = [name for name, usual in GREEDY.items() if values.get(name, usual) not in (usual, None)]
+    if not asked:
+        return ()
+    return (f"{GENERATION} of the original also sets {', '.join(asked)}, which `generate` does not apply by itself.",)
 
 
 def _read_tokenizer_json(path):

@@ -30,6 +30,7 @@ MEGABYTE = 1 << 20
 SETTINGS = {
     "config.json": MAX_JSON_BYTES,
     "adapter_config.json": MAX_JSON_BYTES,
+    "generation_config.json": MAX_JSON_BYTES,
     **dict.fromkeys((wordpiece_files.SETTINGS, wordpiece_files.SPECIAL, wordpiece_files.ADDED), MAX_JSON_BYTES),
     **dict.fromkeys(VECTOR_FILES, MAX_JSON_BYTES),
 }

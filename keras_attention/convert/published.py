@@ -105,7 +105,7 @@ def entry_texts(converted, source):
         dict of JSON types.
     """
     data = {"name": "the data of the original model", "terms": "as stated by its owner", "link": ""}
-    limits = ["The limits of the original model; see its card."]
+    limits = ["The limits of the original model; see its card.", *converted.notes]
     scores = "Not measured here: the scores of this model are its publisher's."
     told = {"seeds": [], "minutes": 0.0, "scores": [], "limits": limits}
     if not isinstance(source, Fetched):

@@ -37,6 +37,8 @@ class Converted(NamedTuple):
             next-sentence head.
         vectors: Vectors, how a text becomes a vector, or None if the model generates texts.
         tokenizer: ByteLevelTokenizer, or None for a WordPieceTokenizer of `vocabulary` and `lowercase`.
+        begins_with: what a GPT-2 gets before a prompt: "nothing", or "end" for the token that ends a text.
+        notes: tuple of str, sentences for the card about what is not as in the original.
     """
 
     model: "keras.Model"
@@ -47,6 +49,8 @@ class Converted(NamedTuple):
     left_out: tuple
     vectors: Vectors | None
     tokenizer: "ByteLevelTokenizer | None" = None
+    begins_with: str = "nothing"
+    notes: tuple = ()
 
 
 MAX_JSON_BYTES = 2 * 1024 * 1024

@@ -211,7 +211,8 @@ class GraphWriter(tf.Module):
         self.room = max(1, generator.window // 2)
         self._tokenizer = in_graph(generator.tokenizer)
         self._line_break, self._never = generator.line_break, generator.steps.never
-        self._end_id, self._first = generator.end_id, generator._beginnings([""])[0]
+        self._end_id, (self._first,) = generator.end_id, generator._beginnings([""])[0]
+        self._is_always_first = generator.begins_with != "nothing"
         self._find_model = lambda: generator.model  # not an attribute: TensorFlow would save all of Keras's objects
         self._weights = [variable.value for variable in generator.model.variables]
         scalars = {"max_tokens": tf.int32, "temperature": tf.float32, "seed": tf.int32}
@@ -239,9 +240,10 @@ class GraphWriter(tf.Module):
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
         if self._line_break:
             texts = tf.strings.regex_replace(texts, "\r\n|\n", self._line_break)
-        ids = self._tokenizer.tokenize(texts)
-        first = tf.fill([tf.shape(texts)[0], len(self._first)], 0) + tf.constant(self._first)
-        ids = tf.concat([tf.RaggedTensor.from_tensor(first), tf.cast(ids, tf.int32)], axis=1)
+        ids = tf.cast(self._tokenizer.tokenize(texts), tf.int32)
+        counts = tf.cast(tf.logical_or(self._is_always_first, ids.row_lengths() == 0), tf.int64)  # (B,)
+        first = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(counts)], self._first), counts)
+        ids = tf.concat([first, ids], axis=1)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         kept = ids[:, -self.room :]
         backwards = tf.reverse(kept, [1]).to_tensor(PAD_ID, shape=(None, self.room))

@@ -75,9 +75,11 @@ class Piece(NamedTuple):
 class TextScore(NamedTuple):
     """The log probability of a text. The probability that it ends there is not included.
 
+    If no token precedes a text (`begins_with` is "nothing"), its first token has no probability and is not listed.
+
     Attributes:
         log_prob: float, the sum of `log_probs`.
-        perplexity: float, exp(-log_prob / number of tokens), or None for an empty text.
+        perplexity: float, exp(-log_prob / number of tokens), or None without tokens.
         tokens: list of str.
         log_probs: list of float, the natural log probability of each token, given those before it.
     """
@@ -98,7 +100,8 @@ class TextGenerator(Pipeline):
         model: GPT, built.
         tokenizer: see `keras_attention.tokenizers`.
         line_break: str of one character that stands for a line break in the vocabulary; None: a line break itself.
-        begins_with: the token before each training text, which is put before a prompt: "end" for END, or "line_break".
+        begins_with: the token before each training text, which is put before a prompt: "end" for END, "line_break", or
+            "nothing", where only an empty prompt gets END.
         language: str, for the card.
     """
 
@@ -284,13 +287,16 @@ class TextGenerator(Pipeline):
         return Sampling(**given).checked()
 
     def _beginnings(self, texts):
-        """The ids of each text, after the token that precedes every text: list of lists of int."""
+        """The ids of each text, after the token that precedes it: list of lists of int, none of them empty."""
         first = [self.end_id]
         if self.begins_with == "line_break":
             first = self.tokenizer.encode([self.line_break or "\n"])[0].tolist()[-1:]
         if self.line_break:
             texts = [text.replace("\r\n", "\n").replace("\n", self.line_break) for text in texts]
-        return [[*first, *ids.tolist()] for ids in self.tokenizer.encode(texts)]
+        encoded = self.tokenizer.encode(texts)
+        return [
+            ids.tolist() if self.begins_with == "nothing" and len(ids) else [*first, *ids.tolist()] for ids in encoded
+        ]
 
     def _shown_tokens(self, ids):
         tokens = self.tokenizer.tokens(ids)

@@ -21,7 +21,7 @@ from keras_attention.zoo.schema import (
 )
 
 # `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: the token before each
-# training text, which is also put before each prompt.
+# training text, which is also put before each prompt; "nothing": only an empty prompt gets END.
 GENERATION = Use(
     tasks=("generate", "score"),
     pipeline="keras_attention.pipelines.text_generator:TextGenerator",
@@ -31,7 +31,7 @@ GENERATION = Use(
     keys={
         "language": LANGUAGE,
         "line_break": optional(text(r"[^\w\s]", "one sign")),
-        "begins_with": choice("end", "line_break"),
+        "begins_with": choice("end", "line_break", "nothing"),
     },
     defaults={"line_break": None, "begins_with": "end"},
     title=lambda config: f"{config['language']}, text generation",

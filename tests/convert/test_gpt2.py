@@ -18,10 +18,11 @@ from tiny_byte_level import END, TEXTS, write_published
 from tokenizers import Tokenizer
 
 import keras_attention
+from keras_attention.cli.convert import about_converted
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
 from keras_attention.errors import UserError
-from keras_attention.pipelines.base import failing_examples
+from keras_attention.pipelines.base import failing_examples, make_pipeline
 
 V, D, INNER, H, L, LENGTH = 283, 15, 31, 3, 2, 13
 CONFIG = {
@@ -284,29 +285,105 @@ def test_other_vocabularies_are_refused(write, case):
         load_checkpoint(folder)
 
 
+def frame(*before):
+    """A template of tokenizer.json with special tokens before the text."""
+    single = [{"SpecialToken": {"id": piece, "type_id": 0}} for piece in before]
+    single.append({"Sequence": {"id": "A", "type_id": 0}})
+    return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": {}}
+
+
+def asked(**settings):
+    return lambda folder: (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+BEGINNINGS = {
+    "nothing": (lambda folder: None, "nothing"),
+    "a frame that trims": (in_tokenizer(post_processor={"type": "ByteLevel", "trim_offsets": False}), "nothing"),
+    "a template": (in_tokenizer(post_processor=frame(END)), "end"),
+    "a start, but a tokenizer.json without": (asked(add_bos_token=True), "nothing"),
+    "a start": (without_tokenizer_json(asked(add_bos_token=True, bos_token=END)), "end"),
+    "a start with flags": (without_tokenizer_json(asked(add_bos_token=True, bos_token={"content": END})), "end"),
+    "no start": (without_tokenizer_json(asked(add_bos_token=False)), "nothing"),
+}
+
+
+@pytest.mark.parametrize("case", BEGINNINGS)
+def test_a_text_begins_as_the_files_say(write, case):
+    change, expected = BEGINNINGS[case]
+    folder = write(random_tensors())
+    change(folder)
+    assert load_checkpoint(folder).begins_with == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (in_tokenizer(post_processor=frame(END, END)), "single is .*. Supported: a text after <|endoftext|>"),
+        (in_tokenizer(post_processor={"type": "RobertaProcessing"}), "type is 'RobertaProcessing'. Supported: one of"),
+        (without_tokenizer_json(asked(add_bos_token=True, bos_token="a")), "bos_token is 'a'. Supported: '<|endoftext"),
+    ],
+)
+def test_other_beginnings_are_refused(write, change, message):
+    folder = write(random_tensors())
+    change(folder)
+    with pytest.raises(UserError, match=message.replace("|", "[|]")):
+        load_checkpoint(folder)
+
+
+def test_the_card_names_settings_that_are_not_applied(write):
+    folder = write(random_tensors())
+    content = {"eos_token_id": 0, "repetition_penalty": 1.3, "num_beams": 1, "no_repeat_ngram_size": 3}
+    (folder / "generation_config.json").write_text(json.dumps(content))
+    (note,) = load_checkpoint(folder).notes
+    assert "also sets repetition_penalty, no_repeat_ngram_size, which `generate` does not apply" in note
+
+
+def log_probabilities(tensors, ids):
+    """Of each id but the first, given those before it, in float64."""
+    logits = published(tensors, np.array(ids))
+    return [row[i] - np.logaddexp.reduce(row) for row, i in zip(logits, ids[1:], strict=False)]
+
+
+@pytest.mark.parametrize("begins_with", ["nothing", "end"])
+def test_scores_are_those_of_the_published_network(write, begins_with):
+    tensors = random_tensors()
+    folder = write(tensors)
+    if begins_with == "end":
+        in_tokenizer(post_processor=frame(END))(folder)
+    converted = load_checkpoint(folder)
+    generator = make_pipeline(converted.model, {"text": converted.tokenizer}, about_converted(converted, "en"))
+    ids = [*([0] if begins_with == "end" else []), *converted.tokenizer.encode(["A dog"])[0]]
+    expected = log_probabilities(tensors, ids)
+    found, one, empty = generator.score(["A dog", "A", ""])
+    np.testing.assert_allclose(found.log_probs, expected, atol=1e-4)
+    assert found.perplexity == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
+    assert len(found.tokens) == len(expected)
+    assert len(one.log_probs) == (begins_with == "end")
+    assert (empty.log_probs, empty.tokens, empty.perplexity) == ([], [], None)
+
+
 @pytest.mark.slow
 def test_a_converted_entry_generates_and_scores(write, tmp_path, capsys):
+    """As transformers does: no token stands before a prompt, and END before an empty one."""
     tensors = random_tensors()
     assert main(["convert", str(write(tensors)), "--out", str(tmp_path / "mine"), "--language", "en"]) == 0
     assert failing_examples(tmp_path / "mine") == (2, [])
     generator = keras_attention.load(tmp_path / "mine")
-    (ids,) = generator.tokenizer.encode(["A dog"])
-    (one,) = generator.generations("A dog", max_tokens=3, temperature=0.0)
-    read = [0, *ids]
-    for token, log_prob in zip(one.token_ids, one.log_probs, strict=True):
-        logits = published(tensors, np.array(read))[-1]
-        assert (token, log_prob) == (
-            logits.argmax(),
-            pytest.approx(logits.max() - np.logaddexp.reduce(logits), abs=1e-4),
-        )
-        read.append(token)
-    logits = published(tensors, np.array([0, *ids]))
-    expected = sum(row[i] - np.logaddexp.reduce(row) for row, i in zip(logits, ids, strict=False))
+    for prompt in ("A dog", "A", ""):
+        read = generator.tokenizer.encode([prompt])[0].tolist() or [0]
+        (one,) = generator.generations(prompt, max_tokens=3, temperature=0.0)
+        for token, log_prob in zip(one.token_ids, one.log_probs, strict=True):
+            logits = published(tensors, np.array(read))[-1]
+            best = logits.max() - np.logaddexp.reduce(logits)
+            assert (token, log_prob) == (logits.argmax(), pytest.approx(best, abs=1e-4))
+            read.append(token)
+    ids = generator.tokenizer.encode(["A dog"])[0].tolist()
+    expected = log_probabilities(tensors, ids)
     capsys.readouterr()
     assert main(["score", "--model", str(tmp_path / "mine"), "A dog"]) == 0
     log_prob, perplexity, text = capsys.readouterr().out.rstrip("\n").split("\t")
-    assert (float(log_prob), text) == (pytest.approx(expected, abs=1e-3), "A dog")
-    assert float(perplexity) == pytest.approx(math.exp(-expected / len(ids)), rel=1e-3)
+    assert (float(log_prob), text) == (pytest.approx(sum(expected), abs=1e-3), "A dog")
+    assert float(perplexity) == pytest.approx(math.exp(-np.mean(expected)), rel=1e-3)
     assert main(["generate", "--model", str(tmp_path / "mine"), "A dog", "--max-tokens", "3"]) == 0
     assert capsys.readouterr().out.startswith("A dog")
 

@@ -37,6 +37,15 @@ def test_it_writes_what_the_pipeline_writes(level, temperature, monkeypatch):
         assert (found[name].dtype.name, found[name].shape.rank) == (kind.split()[0], 1)
 
 
+@pytest.mark.parametrize("begins_with", ["end", "line_break", "nothing"])
+def test_it_reads_what_the_pipeline_reads(begins_with):
+    usual = generator("char")
+    writer = TextGenerator(usual.model, usual.tokenizer, usual.line_break, begins_with)
+    token_ids, lengths, _ = GraphWriter(writer)._read(tf.constant(PROMPTS))
+    found = [row[len(row) - length :].tolist() for row, length in zip(token_ids.numpy(), lengths.numpy(), strict=True)]
+    assert found == writer._beginnings(PROMPTS)
+
+
 @pytest.mark.slow
 def test_extreme_temperatures_write_text(monkeypatch):
     monkeypatch.setattr(chunks, "BATCH_SIZES", (5,))
