@@ -13,7 +13,8 @@ ends or `CompileCache.keep` is called. A store that others can write to, a damag
 used.
 
 No command depends on the cache. Where it cannot be made, or the disk has no room, XLA compiles in memory. Where a
-program cannot be written or read while the process computes, `cache_failed` says so, and the caller goes on without it.
+program cannot be read while the process computes, it is removed; where none can be written, the session moves to
+another disk until the process ends. See `cache_failed`.
 """
 
 import atexit
@@ -66,6 +67,7 @@ class CompileCache:
         _remove_dead_sessions(self.machine)
         self.session = Path(tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.machine))
         self._process, self._linked, self._linking = os.getpid(), set(), threading.Lock()
+        self._elsewhere = None
 
     def read(self, graph):
         """Makes the verified files of a graph available to TensorFlow.
@@ -133,9 +135,35 @@ class CompileCache:
                         found = True
         return found
 
+    def move(self):
+        """Moves the session to another disk; what it compiles from now on is not stored.
+
+        TensorFlow does not run a program that it cannot write, and goes on with the folder of its start: the session
+        becomes a link.
+
+        Returns:
+            bool, whether it moved, now or before, to a disk with room.
+        """
+        with self._linking:
+            if self._elsewhere is None:
+                for place in (tempfile.gettempdir(), "/dev/shm"):
+                    with suppress(OSError):
+                        _check_room(place)
+                        if _disk_of(place) != _disk_of(self.session):
+                            elsewhere = tempfile.mkdtemp(prefix="keras_attention-", dir=place)
+                            shutil.rmtree(self.session, ignore_errors=True)
+                            self.session.symlink_to(elsewhere)
+                            self._elsewhere = elsewhere
+                            return True
+        return False
+
     def close(self):
         """Stores what is new and ends the session. Does nothing in a process that was forked from the session's."""
-        if os.getpid() == self._process:
+        if os.getpid() == self._process and self._elsewhere:
+            shutil.rmtree(self._elsewhere, ignore_errors=True)
+            with suppress(OSError):
+                self.session.unlink()
+        elif os.getpid() == self._process:
             self.keep()
             shutil.rmtree(self.session, ignore_errors=True)
 
@@ -217,7 +245,10 @@ def use_compile_cache():
     try:
         cache = CompileCache(root)
     except OSError as error:
-        if VARIABLE in os.environ or error.errno == errno.ENOSPC:  # a home that cannot be written to is no accident
+        if VARIABLE in os.environ or error.errno in (
+            errno.ENOSPC,
+            errno.EFBIG,
+        ):  # a home that cannot be written to is no accident
             _warn_once(root, error.strerror or str(error))
         return False
     os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
@@ -254,6 +285,9 @@ def write_stored(graph, content):
         cache.write(graph, content)
 
 
+AGAIN, NEVER = "again", "never"
+
+
 def cache_failed(error, graph):
     """Whether TensorFlow has failed because it could not read or write a compiled program in the cache.
 
@@ -264,16 +298,16 @@ def cache_failed(error, graph):
         graph: str, the digest of a graph, or None.
 
     Returns:
-        "read" if another try may succeed, "write" if not, or None if the error is not one of the cache.
+        AGAIN if another try may succeed, NEVER if not, or None if the error is not one of the cache.
     """
     message = str(error)
     for cache in _in_use:
         if type(error).__name__ == "DataLossError" or str(cache.session) in message:
             if graph is not None and cache.forget(graph):
-                return "read"
+                return AGAIN
             reason = message.split(str(cache.session))[-1].partition(";")[2].partition("[Op:")[0].strip()
             _warn_once(cache.root, reason or "a program cannot be read")
-            return "write"
+            return AGAIN if cache.move() else NEVER
     return None
 
 
@@ -358,16 +392,29 @@ def _check_private(folder):
         raise PermissionError(f"{folder}: other users can write to it.")
 
 
-def _check_room(root):
-    free = shutil.disk_usage(root).free
+def _disk_of(folder):
+    return os.stat(folder).st_dev
+
+
+def _check_room(folder):
+    """Raises OSError if the disk of a folder is nearly full, or the process may write small files only."""
+    free = shutil.disk_usage(folder).free
     if free < ROOM:
         raise OSError(errno.ENOSPC, f"only {free / 2**20:.0f} MB of its disk are free")
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        largest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if largest != resource.RLIM_INFINITY and largest < ROOM:
+            raise OSError(errno.EFBIG, f"no file may have more than {largest:,} bytes")
 
 
 def _remove_dead_sessions(machine):
-    for session in machine.glob(".session-*"):
+    for session in machine.glob(".session-*"):  # a link is one that has moved
         process = session.name.split("-")[1]
         if not (process.isdigit() and _is_alive(int(process))):
+            if session.is_symlink():
+                session.unlink(missing_ok=True)
             shutil.rmtree(session, ignore_errors=True)
 
 

@@ -240,6 +240,33 @@ def test_a_home_that_is_missing_is_no_error_and_no_news(monkeypatch, home):
         assert not use_compile_cache()
 
 
+def test_a_session_moves_to_another_disk(opened, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    cache = opened()
+    compile_program(cache)
+    monkeypatch.setattr(compile_cache.tempfile, "gettempdir", lambda: str(elsewhere))
+    monkeypatch.setattr(compile_cache, "_disk_of", str)
+    assert cache.move()
+    compile_program(cache, "b.pb")
+    (place,) = elsewhere.iterdir()
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in place.iterdir()] == ["b.pb"]
+    assert not cache.move()  # once
+    cache.close()
+    assert not list(elsewhere.iterdir())
+    assert not list(cache.machine.iterdir())
+
+
+def test_a_process_that_may_write_small_files_only_has_no_cache(tmp_path, monkeypatch):
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000));"
+    code += "from keras_attention.compile_cache import use_compile_cache; print(use_compile_cache())"
+    environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path), "PYTHONPATH": os.getcwd()}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert "no file may have more than 100,000 bytes" in done.stderr
+
+
 def test_the_programs_of_a_graph_are_forgotten_and_no_others(opened):
     first = opened()
     compile_program(first)

@@ -17,7 +17,9 @@ import keras
 import tensorflow as tf
 
 from keras_attention.compile_cache import (
+    AGAIN,
     MARK,
+    VARIABLE,
     cache_failed,
     has_cache,
     is_eager,
@@ -25,6 +27,7 @@ from keras_attention.compile_cache import (
     tell_compiling,
     write_stored,
 )
+from keras_attention.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -67,7 +70,7 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
         program = found or _stored(function, specs, handles, digest, call)
     if not jit_compile or not has_cache():
         return program
-    return _surviving_the_cache(program, partial(_without_xla, function, specs, call), digest if stores else None)
+    return _surviving_the_cache(program, partial(_retraced, function, specs, call), digest if stores else None)
 
 
 def _is_distributed(model):
@@ -84,9 +87,9 @@ def call_compiled(function, *inputs):
 _tracing = threading.local()
 
 
-def _without_xla(function, specs, call):
-    """Traces a function in such a way that XLA does not compile it."""
-    _tracing.without_xla = True
+def _retraced(function, specs, call, with_xla):
+    """Traces a function again, under another name: what failed to compile once is not compiled again under its name."""
+    _tracing.without_xla = not with_xla
     try:
         program = tf.function(partial(call, function), input_signature=specs, autograph=False)
         program.get_concrete_function()
@@ -95,29 +98,32 @@ def _without_xla(function, specs, call):
         _tracing.without_xla = False
 
 
-def _surviving_the_cache(program, without_xla, digest):
+def _surviving_the_cache(program, retraced, digest):
     """A compiled program that gives its results also where TensorFlow can neither read nor write the compile cache.
 
     A stored program that cannot be read is removed and compiled anew. If compiled programs cannot be stored, because
-    the disk is full, for example, TensorFlow does not run them: then XLA is not used.
+    the disk is full, for example, TensorFlow does not run them: then another disk is used, or XLA is not.
 
     Args:
         program: callable of tensors.
-        without_xla: callable () -> program that computes the same without XLA.
+        retraced: callable (with_xla) -> program that computes the same.
         digest: str, the digest of the program's graph, or None if it is not stored.
     """
     programs = [program]
 
     def run(*inputs):
-        for tries_left in (2, 1, 0):
+        for tries_left in (3, 2, 1, 0):
             try:
                 return programs[-1](*inputs)
             except tf.errors.OpError as error:
                 failed = cache_failed(error, digest)
-                if failed is None or not tries_left:
+                if failed is None:
                     raise
-                if failed == "write" or tries_left == 1:
-                    programs.append(without_xla())
+                if not tries_left:
+                    raise UserError(
+                        f"Compiled programs cannot be stored. Free some space, or set {VARIABLE} to another folder."
+                    ) from error
+                programs.append(retraced(failed == AGAIN and tries_left > 1))
 
     return run
 
