@@ -87,7 +87,7 @@ def whole_file(path, mode="w", lock=True):
     given, path = path, check_place(path)
     how = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
     if path.exists() and not path.is_file():  # such as /dev/null: must not be replaced by a file
-        with open(path, mode, **how) as file:
+        with explained(given), open(path, mode, **how) as file:
             yield file
         return
     with explained(given), locked(path) if lock else nullcontext():

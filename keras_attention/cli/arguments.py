@@ -234,6 +234,8 @@ def add_classify(commands):
     command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
     command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
+    help_text = "with --table: no ' before labels that a spreadsheet would take for formulas"
+    command.add_argument("--raw", action="store_true", help=help_text)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     help_text = "continue an interrupted run from --input or --table to --output"
     command.add_argument("--resume", action="store_true", help=help_text)

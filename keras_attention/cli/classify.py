@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
-from keras_attention.cli.io.terminal import json_text, load
+from keras_attention.cli.io.terminal import json_text, load, one_output_line
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
 from keras_attention.errors import UserError, quoted
@@ -15,7 +15,7 @@ from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
 
 MOST_EXPLAINED = 100  # texts on one page
-FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows")
+FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows", "raw")
 
 
 def classify(arguments):
@@ -24,8 +24,8 @@ def classify(arguments):
     With --table, it writes all columns of the table, followed by the label and its probability.
     """
     _check_options(arguments)
-    entry = open_entry(arguments.model, "encode" if arguments.labels else "classify")
-    task = {"pair": False, "separator": None} if arguments.labels else entry.config["task"]
+    entry = open_entry(arguments.model, "classify" if arguments.labels is None else "encode")
+    task = {"pair": False, "separator": None} if arguments.labels is not None else entry.config["task"]
     if task.get("kind") == "regression" and (arguments.top, arguments.threshold) != (None, None):
         raise UserError(f"{arguments.model} predicts a number and has no labels: leave out --top and --threshold.")
     table = _read_table(arguments, task) if arguments.table else None
@@ -35,7 +35,7 @@ def classify(arguments):
     with opened as job:
         if arguments.explain and job.total > MOST_EXPLAINED:
             raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
-        classifier = load_zero_shot(entry, arguments.labels) if arguments.labels else load(entry, "classify")
+        classifier = load(entry, "classify") if arguments.labels is None else load_zero_shot(entry, arguments.labels)
         job.lost = LOST[classifier.long_texts]
         for window in job.windows():
             items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
@@ -45,6 +45,12 @@ def classify(arguments):
             if arguments.explain:
                 explained += [classifier.explain(*sides).as_json() for sides in zip(*texts, strict=True)]
             job.write(_lines(arguments, table, window, answers), [answer.truncated for answer in answers])
+    if table and table.shielded:
+        print(
+            f"keras-attention: {table.shielded:,} labels have a ' before them, because a spreadsheet would take them "
+            "for formulas. --raw leaves it out.",
+            file=sys.stderr,
+        )
     if arguments.explain:
         _write_page(arguments.explain, explained)
 
@@ -61,7 +67,7 @@ def _check_options(arguments):
     """Raises UserError for options that cannot be combined; sets the default model for --labels."""
     if arguments.top is not None and arguments.top < 1:
         raise UserError(f"--top must be at least 1. Found: {arguments.top}")
-    if arguments.model is None and arguments.labels:
+    if arguments.model is None and arguments.labels is not None:
         arguments.model = DEFAULT_START
     if arguments.model is None:
         names = ", ".join(models_with_task("classify")) or "none in the zoo"
@@ -115,7 +121,7 @@ def _read_table(arguments, task):
     if task["pair"] != (arguments.text_b is not None):
         found, expected = ("pairs", "give --text-b COLUMN") if task["pair"] else ("single texts", "leave out --text-b")
         raise UserError(f"{arguments.model} classifies {found}: {expected}.")
-    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter, "raw": arguments.raw}
     columns = arguments.text or "text", arguments.text_b
     return AnsweredTable(arguments.table, *columns, **options, separator=task["separator"] or "|")
 
@@ -152,7 +158,7 @@ def _line(text, answer, arguments):
         best = [(label, answer.probabilities[label]) for label in answer.label]
     else:
         best = [] if answer.label is None else [(answer.label, answer.probabilities[answer.label])]
-    return "\t".join(f"{label} {value:.4f}" for label, value in best) or "-"
+    return "\t".join(f"{one_output_line(label, keep='')} {value:.4f}" for label, value in best) or "-"
 
 
 def _write_page(path, explained):

@@ -5,7 +5,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 
 from keras_attention.cli.io.many_texts import many_texts
-from keras_attention.cli.io.terminal import json_text, load, safe
+from keras_attention.cli.io.terminal import json_text, load, one_output_line, safe
 from keras_attention.errors import BAD_USAGE, UserError
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.whole_file import whole_file
@@ -29,7 +29,7 @@ def encode(arguments):
             lines = found.pooled if answers else _vector_lines(arguments, window.texts, found)
             job.write(lines, found.truncated)
     if answers:
-        print(f"{arguments.output}: {job.total:,} vectors of {width} numbers (float32)")
+        print(safe(f"{arguments.output}: {job.total:,} vectors of {width} numbers (float32)"))
 
 
 def similar(arguments):
@@ -161,4 +161,4 @@ def fill_mask(arguments):
 def _fillings(text, fillings, as_json):
     if as_json:
         return [json_text({"text": text, "fillings": [filling._asdict() for filling in fillings]})]
-    return [f"{filling.score:.4f}\t{filling.text}" for filling in fillings]
+    return [one_output_line(f"{filling.score:.4f}\t{filling.text}") for filling in fillings]

@@ -84,12 +84,12 @@ def _evaluate_classifier(arguments, entry):
         if len(arguments.models) > 1:
             said = said if number == 0 else ""
             said += f"\n\n{name}"
-        parts += [said, safe(report_text(report), keep="\n")]
+        parts += [said, report_text(report)]
         if number:
             parts += ["", comparison.text(arguments.model, name)]
     if arguments.json:
         return json_text(reports if len(reports) > 1 else reports[0], indent=1)
-    return "\n".join(parts)
+    return safe("\n".join(parts), keep="\n")
 
 
 def _check_alike(first, task, second, other):

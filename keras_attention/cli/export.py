@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from keras_attention.cli.io.terminal import load, print_json, silent_libraries
+from keras_attention.cli.io.terminal import load, print_json, safe, silent_libraries
 from keras_attention.errors import UserError
 from keras_attention.export import listing
 from keras_attention.whole_file import tidy, whole_folder
@@ -60,10 +60,10 @@ def export(arguments):
     else:
         print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
         if said:
-            print(said)
+            print(safe(said, keep="\n"))
         if change:
             print("\n".join(_as_lines(change)))
-        print(listing(signature))
+        print(safe(listing(signature), keep="\n"))
 
 
 def _no_rows(arguments):

@@ -29,7 +29,7 @@ def finetune(arguments):
     if arguments.search is not None:
         check_search(arguments.search, arguments.folds, journal, arguments.resume, arguments.restart)
     facts = run_facts()
-    say = _silent if arguments.json else print
+    say = _silent if arguments.json else _shown
     settings = accelerated(arguments.start, settings)
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
@@ -97,3 +97,7 @@ def settings_of(arguments):
 
 def _silent(_):
     pass
+
+
+def _shown(text):
+    print(safe(text, keep="\n"), flush=True)

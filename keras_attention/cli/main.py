@@ -13,7 +13,7 @@ from keras_attention.cli.io.text_files import check_files_apart
 from keras_attention.compile_cache import use_compile_cache, when_compiling
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
-from keras_attention.whole_file import release_claims
+from keras_attention.whole_file import NOT_WRITABLE, release_claims
 
 PROGRAM = "keras-attention"
 TRY_AGAIN = 75
@@ -142,6 +142,8 @@ def _with_first_warnings(function):
 def describe(error):
     """The message of an error; for an OSError, with the file and without the error number."""
     if isinstance(error, OSError) and error.strerror:
+        if error.filename is None and error.errno in NOT_WRITABLE:  # all other files that are written have names
+            return f"Standard output cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 

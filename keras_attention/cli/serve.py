@@ -5,7 +5,7 @@ import json
 import sys
 from functools import partial
 
-from keras_attention.cli.io.terminal import compiling_note, silent_libraries
+from keras_attention.cli.io.terminal import compiling_note, safe, silent_libraries
 from keras_attention.errors import UserError, one_line
 from keras_attention.server import ServerSettings
 from keras_attention.support.installation import install_command
@@ -49,4 +49,4 @@ def _tell(text, file):
 def _say(names, url, as_json):
     compiling_note.clear()
     found = json.dumps({"models": names, "url": url}) if as_json else f"{url} serves {', '.join(names)}; Ctrl-C stops"
-    print(found, flush=True)
+    print(safe(found), flush=True)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
-from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load
+from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line
 from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
@@ -72,7 +72,7 @@ def _stream(arguments, entry):
         for text in texts:
             for piece in translator.stream(text, **sampling):
                 compiling_note.clear(forever=True)
-                print(piece, end="", file=output, flush=True)
+                print(one_output_line(piece), end="", file=output, flush=True)
             print(file=output, flush=True)
 
 
@@ -127,9 +127,10 @@ def _lines(arguments, window, answers):
         if arguments.json:
             lines.append(json_text({"source": text, **translations_as_json(translations)}))
         elif arguments.n_best > 1:
-            lines += [f"{number}\t{translation.score:.4f}\t{translation.text}" for translation in translations]
+            scored = ((translation.score, one_output_line(translation.text)) for translation in translations)
+            lines += [f"{number}\t{score:.4f}\t{translation}" for score, translation in scored]
         else:
-            lines.append(translations[0].text)
+            lines.append(one_output_line(translations[0].text))
     return lines
 
 
@@ -235,7 +236,7 @@ def try_out(folder, data, scores, ask):
     texts = data.test[0][:SHOWN]
     answers = [best for best, *_ in translator.hypotheses(texts, attention=translator.has_attention)]
     for text, answer in zip(texts, answers, strict=True):
-        print(f"{text}  ->  {answer.text}")
+        print(one_output_line(f"{text}  ->  {answer.text}"))
     if translator.has_attention:
         picture = folder.with_name(folder.name + "_attention.png")
         attention_heatmap(answers[0].attention, answers[0].source_tokens, answers[0].tokens, picture)
@@ -246,7 +247,7 @@ def try_out(folder, data, scores, ask):
         for text in typed_lines(prompt) if ask else ():
             best = translator.hypotheses(text)[0][0]
             doubt = f"   (unsure{': is this a date?' * dates})" * best.low_score
-            print(f"{text}  ->  {best.text}{doubt}", flush=True)
+            print(one_output_line(f"{text}  ->  {best.text}{doubt}"), flush=True)
     except KeyboardInterrupt:  # ends the questions, as an empty line does
         print()
     print(f"Saved to {folder}. Try: {command_line('translate', folder, texts[0])}")

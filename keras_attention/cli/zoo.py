@@ -33,7 +33,7 @@ def show(arguments):
         facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
         print_json({**facts, "config": entry.config, "metrics": entry.metrics})
     else:
-        print(entry.card if arguments.card else _as_text(entry), end="")
+        print(safe(entry.card, keep="\n") if arguments.card else _as_text(entry), end="")
 
 
 def _as_text(entry):
@@ -50,7 +50,7 @@ def _as_text(entry):
 
 def verify(arguments):
     """Checks one model or all models; returns 1 if something is wrong."""
-    names = [arguments.name] if arguments.name else list_models()
+    names = list_models() if arguments.name is None else [arguments.name]
     reports = []
     for name in names:
         report = _verified(name)

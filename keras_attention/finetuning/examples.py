@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UNREADABLE, UserError, parse_json, quoted
+from keras_attention.errors import UNREADABLE, UserError, one_line, parse_json, quoted
 from keras_attention.flags import setting
 from keras_attention.models import BertClassifier
 from keras_attention.training.devices import dtype_policy
@@ -158,7 +158,7 @@ def load_tables(config):
         found, said = None, None
         if path:
             found, said = read_examples(path, config.text, config.label, config.text_b)
-            print(said)
+            print(*map(one_line, said.splitlines()), sep="\n")
         examples.append(found)
     return examples
 

@@ -15,7 +15,7 @@ from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenize
 from keras_attention.training.history import claim_files
 from keras_attention.training.run import RunSettings
 from keras_attention.visualize import figures
-from keras_attention.whole_file import release_claims, whole_files
+from keras_attention.whole_file import release_claims, whole_file, whole_files
 
 
 def names(folder):
@@ -105,7 +105,18 @@ def test_a_closed_stream_is_no_error(closed, words, code):
 def test_a_full_disk_behind_standard_output_is_told():
     command = f"'{sys.executable}' -m keras_attention zoo list > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, "keras-attention: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "keras-attention: Standard output cannot be written: No space left on device\n",
+    )
+
+
+def test_a_full_device_is_told_with_its_name(capsys):
+    with (
+        pytest.raises(UserError, match="/dev/full cannot be written: No space left on device"),
+        whole_file("/dev/full") as file,
+    ):
+        file.write("x")
 
 
 def test_the_reason_stands_behind_a_long_name(capsys):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from keras_attention.cli.io.terminal import compiling_note
 from keras_attention.cli.io.text_files import answers_to, input_lines, keyboard_lines, standard_input_lines
 from keras_attention.data.files import opened
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, one_line
 from keras_attention.pipelines.texts import LOST, START, TruncatedText
 from keras_attention.whole_file import check_place
 from keras_attention.zoo.entry import MANIFEST
@@ -54,7 +54,7 @@ class ProgressLine:
 
 
 WINDOW = 4096  # texts answered together: enough to fill batches with texts of similar length
-NO_OPTIONS = ("texts", "input", "table", "output", "resume", "explain", "model", "module", "function", "debug")
+NO_OPTIONS = ("texts", "input", "table", "output", "resume", "explain", "raw", "model", "module", "function", "debug")
 
 
 class Window(NamedTuple):
@@ -114,7 +114,7 @@ class Job:
         if self._typed:
             sys.stdout.flush()
         for note in notes:
-            print(f"keras-attention: {note}", file=sys.stderr)
+            print(f"keras-attention: {one_line(note)}", file=sys.stderr)
 
     def tell_cut(self):
         """Reports the number of truncated texts, once for all windows."""

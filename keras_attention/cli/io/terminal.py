@@ -2,7 +2,9 @@
 
 import gc
 import json
+import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -32,6 +34,7 @@ def silent_libraries(own_process=True):
         with deferred_interrupts() as interrupts, garbage_collector_paused(own_process):
             if own_process:
                 import_frameworks()
+                logging.getLogger("tensorflow").setLevel(logging.ERROR)  # after its import, which sets the level
             yield
     finally:
         sys.stderr.flush()
@@ -148,6 +151,15 @@ def print_whole(text):
     content = memoryview(text.encode(sys.stdout.encoding, "backslashreplace"))
     while content:
         content = content[raw.write(content) or 0 :]
+
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def one_output_line(text, keep="\t"):
+    """Replaces control characters, except those in `keep`, by spaces: a line of output stays one, and is obeyed by no
+    terminal. All others stay, such as the no-break spaces of French."""
+    return CONTROL.sub(lambda sign: sign[0] if sign[0] in keep else " ", text)
 
 
 JOINERS = "\u200c\u200d"  # not printable in Python, but part of the spelling of Persian, Hindi and emoji

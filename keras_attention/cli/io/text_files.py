@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_attention.cli.io.terminal import safe
 from keras_attention.data.files import decoded_lines, lines_of, opened
 from keras_attention.errors import UserError, parse_json
 from keras_attention.whole_file import (
@@ -125,7 +126,8 @@ class AnswerFile:
 def plain_answers(path):
     """An AnswerFile on standard output, or on a file that is written whole or not at all."""
     with text_output(path) as file:
-        yield AnswerFile(file.write)
+        shown = not path and file.isatty()  # what a table of somebody else holds must not control the terminal
+        yield AnswerFile((lambda text: file.write(safe(text, keep="\n\t"))) if shown else file.write)
 
 
 @contextmanager
@@ -232,11 +234,14 @@ WRITTEN = ("output", "attention", "explain", "out")  # options that name files t
 
 
 def check_files_apart(arguments):
-    """Raises UserError if a command would write to a file that it reads, or write two things to one file.
+    """Raises UserError if a command would write to a file that it reads, or two things to one file; or a name is empty.
 
     Args:
         arguments: argparse.Namespace of any command.
     """
+    for name in (*READ, *WRITTEN, "log_dir"):
+        if getattr(arguments, name, None) == "":
+            raise UserError(f"--{name.replace('_', '-')} is empty. Expected: the name of a file.")
     read, written = (_named_files(arguments, names) for names in (READ, WRITTEN))
     for flag, path in written:
         beside = partial_names(path) if flag == "--output" else ()

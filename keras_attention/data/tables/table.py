@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -162,6 +163,9 @@ def fault_of(row, columns, label=None, empty_labels=False, blanks=False):
 
 
 ANSWERS = ("label", "probability")  # the further columns
+# A spreadsheet takes a cell that begins with one of these for a formula, unless it is a number.
+FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+CELL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 PREFIX = "predicted_"  # of their names, if the table already has such columns
 
 
@@ -176,7 +180,8 @@ class AnsweredTable:
     """Reads the texts of a table, and writes its rows with two more columns, label and probability.
 
     The format is kept: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values of a
-    CSV file and the characters of a JSON line are unchanged. A row whose text is empty, blank or null stays, too.
+    CSV file and the characters of a JSON line are unchanged. A row whose text is empty, blank or null stays, too. A
+    label that a spreadsheet would take for a formula gets a "'" before it, except in JSON lines.
 
     Args:
         path: str or Path, see `read_table`, also for the other arguments.
@@ -185,19 +190,21 @@ class AnsweredTable:
         skip_bad_rows: bool.
         delimiter: str or None.
         separator: str, between several labels of a row.
+        raw: bool. Write labels as they are, also those that look like formulas.
 
     Attributes:
         count: int, number of usable rows.
         skipped: dict from reason to number of rows.
         names: tuple of str, the names of the two new columns.
         sha256: str, the hash of the file.
+        shielded: int, number of labels so far that got a "'".
 
     Raises:
         UserError: see `read_table`.
     """
 
-    def __init__(self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|"):
-        self.path, self._separator = path, separator
+    def __init__(self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|", raw=False):
+        self.path, self._separator, self._raw, self.shielded = path, separator, raw, 0
         self._columns = [column for column in (text, text_b) if column is not None]
         if text == text_b:
             raise UserError(f"Text and second text must be different columns. Received: {text}, {text_b}")
@@ -245,7 +252,14 @@ class AnsweredTable:
         if self._delimiter is None:
             answer = json.dumps(dict(zip(self.names, (label, probability), strict=True)), ensure_ascii=False)
             return f"{row.source[:-1].rstrip()}, {answer[1:]}"
-        return self._delimiter.join((row.source, self._joined([self._cell(label), self._cell(probability)])))
+        return self._delimiter.join((row.source, self._joined([self._label(label), self._cell(probability)])))
+
+    def _label(self, label):
+        cell = self._cell(label)
+        if self._raw or isinstance(label, float) or not FORMULA.match(cell) or CELL_NUMBER.fullmatch(cell):
+            return cell
+        self.shielded += 1
+        return f"'{cell}"
 
     def _cell(self, value):
         if isinstance(value, list):

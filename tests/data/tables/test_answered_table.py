@@ -112,3 +112,36 @@ def test_rows_with_a_blank_text_stay(tmp_path):
         '{"text": null, "label": null, "probability": null}',
         '{"text": "", "label": null, "probability": null}',
     ]
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", " =1", "\uff1d1", "=1e9"]
+HARMLESS = ["good", "-1", "+1", "-0.5", "+1e-3", "a=b", "'=1", "-1e", ""]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+@pytest.mark.parametrize("label", [*FORMULAS, *HARMLESS[:-2]])
+def test_a_label_that_looks_like_a_formula_gets_a_mark(tmp_path, name, label):
+    (tmp_path / name).write_text("text\n=1\n", encoding="utf-8")
+    delimiter = "," if name == "a.csv" else "\t"
+    if delimiter in label:
+        return
+    for raw in (False, True):
+        table = AnsweredTable(tmp_path / name, "text", raw=raw)
+        (row,) = table.rows()
+        (found,) = csv.reader([table.answered(row, label, 0.5)], delimiter=delimiter)
+        marked = label in FORMULAS and not raw
+        assert found == ["=1", "'" * marked + label, "0.5000"]  # what was in the table stays as it is
+        assert table.shielded == marked
+
+
+def test_several_labels_are_one_cell_and_numbers_are_none(tmp_path):
+    (tmp_path / "a.csv").write_text("text\na\n")
+    table = AnsweredTable(tmp_path / "a.csv", "text")
+    (row,) = table.rows()
+    assert table.answered(row, ["=1", "b"], [0.5, 0.5]) == "a,'=1|b,0.5000|0.5000"
+    assert table.answered(row, ["b", "=1"], [0.5, 0.5]) == "a,b|=1,0.5000|0.5000"
+    assert table.answered(row, -0.25, None) == "a,-0.2500,"
+    assert table.answered(row, None, None) == "a,,"
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    table = AnsweredTable(tmp_path / "a.jsonl", "text")
+    assert '"label": "=1"' in table.answered(next(table.rows()), "=1", 0.5)
