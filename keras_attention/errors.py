@@ -31,6 +31,17 @@ class EntryError(UserError):
     """An invalid zoo entry; the message names the file, what was found and what was expected."""
 
 
+def check_finite(values, what):
+    """Raises UserError unless all numbers that a model computed (array or float) are finite; `what` names them."""
+    import numpy as np  # here, because messages and `--help` do not need it
+
+    if not np.isfinite(values).all():
+        raise UserError(
+            f"The model computed NaN or infinity as {what}, so there is no answer. Its weights are damaged or too "
+            "large: fetch or train it again."
+        )
+
+
 class _Bounded(reprlib.Repr):
     """A `repr` of bounded size and cost, whatever a value holds: it builds no text that it then cuts.
 

@@ -18,6 +18,7 @@ MARKED_TERM = regex.compile(r"(?:[\p{L}\p{N}_][\p{Mn}\p{Mc}]*)+|[^\s\x1c-\x1f]")
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # maximum sizes of a vocabulary and of a kernel
 LONGEST_TERM = 64  # characters
+TINY = 1e-12  # the least length of a vector; only a damaged model has an idf of 0
 NO_TERM = "-"  # the vocabulary of texts without any term, such as DNA without spaces: all of them are judged alike
 SHARE_COUNT = 5  # count of each term for a share of common words
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
@@ -49,7 +50,7 @@ class BagOfWords(NamedTuple):
             if counts:
                 ids = np.fromiter(counts, int, len(counts))
                 values = (1 + np.log(np.fromiter(counts.values(), float, len(counts)))) * self.idf[ids]
-                logits[row] += (values / np.linalg.norm(values)) @ self.kernel[ids]
+                logits[row] += (values / max(np.linalg.norm(values), TINY)) @ self.kernel[ids]
         return logits
 
     def scaled(self, factor):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
@@ -258,7 +258,9 @@ class Classifier(TextEncoder):
 
     def blended(self, logits: np.ndarray, texts: Texts, texts_b: Texts | None = None) -> np.ndarray:
         """Blends logits (N, K) of the network with those of the bag of words, if the model has one."""
-        return logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
+        logits = logits if self.blend is None else self.blend.logits(logits, texts, texts_b)
+        check_finite(logits, "a logit")
+        return logits
 
     def with_network(self, network: Any) -> Self:
         """As in TextEncoder, but without the bag of words, so that `agreement` compares the networks alone."""

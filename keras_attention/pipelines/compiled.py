@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
+from keras_attention.errors import check_finite
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 from keras_attention.pipelines.work import in_this_context
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
@@ -91,7 +92,8 @@ class CompiledSearch:
         token, seed = tf.constant([START_ID]), tf.constant(0 if sampling is None else sampling["seed"])
         for index in range(limit):
             self.refresh()
-            token, state = go_on(token, state, memory, tf.constant(index), seed)
+            token, state, total = go_on(token, state, memory, tf.constant(index), seed)
+            check_finite(total.numpy(), "a logit")
             yield int(token[0])
             if token[0] == END_ID:
                 return
@@ -151,7 +153,7 @@ class CompiledSearch:
                 choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
             logits, new = self._weights.network.step(token_ids, state, memory, **self._weights.derived())
             allowed = allowed_logits(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
-            return choose(allowed, index), {name: new[name] for name in state}
+            return choose(allowed, index), {name: new[name] for name in state}, tf.reduce_logsumexp(logits)
 
         index = seed = tf.TensorSpec((), tf.int32)
         specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]

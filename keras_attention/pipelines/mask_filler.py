@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
@@ -232,6 +232,7 @@ class MaskFiller(TextEncoder):
             allowed = self._continues if piece else self.can_begin
             grown = []
             for word, (logits,) in zip(words, outputs, strict=True):
+                check_finite(logits, "a logit")
                 grown += word.grown(_log_softmax(logits[0]), allowed, width)
             words = sorted(grown, key=lambda word: -(word.beam.score + word.log_prob / (piece + 1)))[:width]
         return [word.as_beam() for word in words]

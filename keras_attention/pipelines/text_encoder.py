@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.explanation import bert_view
@@ -59,8 +59,10 @@ class Similar(NamedTuple):
 
 
 def unit(vectors):
-    """Vectors (..., D) scaled to length 1."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    """Vectors (..., D) scaled to length 1; a vector of zeros stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    check_finite(lengths, "the length of a vector")
+    return vectors / np.maximum(lengths, 1e-12)
 
 
 class TextEncoder(Pipeline):
@@ -204,6 +206,7 @@ class TextEncoder(Pipeline):
         pooled = np.stack(of_texts) if of_texts else np.zeros((0, self.encoder.hidden_dim), "float32")
         if self.normalize:
             pooled = unit(pooled)
+        check_finite(pooled, "a vector")
         blank, none = blank_rows(texts, texts_b), np.zeros((0, pooled.shape[-1]), "float32")
         pooled[blank] = 0.0
         vectors = [none if nothing else vector for vector, nothing in zip(vectors, blank, strict=True)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, check_finite
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS
 from keras_attention.pipelines.compiled_forward import CompiledForward
@@ -251,6 +251,7 @@ class TextGenerator(Pipeline):
             known = len(found[number]) - start  # already predicted in the previous part
             found[number] += log_probs[known : len(read["token_ids"]) - 1].tolist()
         scores = []
+        check_finite([log_prob for log_probs in found for log_prob in log_probs], "a log probability")
         for ids, log_probs in zip(self._beginnings(texts), found, strict=True):
             perplexity = math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
             scores.append(TextScore(sum(log_probs), perplexity, self._shown_tokens(ids[1:]), log_probs))
@@ -361,6 +362,7 @@ class _Text:
                 break
             if details:
                 self._describe(token, written, step, place)
+            check_finite(written.log_probs[step, place], "a log probability")
             self.ids.append(token)
             self.log_probs.append(float(written.log_probs[step, place]))
             if token == self.generator.end_id:

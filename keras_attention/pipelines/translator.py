@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import answer_limit, batches
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
@@ -321,6 +321,7 @@ class Translator(Pipeline):
         steps = answer_limit(batch.padded, settings)
         with memory(cache_bytes(self.network, batch.size * settings["beam_size"], steps + batch.padded)):
             found = self.compiled.search(source_ids, limits, steps, **options)
+        check_finite(found.log_probs[: len(batch.sequences), 0], "a log probability")
         weights = None
         if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)

@@ -248,4 +248,4 @@ async def _events(facts, prompt_tokens, first, pieces, request):
 
 
 def _event(value: dict[str, Any]):
-    return f"data: {json.dumps(value)}\n\n"
+    return f"data: {json.dumps(value, allow_nan=False)}\n\n"

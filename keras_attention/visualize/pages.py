@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, check_finite
 from keras_attention.whole_file import check_place, whole_file
 
 
@@ -92,6 +92,9 @@ def attention_page(
     if not answers or not all(maps for _, maps in answers):
         raise UserError("There is nothing to show: the model has no attention, or the text has no tokens.")
     check_weights(sum(np.size(one.weights) for _, maps in answers for one in maps))
+    for _, maps in answers:
+        for one in maps:
+            check_finite(one.weights, "an attention weight")
     data = {
         "title": title,
         "note": note,
@@ -115,7 +118,7 @@ class AttentionView(NamedTuple):
     def html(self) -> str:
         """str, a whole HTML document."""
         # Only "<" could end the script element; a lone surrogate could not be written.
-        text = json.dumps(self.data, ensure_ascii=True).replace("<", "\\u003c")
+        text = json.dumps(self.data, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
         return _filled("attention_page.html", "/*DATA*/", text)
 
     def _repr_html_(self):

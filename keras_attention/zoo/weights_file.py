@@ -17,7 +17,8 @@ WITH_SCALES = INT8, DEFLATE = "int8", "int8_deflate"
 MOST = 127
 STEPS = 8  # of a weight of "int8_deflate", in the root mean square of its slice: about 5 bits
 SIMILAR_ERROR = 2.0  # ratio of two sums of squared rounding errors
-LARGEST_SCALE = 1e30  # keeps all products finite
+LARGEST_WEIGHT = 1e20  # far above all weights of trained models, even of a regression on very large numbers
+LEAST_IDF, MOST_IDF = 1e-3, 1e3  # with scikit-learn's smoothing, an idf lies between 1 and 1 + log(number of texts)
 
 
 def weight_names(model):
@@ -60,7 +61,7 @@ def save_weights(model, path, dtype="float32", steps=STEPS):
         steps: int > 0, see above.
 
     Raises:
-        EntryError: if a weight is not finite, before or after rounding to `dtype`.
+        EntryError: if a weight is not finite, before or after rounding to `dtype`, or exceeds `LARGEST_WEIGHT`.
     """
     with _written_whole(path) as file:
         for name, weight in sorted(weight_names(model).items()):
@@ -71,6 +72,7 @@ def save_weights(model, path, dtype="float32", steps=STEPS):
                     numbers = numbers.astype(_datasets(name, values.shape, dtype)[dataset][1])
                 if not np.isfinite(values).all() or not np.isfinite(numbers).all():
                     raise EntryError(f"Weight {name!r} holds a value that is not a finite {numbers.dtype}.")
+                _check_size(path, name, values)
                 file.create_dataset(dataset, data=numbers)
 
 
@@ -88,7 +90,9 @@ def _written_whole(path):
 
 
 def load_weights(model, path, dtype="float32"):
-    """Loads weights into a model. Names, shapes and dtype must be exactly those of the model, and all values finite.
+    """Loads weights into a model.
+
+    Names, shapes and dtype must be exactly those of the model, and all values at most `LARGEST_WEIGHT`.
 
     Args:
         model: built keras.Model.
@@ -96,7 +100,8 @@ def load_weights(model, path, dtype="float32"):
         dtype: the expected number format, see `save_weights`.
 
     Raises:
-        EntryError: names the first weight that is missing, extra, different or not finite. The model is then unchanged.
+        EntryError: names the first weight that is missing, extra, different, not finite or too large. The model is then
+            unchanged.
     """
     expected = weight_names(model)
     datasets = {}
@@ -208,12 +213,28 @@ def _inflated(path, name, packed, expected, most, least=0):
 def _weight_of(path, arrays, name, shape, dtype):
     """The values of one weight."""
     if not _has_scales(shape, dtype):
-        return arrays[name]
+        return _check_size(path, name, arrays[name])
     scales = arrays[f"{name}{SCALE}"]
-    if (scales < 0).any() or (scales > LARGEST_SCALE).any():
-        raise EntryError(f"{path}: {name + SCALE!r} must be numbers from 0 to {LARGEST_SCALE:g}.")
+    if (scales < 0).any() or (scales > LARGEST_WEIGHT).any():
+        raise EntryError(
+            f"{path}: {name + SCALE!r} must be numbers from 0 to {LARGEST_WEIGHT:g}. "
+            f"Found: {scales.min():g} to {scales.max():g}"
+        )
     integers = arrays[name] if dtype == INT8 else _unpacked(path, name, arrays[name], shape)
-    return integers * _along(scales, shape)
+    if (integers < -MOST).any():
+        raise EntryError(f"{path}: {name!r} must be integers from -{MOST} to {MOST}. Found: {integers.min()}")
+    return _check_size(path, name, integers * _along(scales, shape))
+
+
+def _check_size(path, name, values):
+    """Returns the values of a weight; raises EntryError if one is larger than any trained model has."""
+    largest = float(np.abs(values).max(initial=0))
+    if largest > LARGEST_WEIGHT:
+        raise EntryError(
+            f"{path}: {name!r} has the weight {largest:g}. Expected: at most {LARGEST_WEIGHT:g}, "
+            "more than any trained model has. Fetch or train the model again."
+        )
+    return values
 
 
 def _read(file, name, shapes, dtype):
@@ -267,7 +288,7 @@ def load_words(entry):
         List of terms, and a dict of float32 arrays, as in `save_words`.
 
     Raises:
-        EntryError: if the file does not agree with config.json, or contains a number that is not finite.
+        EntryError: if the file does not agree with config.json, or contains a number that is not finite or too large.
     """
     count, labels = entry.config["words"]["num_terms"], entry.config["model"]["num_labels"]
     path, packed = entry.folder / WORDS_FILE, (None, "uint8")
@@ -285,6 +306,6 @@ def load_words(entry):
             raise EntryError(f"{path}: {quoted(term)} is not a term of at most {MAX_TERM_CHARACTERS} characters.")
     content = _inflated(path, "idf", arrays["idf"], f"{count} numbers", 4 * count, 4 * count)
     arrays["idf"] = np.frombuffer(content, "float32")
-    if not np.isfinite(arrays["idf"]).all():
-        raise EntryError(f"{path}: 'idf' holds NaN or infinity.")
-    return terms, {name: values.astype("float32") for name, values in arrays.items()}
+    if not ((arrays["idf"] >= LEAST_IDF) & (arrays["idf"] <= MOST_IDF)).all():
+        raise EntryError(f"{path}: 'idf' must be numbers from {LEAST_IDF:g} to {MOST_IDF:g}.")
+    return terms, {name: _check_size(path, name, values).astype("float32") for name, values in arrays.items()}

@@ -77,7 +77,10 @@ def change_content(name, function):
 DAMAGES = {
     "lacks 'words.h5'": lambda folder: (folder / "words.h5").unlink(),
     "'kernel' holds NaN or infinity": change("kernel", lambda x: x * np.float16(np.nan)),
-    "'idf' holds NaN or infinity": change_content("idf", lambda x: x[:-4] + np.float32(np.inf).tobytes()),
+    "'idf' must be numbers from 0.001 to 1000": change_content("idf", lambda x: x[:-4] + np.float32(np.inf).tobytes()),
+    "'idf' must be numbers from": change_content("idf", lambda x: b"\0" * len(x)),
+    "'kernel' has the weight 3e.38. Expected: at most": change("kernel", lambda x: np.full(x.shape, 3e38, "float32")),
+    "'bias' has the weight 1e.21. Expected: at most": change("bias", lambda x: np.full(x.shape, -1e21, "float32")),
     "'idf' does not hold exactly [0-9]+ numbers": change_content("idf", lambda x: x[:-4]),
     "'kernel' has shape and dtype": change("kernel", lambda x: x.astype("float64")),
     "'terms' cannot be inflated": change("terms", lambda x: x[5:]),

@@ -97,8 +97,11 @@ def test_8_bits(stored, tmp_path):
         ("combine.kernel", np.zeros((20, 7), "float32"), "combine.kernel.*float32.*Expected: .*int8"),
         ("combine.kernel:scale", np.ones(7, "float32"), r"\(7,\).*Expected: \(\(20,\)"),
         ("combine.kernel:scale", np.full(20, np.nan, "float32"), "combine.kernel:scale' holds NaN"),
-        ("combine.kernel:scale", np.full(20, -1, "float32"), "combine.kernel:scale' must be numbers from 0 to 1e.30"),
+        ("combine.kernel:scale", np.full(20, -1, "float32"), "combine.kernel:scale' must be numbers from 0 to 1e.20"),
         ("combine.kernel:scale", np.full(20, 3e38, "float32"), "combine.kernel:scale' must be numbers from 0"),
+        ("combine.kernel:scale", np.full(20, 9e19, "float32"), "combine.kernel' has the weight .* at most 1e.20"),
+        ("combine.bias", np.full(7, 3e38, "float32"), "combine.bias' has the weight 3e.38. Expected: at most 1e.20"),
+        ("combine.kernel", np.full((20, 7), -128, "int8"), "integers from -127 to 127. Found: -128"),
         ("combine.bias:scale", np.ones(7, "float32"), "'combine.bias:scale', which .* does not have"),
     ],
 )
@@ -116,6 +119,25 @@ def test_refuses_in_8_bits(tmp_path, name, value, message):
         load_weights(model, path, "int8")
     for a, b in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_refuses_minus_128_in_compressed_integers(stored, tmp_path):
+    model, _ = stored
+    save_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+    with h5py.File(tmp_path / "small.h5", "r+") as file:
+        del file[NAME]
+        file[NAME] = np.frombuffer(zlib.compress(np.full(140, -128, "int8").tobytes()), "uint8")
+    with pytest.raises(EntryError, match="integers from -127 to 127. Found: -128"):
+        load_weights(model, tmp_path / "small.h5", dtype="int8_deflate")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int8_deflate"])
+def test_does_not_write_what_it_would_refuse(stored, tmp_path, dtype):
+    model, _ = stored
+    weight_names(model)[NAME].assign(np.full((20, 7), -2e20, "float32"))
+    with pytest.raises(EntryError, match="has the weight 2e.20. Expected: at most 1e.20"):
+        save_weights(model, tmp_path / "large.h5", dtype=dtype)
+    assert not (tmp_path / "large.h5").exists()
 
 
 def test_compressed_integers(stored, tmp_path):

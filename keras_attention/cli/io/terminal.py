@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import contextmanager
 
-from keras_attention.errors import MOST_QUOTED
+from keras_attention.errors import MOST_QUOTED, UserError
 from keras_attention.training.run import deferred_interrupts
 
 
@@ -129,7 +129,10 @@ compiling_note = CompilingNote()
 
 def json_text(value, indent=None):
     r"""Returns `value` as JSON, with characters that are not printable written as "\uXXXX"."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise UserError("The answer contains NaN or infinity, which JSON cannot hold: leave out --json.") from error
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)

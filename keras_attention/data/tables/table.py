@@ -250,7 +250,9 @@ class AnsweredTable:
             probability: float, list of float, or None.
         """
         if self._delimiter is None:
-            answer = json.dumps(dict(zip(self.names, (label, probability), strict=True)), ensure_ascii=False)
+            answer = json.dumps(
+                dict(zip(self.names, (label, probability), strict=True)), ensure_ascii=False, allow_nan=False
+            )
             return f"{row.source[:-1].rstrip()}, {answer[1:]}"
         return self._delimiter.join((row.source, self._joined([self._label(label), self._cell(probability)])))
 
