@@ -264,6 +264,74 @@ def test_labels_that_are_numbers_are_sorted_by_probability(page):
     assert page.execute_script(script) == [["1", "75.0 %"], ["bad", "50.0 %"], ["0", "25.0 %"]]
 
 
+def test_something_moves_while_a_model_computes(page):
+    choose(page, "moods")
+    until(page, lambda: answers(page), "an answer")
+    page.execute_script("window.call_before = call; call = () => new Promise(() => {});")
+    try:
+        write(page, TEXTS[2])
+        until(page, lambda: element(page, "status").text == "Computing ...", "what takes time")
+        assert page.execute_script(
+            "return getComputedStyle(document.querySelector('.answer'), '::before').animationName"
+        )
+        assert page.execute_script("return document.querySelector('.answer').ariaBusy") == "true"
+    finally:
+        page.execute_script("call = window.call_before; ask();")
+    until(page, lambda: answers(page), "an answer")
+    until(page, lambda: not page.execute_script("return document.querySelector('.answer.waiting')"), "the end")
+
+
+def test_models_are_grouped_by_task_with_the_default_first_and_described_in_a_sentence(page):
+    choose(page, "moods")
+    script = "return [...document.querySelectorAll('optgroup')].map(e => [e.label, e.firstElementChild.value])"
+    assert page.execute_script(script) == [
+        ["Translate", "words"],
+        ["Classify", "moods"],
+        ["Compare texts", "vectors"],
+        ["Fill gaps", "gaps"],
+        ["Write", "writer"],
+    ]
+    assert page.execute_script("return byTask([{name: 'a', task: 't'}, {name: 'b', task: 't', default: true}])") == [
+        ["t", [{"name": "b", "task": "t", "default": True}, {"name": "a", "task": "t"}]]
+    ]
+    assert page.execute_script("return sentences('Reads films. Its logits are averaged, e.g. here.')") == [
+        "Reads films.",
+        "Its logits are averaged, e.g. here.",
+    ]
+    assert page.execute_script("return sentences('Reads films')") == ["Reads films", ""]
+
+
+def test_buttons_of_examples_can_be_told_apart(page):
+    choose(page, "vectors")
+    script = """
+        const shown = [], before = model;
+        for (const task of ["encode", "classify"]) {
+            const pairs = [["a man", "one"], ["a man", "two"], ["x", "y"]];
+            const examples = pairs.map(([source, source_b]) => ({ source, source_b }));
+            model = { ...before, task, pair: task === "classify", examples };
+            models = models.map((one) => one.name === model.name ? model : one);
+            choose();
+            shown.push([...document.querySelectorAll("#examples button")].map((e) => e.textContent), $("text-b").value);
+        }
+        models = models.map((one) => one.name === before.name ? before : one);
+        choose();
+        return shown;
+    """
+    encode, seconds, pairs, second = page.execute_script(script)
+    assert (encode, seconds) == (["a man", "x"], "one\ntwo")
+    assert (pairs, second) == (["a man / one", "a man / two", "x / y"], "one")
+
+
+def test_empty_rows_of_a_table_are_neither_labelled_nor_counted(page, downloads, tmp_path):
+    choose(page, "moods")
+    (tmp_path / "holes.csv").write_text(f"n,review\n1,{TEXTS[0]}\n2,\n3,  \n")
+    _, first, *others = downloaded(page, downloads, tmp_path / "holes.csv").decode().splitlines()
+    assert first.startswith(f"1,{TEXTS[0]},")
+    assert others == ["2,,,", "3,  ,,"]
+    assert "2 without text" in element(page, "table-status").text
+    assert "null" not in element(page, "table-status").text
+
+
 def test_the_keyboard_reaches_everything(page):
     from selenium.webdriver import ActionChains, Keys
 
@@ -280,11 +348,18 @@ def test_the_keyboard_reaches_everything(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_light_and_dark(page, scheme):
+    inside = """
+        return [...document.querySelectorAll("section :is(input, select, button, textarea)")].every((e) => {
+            const place = e.getBoundingClientRect(), card = e.closest("section").getBoundingClientRect();
+            return place.right <= card.right && place.left >= card.left;
+        });
+    """
     for model in ("words", "moods", "gaps", "pairs", "writer", "vectors"):
-        for width in (360, 1200):
+        for width in (360, 390, 1200):
             look(page, width=width, scheme=scheme)
             choose(page, model)
             assert not overflows(page)
+            assert page.execute_script(inside)
     assert (sum(background(page)) < 200) == (scheme == "dark")
     look(page)
 

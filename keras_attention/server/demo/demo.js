@@ -3,6 +3,8 @@ const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
 const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text", generate: "Beginning of a text" };
+const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write" };
+const PATIENCE_MS = 300;  // without an answer, before the page says what takes time
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
 let models = [], limits, model, asked = null, writing = null, timer = null, table = null, uploads = 0;
 
@@ -12,8 +14,9 @@ async function respond(path, body, signal) {
     const answer = await fetch(path, { method: body ? "POST" : "GET", headers: body ? { "content-type": "application/json" } : {}, body: body && JSON.stringify(body), signal });
     if (answer.ok) return answer;
     const found = await answer.json();
-    if (answer.status !== 503) throw new Error(found.error);
-    tell(`Waiting: ${found.error}`);
+    const reason = found.error.message ?? found.error;
+    if (answer.status !== 503) throw new Error(reason);
+    tell(`Waiting: ${reason}`);
     await new Promise((go) => setTimeout(go, RETRY_MS));
     if (signal?.aborted) throw new DOMException("aborted", "AbortError");
   }
@@ -39,7 +42,11 @@ function tell(text, bad = false) { $("status").textContent = text; $("status").c
 
 async function start() {
   ({ models, limits } = await call("/v1/models"));
-  for (const one of models) make("option", one.name, $("model")).value = one.name;
+  for (const [task, some] of byTask(models)) {
+    const group = make("optgroup", undefined, $("model"));
+    group.label = GROUPS[task] || task;
+    for (const one of some) make("option", one.name, group).value = one.name;
+  }
   $("model").addEventListener("change", choose);
   for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
@@ -51,12 +58,23 @@ async function start() {
   $("text").maxLength = $("text-b").maxLength = $("labels").maxLength = limits.characters;
   choose();
 }
+// The models by task, those of the usual tasks first; the default of each task is its first.
+function byTask(models) {
+  const tasks = new Map([...Object.keys(GROUPS), ...models.map((one) => one.task)].map((task) => [task, []]));
+  for (const one of models) tasks.get(one.task)[one.default ? "unshift" : "push"](one);
+  return [...tasks].filter(([, some]) => some.length);
+}
 function choose() {
   model = models.find((one) => one.name === $("model").value);
   const languages = model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
-  $("about").textContent = [model.description, languages, model.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · ");
+  const [first, rest] = sentences(model.description);
+  $("about").textContent = [first, languages].filter(Boolean).join(" · ");
+  $("more").textContent = [rest, model.parameters && `${model.parameters.toLocaleString("en")} parameters.`, model.default && `The default for /v1/${model.task}.`].filter(Boolean).join(" ");
+  $("details").hidden = !$("more").textContent; $("details").open = false;
   $("text-title").textContent = TITLES[model.task] || "Text";
   $("second").hidden = !model.pair && model.task !== "encode";
+  $("text-b").rows = model.task === "encode" ? 4 : 2;
+  $("answers").replaceChildren(); $("view").hidden = true;  // those of another model
   $("second-title").textContent = model.task === "encode" ? "Texts to compare it with, one on each line" : "Second text";
   $("labelled").hidden = model.task !== "encode";
   $("column-second").hidden = !model.pair;
@@ -66,14 +84,42 @@ function choose() {
   $("looked").hidden = !model.attention;
   $("writing").hidden = model.task !== "generate";
   $("examples").replaceChildren();
-  for (const example of model.examples.filter((one) => one.source)) {
-    const button = make("button", example.source, $("examples"));
+  const examples = different(model.examples);
+  for (const example of examples.filter((one) => one.source)) {
+    const button = make("button", model.pair ? `${example.source} / ${example.source_b}` : example.source, $("examples"));
     button.type = "button"; button.dir = "auto";
     button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
   }
-  const first = model.examples[0] || {};
-  $("text").value = first.source || ""; $("text-b").value = first.source_b || "";
+  const best = examples[0] || {};
+  $("text").value = best.source || ""; $("text-b").value = best.source_b || "";
   ask();
+}
+// The first sentence of a description, which says what the model is for, and the others.
+function sentences(text) { const end = text.search(/\.\s/); return end < 0 ? [text, ""] : [text.slice(0, end + 1), text.slice(end + 1).trim()]; }
+// Examples that can be told apart. An encoder compares a text with all its second texts.
+function different(examples) {
+  if (model.task !== "encode") return examples;
+  const seconds = new Map();
+  for (const one of examples) seconds.set(one.source, [...(seconds.get(one.source) || []), ...(one.source_b ? [one.source_b] : [])]);
+  return [...seconds].map(([source, some]) => ({ source, source_b: some.join("\n") }));
+}
+// Shows that something is computed, until `finished` is called; after a moment also in words.
+function computing(signal) {
+  const box = document.querySelector(".answer"), words = model.loaded ? "Computing ..." : `Loading ${model.name} ... its first answer takes longer.`;
+  box.classList.add("waiting"); box.setAttribute("aria-busy", "true");
+  const patience = setTimeout(() => { if (!signal.aborted) tell(words); }, PATIENCE_MS);
+  return function finished() {
+    clearTimeout(patience);
+    if (signal !== asked?.signal) return;
+    box.classList.remove("waiting"); box.removeAttribute("aria-busy");
+  };
+}
+// A model that was not loaded before may have other facts now.
+async function learn() {
+  if (model.loaded) return;
+  ({ models } = await call("/v1/models"));
+  model = models.find((one) => one.name === model.name);
+  $("looked").hidden = !model.attention;
 }
 function insertGap() {
   const box = $("text");
@@ -83,7 +129,7 @@ function insertGap() {
 // Asks the chosen model; an answer that is no longer wanted is dropped.
 async function ask() {
   clearTimeout(timer); timer = null; asked?.abort(); writing?.abort(); writing = null;
-  $("write").textContent = "Write";
+  $("write").textContent = "Write"; document.querySelector(".answer").classList.remove("waiting");
   $("explained").hidden = $("explain").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
@@ -96,21 +142,21 @@ async function ask() {
     $("answers").replaceChildren(); $("view").hidden = true;
     return tell(empty ? "Type something." : `Write ${GAP} where a word is missing.`);
   }
-  document.querySelector(".answer").classList.add("waiting");
+  const finished = computing(controller.signal);
   try {
     const began = performance.now(), found = await answerTo(text, second, controller.signal);
     if (controller.signal.aborted) return;
+    await learn();
+    if (controller.signal.aborted) return;
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
-    tell([`${Math.round(performance.now() - began)} ms`, ...found.notes].join(" · "));
+    tell([duration(performance.now() - began), ...found.notes].join(" · "));
     $("explain").hidden = model.task !== "classify";
     if (model.attention) showView(text, second);
   } catch (error) {
     if (error.name === "AbortError") return;
     $("answers").replaceChildren(); $("view").hidden = true; tell(error.message, true);
-  } finally {
-    if (controller === asked) document.querySelector(".answer").classList.remove("waiting");
-  }
+  } finally { finished(); }
 }
 // The rows {text, score, share, use} to show, best first, or {group} as a title above others, and notes.
 async function answerTo(text, second, signal) {
@@ -135,6 +181,7 @@ async function answerTo(text, second, signal) {
   const rows = Object.entries(answer).map(([name, value]) => ({ text: `${name}: ${[value].flat().join(", ")}`, score: "", share: 0 }));
   return { rows, notes: notes(answer) };
 }
+function duration(ms) { return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`; }
 function percent(value) { return `${(100 * value).toFixed(1)} %`; }
 // Sorted here: JavaScript reads the labels "0" and "1" in the order of the numbers.
 function labelRows(probabilities) {
@@ -174,6 +221,7 @@ function showRow(row, number, rows) {
 async function explain() {
   const text = $("text").value, second = $("text-b").value, controller = asked;
   $("explain").disabled = true;
+  const before = $("status").textContent, finished = computing(controller.signal);
   try {
     const found = await call("/v1/explain", { model: model.name, text, ...(model.pair && { text_b: second }) }, controller.signal);
     if (controller.signal.aborted) return;
@@ -182,10 +230,10 @@ async function explain() {
     colour($("words"), found.text, found.words.filter((word) => !word.second), full);
     colour($("words-b"), found.text_b || "", found.words.filter((word) => word.second), full);
     $("explained-label").textContent = found.label ?? "the number";
-    $("explained").hidden = false; $("explain").hidden = true;
+    $("explained").hidden = false; $("explain").hidden = true; tell(before);
   } catch (error) {
     if (error.name !== "AbortError") tell(error.message, true);
-  } finally { $("explain").disabled = false; }
+  } finally { $("explain").disabled = false; finished(); }
 }
 function colour(place, text, words, full) {
   const letters = [...text];  // places are counted in characters
@@ -211,7 +259,7 @@ async function write() {
   let finish = null;
   $("write").textContent = "Stop"; $("alternatives").hidden = true; $("hint").hidden = true; $("written").replaceChildren();
   make("span", prompt, $("written")).className = "soft";
-  tell("Writing ...");
+  tell(model.loaded ? "Writing ..." : `Loading ${model.name} ... its first answer takes longer.`);
   const speed = () => `${tokens.length} tokens \u00b7 ${Math.round(1000 * tokens.length / (performance.now() - began))} tokens/s`;
   try {
     for await (const { choices: [choice] } of events("/v1/completions", body, controller.signal)) {
@@ -324,7 +372,8 @@ async function classifyTable() {
   const texts = rows.map((row) => row[$("column").value]), seconds = rows.map((row) => row[$("column-b").value]);
   const added = ["label", "probability"], prefix = added.some((one) => header.includes(one)) ? "predicted_" : "";
   const written = [[...header, ...added.map((one) => prefix + one)]], counts = {};
-  $("download").hidden = true;
+  $("download").hidden = true; $("classify").disabled = true;
+  $("table-status").textContent = `0 of ${rows.length} rows`;
   try {
     for (let at = 0; at < rows.length; at += size) {
       const some = { model: chosen.name, texts: texts.slice(at, at + size) };
@@ -332,13 +381,15 @@ async function classifyTable() {
       const { answers } = await call("/v1/classify", some);
       if (upload !== uploads) return;
       answers.forEach((answer, i) => {
-        const labels = [answer.label].flat(), label = labels.join("|");
-        counts[label] = (counts[label] || 0) + 1;
-        written.push([...rows[at + i], label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);
+        const labels = [answer.label].flat(), label = labels.join("|"), row = at + i, kind = label || "unsure";
+        const isBlank = !texts[row].trim() || (chosen.pair && !seconds[row].trim());  // it has no answer
+        if (isBlank) counts["without text"] = (counts["without text"] || 0) + 1; else counts[kind] = (counts[kind] || 0) + 1;
+        written.push([...rows[row], label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);
       });
       $("table-status").textContent = `${written.length - 1} of ${rows.length} rows`;
     }
   } catch (error) { $("table-status").textContent = `Stopped after row ${written.length}: ${error.message}`; return; }
+  finally { if (upload === uploads) $("classify").disabled = false; }
   const quote = (value) => delimiter !== "\t" && (/["\r\n]/.test(value) || String(value).includes(delimiter)) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const content = mark + written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
   const numeric = chosen.kind === "regression";
