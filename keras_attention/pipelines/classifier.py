@@ -45,6 +45,7 @@ class Classification(NamedTuple):
 
 NO_ANSWER = Classification(None, {}, False)  # to an empty or blank text
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
+MOST_PARTS = 32  # sequences of a text that is read whole, in a request to the server
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 # Factor of the cosines, as in the training of sentence encoders: multiple negatives ranking of Reimers & Gurevych.
 COSINE_SCALE = 20.0
@@ -105,6 +106,7 @@ class Classifier(TextEncoder):
     ):
         super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
         self.task = task
+        self.text_limit = MOST_PARTS * max_tokens if self.long_texts == WHOLE else None
         self.blend: Blend | None = blend
         self.compiled = self.compiled_forward(model)
 

@@ -142,7 +142,9 @@ class MaskFiller(TextEncoder):
         return {"same words (%)": 100.0 * sum(map(str.__eq__, mine, its)) / len(texts)}
 
     def reply(self, texts, top=5):
-        return [fillings_as_json(fillings) for fillings in self.fill_mask(texts, top_k=top)]
+        found = iter(self.fill_mask([text for text in texts if text.strip()], top_k=top))
+        nothing: dict = {"fillings": [], "truncated": False}
+        return [fillings_as_json(next(found)) if text.strip() else {**nothing} for text in texts]
 
     @property
     def samples(self):

@@ -1,6 +1,7 @@
 """Texts in, vectors out."""
 
 import copy
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -25,6 +26,7 @@ from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
 SAMPLES = (("How old are you?", "What is your age?"), ("How old are you?", "The train is late."))
+CHARACTERS_AT_A_TIME = 16_384
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 
 
@@ -154,11 +156,21 @@ class TextEncoder(Pipeline):
         return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS else []
 
     def reply(self, texts):
-        found = self.encode(texts)
         return [
             {"vector": vector.tolist() if tokens else None, "truncated": cut}
+            for found in self.encode_in_parts(texts)
             for vector, tokens, cut in zip(found.pooled, found.tokens, found.truncated, strict=True)
         ]
+
+    def encode_in_parts(self, texts: list[str]) -> Iterator[Embeddings]:
+        """Yields the Embeddings of a few texts after the other: the vectors of all tokens would take much memory."""
+        part: list[str] = []
+        for text in texts:
+            if part and sum(map(len, part)) + len(text) > CHARACTERS_AT_A_TIME:
+                yield self.encode(part)
+                part = []
+            part.append(text)
+        yield self.encode(part)
 
     def sides(self, line: str) -> tuple[str, ...]:
         """The texts of a line; a tab separates the two texts of a pair."""

@@ -17,6 +17,7 @@ from keras_attention.pipelines.work import stop_if_unwanted
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64
+MOST_PROMPT_TOKENS = 8192  # in a request to the server
 CARD = {"max_tokens": 24, "temperature": 0.0, "repetition_penalty": 1.3}  # settings of the examples on a card
 
 
@@ -130,6 +131,7 @@ class TextGenerator(Pipeline):
     ):
         self.model, self.tokenizer, self.end_id = model, tokenizer, tokenizer.end_id
         self.line_break, self.begins_with, self.language = line_break, begins_with, language
+        self.text_limit = MOST_PROMPT_TOKENS
         self.window = min(model.max_length, SOURCE_LENGTHS[-1])
         special = (getattr(tokenizer, f"{name}_id", None) for name in ("pad", "unknown", "start", "mask"))
         self.steps = CompiledSteps(model, [token for token in special if token not in (None, self.end_id)], self.end_id)

@@ -26,7 +26,7 @@ class ServerSettings(NamedTuple):
     concurrency: int = 64
     max_batch: int = 8
     items: int = 64
-    characters: int = 2000
+    characters: int = 1_000_000
     tokens: int = 32_768
     memory_mb: int = 512
     body_bytes: int = 1_000_000

@@ -43,7 +43,9 @@ class CompletionsRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)  # unsupported fields get status 400, see `check`
 
-    model: str | None = Field(None, description="Model name from `GET /v1/models`; default: the first language model.")
+    model: str | None = Field(
+        None, description="A name from `GET /v1/models`, which marks the default, or a unique part of it."
+    )
     prompt: str | Texts = Field("", description="One text to continue, or several.", examples=["Once upon a time"])
     max_tokens: int = Field(16, ge=1, le=4096, description="Maximum number of new tokens.")
     temperature: float = Field(1.0, ge=0, le=100, description="0: always the most probable token.")

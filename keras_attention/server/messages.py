@@ -7,12 +7,14 @@ import time
 import typing
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import JSONResponse
 
 from keras_attention.errors import UserError
 from keras_attention.pipelines.classifier import ZeroShotClassifier, classification_as_json
 from keras_attention.pipelines.text_encoder import unit
+from keras_attention.pipelines.texts import as_texts
 
 RETRY_SECONDS = 1
 # seconds that a connection stays open after a refusal, so that a client that is still sending can read it
@@ -25,6 +27,10 @@ CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: cal
 
 # Their errors are objects, as in OpenAI's API, whether the server has the route or not.
 OPENAI_ROUTES = ("/v1/completions", "/v1/embeddings", "/v1/models", "/v1/chat/completions", "/v1/responses")
+
+
+EXPLAINED_CHARACTERS = 16_384
+MOST_TOKENS_OF_A_CHARACTER = 18  # after NFKC normalization
 
 
 class Refusal(Exception):
@@ -163,7 +169,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     model: str | None = Field(
-        None, description="Model name from `GET /v1/models`; default: the first model with this task."
+        None, description="A name from `GET /v1/models`, which marks the default, or a unique part of it."
     )
 
 
@@ -201,13 +207,18 @@ class ExplainReply(BaseModel):
     text: str
     text_b: str | None
     label: str | None = Field(description="The label that is explained; null for a regression.")
-    value: float = Field(description="The probability of the label; for a regression, the predicted number.")
+    value: float | None = Field(
+        description="The probability of the label; for a regression, the predicted number; null for an empty text."
+    )
     words: list[HiddenWord]
     truncated: bool = Field(description="True if the text was too long and a part of it was ignored.")
 
 
 def explain(pipeline, request):
     """The contribution of each word, as an `Explanation`."""
+    longest = max(len(request.text), len(request.text_b or ""))
+    if longest > EXPLAINED_CHARACTERS:  # because there are as many copies of the text as words
+        raise UserError(f"A text to explain has at most {EXPLAINED_CHARACTERS:,} characters. Received: {longest:,}")
     return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
@@ -252,6 +263,16 @@ def check_limits(request, settings):
     longest = max(map(len, texts), default=0)
     if longest > settings.characters:
         raise UserError(f"A text has at most {settings.characters:,} characters. Received: {longest:,}")
+
+
+def check_tokens(pipeline, request):
+    """Raises UserError if a text has more tokens than the pipeline takes, see `Pipeline.text_limit`."""
+    most = getattr(pipeline, "text_limit", None)
+    texts = [text for value in dict(request).values() for text in (value if isinstance(value, list) else [value])]
+    long = [text for text in texts if isinstance(text, str) and most and MOST_TOKENS_OF_A_CHARACTER * len(text) > most]
+    for ids in pipeline.tokenizers["text"].encode(as_texts(long)[0]) if long else ():
+        if len(ids) > most:
+            raise UserError(f"A text has at most {most:,} tokens for this model. Received: {len(ids):,}. Split it.")
 
 
 def _check_new_tokens(request, settings):
@@ -333,7 +354,7 @@ class Embedding(BaseModel):
 
     object: Literal["embedding"]
     index: int
-    embedding: list[float] | str
+    embedding: list[float] | str | None = Field(description="Null for an empty text.")
 
 
 class Usage(BaseModel):
@@ -355,23 +376,27 @@ class EmbeddingsReply(BaseModel):
 def embeddings(pipeline, request):
     """The vectors of a request: the dict of an EmbeddingsReply without the name of the model."""
     texts = [request.input] if isinstance(request.input, str) else request.input
-    embedded = pipeline.encode(texts)
-    vectors, width = embedded.pooled, embedded.pooled.shape[1]
+    parts = [(found.pooled, found.tokens) for found in pipeline.encode_in_parts(texts)]
+    vectors, tokens = np.concatenate([pooled for pooled, _ in parts]), [one for _, some in parts for one in some]
+    width = vectors.shape[1]
     if (kept := request.dimensions) is not None:
         if kept > width:
             raise UserError(f"The vectors of this model have {width} dimensions. Received: dimensions={kept}")
         vectors = unit(vectors[:, :kept])
 
-    def written(vector):
+    def written(vector, its_tokens):
+        if not its_tokens:
+            return None
         if request.encoding_format == "float":
             return vector.tolist()
         return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
-    tokens = sum(map(len, embedded.tokens))
+    written_vectors = list(map(written, vectors, tokens))
+    count = sum(map(len, tokens))
     return {
         "object": "list",
-        "data": [{"object": "embedding", "index": i, "embedding": written(v)} for i, v in enumerate(vectors)],
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        "data": [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written_vectors)],
+        "usage": {"prompt_tokens": count, "total_tokens": count},
     }
 
 

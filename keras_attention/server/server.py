@@ -23,7 +23,7 @@ from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.work import MemoryBudget
 from keras_attention.server.batching import share_batches
-from keras_attention.server.messages import Refusal, check_limits
+from keras_attention.server.messages import Refusal, check_limits, check_tokens
 from keras_attention.server.workers import Workers
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import DEFAULT_MODELS, find_entry, list_models, named_by, open_entry
@@ -253,16 +253,23 @@ class Server:
         for step in futures:
             step.result()
         if self.state in ANSWERING:
-            return_memory()
-            keep_compiled()
-            gc.collect()
-            gc.freeze()  # loaded models stay, so garbage collection need not scan them during requests
-            let_python_go_first()
-            self.ready.append(name)
-            self._tell(f"{name} is ready ({self.progress()})")
+            self._settle()
+            self._begin_to_answer(name)
+
+    def _begin_to_answer(self, name):
+        self.ready.append(name)
+        self._tell(f"{name} is ready ({self.progress()})")
+
+    def _settle(self):
+        """Stores and gives back what compiling has left."""
+        return_memory()
+        keep_compiled()
+        gc.collect()
+        gc.freeze()  # loaded models stay, so garbage collection need not scan them during requests
+        let_python_go_first()
 
     def _load(self, model, future):
-        """Loads and compiles a model in a thread of its own; other models answer meanwhile."""
+        """Loads a model in a thread of its own, and compiles its usual shapes while it already answers."""
         problem = None
         try:
             with self._loaders:
@@ -270,8 +277,12 @@ class Server:
                     self._tell(f"Loading {model.name} ...")
                     found = model.load()
                     model.pipeline, model.about, model.steps = found.pipeline, found.about, found.steps
-                    with ThreadPoolExecutor(available_cores()) as threads:
-                        self._finish(model.name, self._submit(threads, model))
+                    self._begin_to_answer(model.name)
+            future.set_result(None)
+            for step in model.steps:
+                if self.state in ANSWERING:
+                    step()
+            self._settle()
         except UserError as error:  # also a damaged entry, which does not heal
             model.error = f"{model.name} cannot be loaded: {error}"
             self._tell(model.error)
@@ -279,7 +290,8 @@ class Server:
             self._tell(f"{model.name} could not be loaded: {error}")
             problem = error if isinstance(error, Refusal) else Refusal(500, f"{model.name} could not be loaded.")
         finally:
-            future.set_result(problem)
+            if not future.done():
+                future.set_result(problem)
             self._loading.pop(model.name, None)
 
     async def _loaded(self, model):
@@ -333,12 +345,22 @@ class Server:
             beside: bool. Whether models with another main task are allowed if they can do `task`, too.
         """
         model = await self._ready_model(request, task, beside)
-        return model.name, await self.workers.run(function, model.pipeline, request)
+
+        def compute(pipeline, request):
+            check_tokens(pipeline, request)
+            return function(pipeline, request)
+
+        return model.name, await self.workers.run(compute, model.pipeline, request)
 
     async def stream(self, function, request, task):
         """The model's name, and an asynchronous generator over function(pipeline, request), see `Workers.stream`."""
         model = await self._ready_model(request, task)
-        return model.name, self.workers.stream(function, model.pipeline, request)
+
+        def compute(pipeline, request):
+            check_tokens(pipeline, request)
+            yield from function(pipeline, request)
+
+        return model.name, self.workers.stream(compute, model.pipeline, request)
 
     async def _ready_model(self, request, task, beside=False):
         """The ServedModel for a request; raises an error if the request exceeds a limit or the model is not ready."""

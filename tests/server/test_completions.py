@@ -161,8 +161,8 @@ REFUSED = {
         "`stop` must be up to 16 texts",
     ),
     "many prompts": (422, {"prompt": ["a"] * 65}, "A request has at most 64 texts. Received: 65"),
-    "a long prompt": (422, {"prompt": "a" * 2001}, "A text has at most 2,000 characters. Received: 2,001"),
-    "a long stop text": (422, {"stop": ["a" * 2001]}, "A text has at most 2,000 characters"),
+    "a long prompt": (422, {"prompt": "a" * 8193}, "A text has at most 8,192 tokens for this model. Received: 8,193"),
+    "a long stop text": (422, {"stop": ["a" * 8193]}, "A text has at most 8,192 tokens"),
     "half a character": (422, {"prompt": "\ud800"}, "prompt"),
     "another model": (404, {"model": "nobody"}, "No model 'nobody' for this route"),
 }

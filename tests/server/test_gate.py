@@ -11,15 +11,24 @@ import time
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from zoo.tiny_bert import tiny_classifier
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
 from keras_attention.pipelines.work import stop_if_unwanted
 from keras_attention.server import ServerSettings
 from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
-from keras_attention.server.messages import Gate, Refusal, check_limits, client_is_gone, request_model
+from keras_attention.server.messages import (
+    Gate,
+    Refusal,
+    check_limits,
+    check_tokens,
+    client_is_gone,
+    request_model,
+)
 from keras_attention.server.server import Server, ServerMetrics, Workers
 from keras_attention.server.workers import STREAM_AHEAD
 
@@ -336,3 +345,23 @@ def test_settings_and_limits():
         check_limits(TranslateRequest(texts=["a"] * 3), settings)
     with pytest.raises(UserError, match="at most 5 characters. Received: 6"):
         check_limits(TranslateRequest(texts=["a" * 6]), settings)
+
+
+class Whole:
+    """Reads texts of up to 5 tokens."""
+
+    text_limit = 5
+    tokenizers = {"text": tiny_classifier().tokenizer}
+
+
+def test_the_length_of_a_text_is_limited_in_tokens_of_the_model():
+    ask = request_model("classify", Classifier)
+    check_tokens(Whole, ask(texts=["A dog runs.", "Men sit."]))
+    check_tokens(tiny_classifier(), ask(texts=["A dog runs over green grass. " * 1000]))  # which is cut
+    with pytest.raises(UserError, match="at most 5 tokens for this model. Received: "):
+        check_tokens(Whole, ask(texts=["A dog runs.", "A dog runs over green grass."]))
+    with pytest.raises(UserError, match="surrogate"):
+        check_tokens(Whole, ask(texts=["\ud800 a"]))
+    task = {**tiny_classifier().task, "long_texts": "whole"}
+    whole = Classifier(tiny_classifier().model, Whole.tokenizers["text"], 23, task)
+    assert whole.text_limit == 32 * 23

@@ -1,6 +1,7 @@
 """Models are loaded at their first request: what is known before, what a request waits for, and what goes wrong."""
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -9,8 +10,9 @@ from zoo.tiny_bert import TEXTS
 
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
+from keras_attention.server.http_server import make_app
 from keras_attention.server.messages import AttentionRequest, Refusal
-from keras_attention.server.server import ServedModel, Server, about_model, known_models
+from keras_attention.server.server import ServedModel, Server, ServerMetrics, about_model, known_models
 from keras_attention.zoo import registry
 
 SECONDS = 60
@@ -182,3 +184,40 @@ def test_a_model_that_does_not_fit_into_memory_is_not_loaded(tmp_path, monkeypat
     with pytest.raises(Refusal, match="no memory for moods.*free are 101 MB") as refused:
         models["moods"].load()
     assert refused.value.status == 503
+
+
+def fetch(running, path, method="GET", **headers):
+    """(status, JSON) of a request to the routes of a server."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"{", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    lines = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in headers.items())]
+    scope = {"type": "http", "method": method, "path": path, "headers": lines, "query_string": b"", "root_path": ""}
+    asyncio.run(make_app(running)(scope, receive, send))
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+def test_models_and_errors_are_those_that_clients_of_openai_read():
+    running = Server({"moods": unloaded("moods")}, ServerSettings(), ServerMetrics([]))
+    running.warm()
+    status, found = fetch(running, "/v1/models")
+    assert (status, found["object"]) == (200, "list")
+    assert [(one["id"], one["object"], type(one["created"])) for one in found["data"]] == [("moods", "model", int)]
+    assert [one["name"] for one in found["models"]] == ["moods"]
+    assert fetch(running, "/v1/models/mood")[0] == 404
+    assert fetch(running, "/v1/models/moods") == (200, found["data"][0])
+    assert fetch(running, "/ready") == (200, {"status": "ready"})
+    for path in ("/v1/models/nobody", "/v1/chat/completions"):
+        status, found = fetch(running, path)
+        assert (status, found["error"]["type"]) == (404, "invalid_request_error")
+        assert found["error"]["message"]
+    for path in ("/v1/completions", "/v1/embeddings"):
+        status, found = fetch(running, path, "POST", **{"content-type": "application/json"})
+        assert (status, list(found["error"])) == (400, ["message", "type", "param", "code"])
+    status, found = fetch(running, "/v1/classify", "POST", **{"content-type": "application/json"})
+    assert (status, type(found["error"])) == (400, str)
