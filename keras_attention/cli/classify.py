@@ -36,7 +36,7 @@ def classify(arguments):
         if arguments.explain and job.total > MOST_EXPLAINED:
             raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
         classifier = load(entry, "classify") if arguments.labels is None else load_zero_shot(entry, arguments.labels)
-        job.lost = LOST[classifier.long_texts]
+        job.lost, job.limit = LOST[classifier.long_texts], classifier.most_tokens
         for window in job.windows():
             items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
             texts = list(zip(*items, strict=True))

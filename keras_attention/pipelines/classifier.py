@@ -11,6 +11,7 @@ from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
 from keras_attention.pipelines.text_encoder import TextEncoder, unit
 from keras_attention.pipelines.texts import (
+    MOST_TOKENS_OF_WHOLE,
     START,
     WHOLE,
     Progress,
@@ -19,6 +20,7 @@ from keras_attention.pipelines.texts import (
     as_pair,
     blank_rows,
     text_sequences,
+    warn_of_cut,
     whole_text_sequences,
 )
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -229,8 +231,16 @@ class Classifier(TextEncoder):
     def sequences(self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False) -> list[list[TokenSequence]]:
         """The sequences of each text or pair, lists of TokenSequence: more than one only for long texts read whole."""
         if self.long_texts == WHOLE and texts_b is None:
-            return whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
+            found = whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
+            if warn:
+                warn_of_cut([some[0] for some in found], MOST_TOKENS_OF_WHOLE, WHOLE)
+            return found
         return [[sequence] for sequence in self.single_sequences(texts, texts_b, warn=warn)]
+
+    @property
+    def most_tokens(self) -> int:
+        """Maximum number of tokens of a text that are read, in all its sequences."""
+        return MOST_TOKENS_OF_WHOLE if self.long_texts == WHOLE and not self.task["pair"] else self.max_tokens
 
     def single_sequences(
         self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False
@@ -244,13 +254,14 @@ class Classifier(TextEncoder):
 
         Args:
             sequences: list of N lists of TokenSequence, see `sequences`.
-            progress: callable (texts done, number of texts) or None.
+            progress: callable (texts done, number of texts) or None; for one text, (parts done, number of parts).
 
         Returns:
             Float array (N, K).
         """
         flat = [sequence for some in sequences for sequence in some]
-        told = progress and (lambda done, total: progress(done * len(sequences) // total, len(sequences)))
+        count = len(sequences) if len(sequences) > 1 else len(flat)
+        told = progress and (lambda done, total: progress(done * count // total, count))
         found = [logits for (logits,) in self.compiled.run(self.inputs(flat), told)]
         means, first = [], 0
         for some in sequences:
@@ -342,7 +353,7 @@ class ZeroShotClassifier:
             raise UserError(
                 f"Expected at least two different labels, separated by commas. Received: {quoted(labels, 200)}"
             )
-        self.encoder, self.long_texts = encoder, encoder.long_texts
+        self.encoder, self.long_texts, self.most_tokens = encoder, encoder.long_texts, encoder.max_tokens
         self.task = {"kind": "multiclass", "label_names": labels, "pair": False, "separator": None}
         self._vectors = encoder.directions([label.replace("_", " ") for label in labels])  # (K, D)
 

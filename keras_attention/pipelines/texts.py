@@ -152,6 +152,7 @@ START, ENDS, WHOLE = "start", "ends", "whole"
 LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a text becomes one sequence
 # Characters per token of the limit. Longer texts are cut before tokenization, to save time.
 CHARACTERS_PER_TOKEN = 64
+MOST_TOKENS_OF_WHOLE = 50_000  # tokens of a text that is read whole, about 40,000 words: seconds of computation
 
 
 TOKEN_PADDING = {"token_ids": PAD_ID, "segment_ids": PAD_ID}
@@ -212,7 +213,8 @@ def whole_text_sequences(tokenizer, texts, *, max_tokens):
 
     Returns:
         List of lists of TokenSequence. A text within the limit has one sequence. A longer one has as few full
-        sequences as suffice; their starts are equally spaced, so neighbours may overlap.
+        sequences as suffice; their starts are equally spaced, so neighbours may overlap. A text of more than
+        `MOST_TOKENS_OF_WHOLE` tokens loses its middle; its sequences are `truncated`.
 
     Raises:
         UserError: if a text is not a str.
@@ -220,10 +222,14 @@ def whole_text_sequences(tokenizer, texts, *, max_tokens):
     texts, _ = as_texts(texts)
     room = max_tokens - 2
     sequences = []
-    for ids in tokenizer.encode([text.strip() for text in texts]):
+    texts, longest = [text.strip() for text in texts], MOST_TOKENS_OF_WHOLE * CHARACTERS_PER_TOKEN
+    for text, ids in zip(texts, tokenizer.encode([_cut(text, longest, WHOLE) for text in texts]), strict=True):
+        truncated = len(ids) > MOST_TOKENS_OF_WHOLE or len(text) > longest
+        ids = _cut(list(ids), MOST_TOKENS_OF_WHOLE, WHOLE)
         count = max(1, -(-len(ids) // room))
         starts = np.linspace(0, max(0, len(ids) - room), count).astype(int)
-        sequences.append([_framed(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts])
+        parts = [_framed(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts]
+        sequences.append([part._replace(truncated=truncated) for part in parts])
     return sequences
 
 
@@ -233,7 +239,7 @@ def warn_of_cut(sequences, max_tokens, long_texts=START):
     if cut:
         warnings.warn(
             f"{len(cut)} of {len(sequences)} texts (the first is number {cut[0]}) have more than the "
-            f"{max_tokens} tokens that this model reads: their {LOST[long_texts]} was left out.",
+            f"{max_tokens:,} tokens that this model reads: their {LOST[long_texts]} was left out.",
             TruncatedText,
             stacklevel=5,
         )

@@ -5,6 +5,7 @@ import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines import texts
 from keras_attention.pipelines.texts import text_sequences, whole_text_sequences
 
 
@@ -94,3 +95,15 @@ def test_the_mask_only_where_asked_for():
 def test_what_is_no_text_is_refused(texts, texts_b, message):
     with pytest.raises(UserError, match=message):
         text_sequences(tokenizer(), texts, texts_b, max_tokens=7)
+
+
+def test_a_text_that_is_read_whole_has_a_limit(monkeypatch):
+    monkeypatch.setattr(texts, "MOST_TOKENS_OF_WHOLE", 31)
+    words = TEXTS[0].split() * 40
+    cut, short = whole_text_sequences(tokenizer(), [" ".join(words), TEXTS[0]], max_tokens=9)
+    ids = [token for sequence in cut for token in sequence.token_ids[1:-1].tolist()]
+    every = tokenizer().encode([" ".join(words)])[0].tolist()
+    assert (len(cut), cut[0].truncated, short[0].truncated) == (5, True, False)
+    assert (ids[:7], ids[-7:]) == (every[:7], every[-7:])
+    (long,) = whole_text_sequences(tokenizer(), ["x" * 31 * 65], max_tokens=9)
+    assert long[0].truncated

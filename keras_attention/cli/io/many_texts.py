@@ -32,14 +32,14 @@ class ProgressLine:
         self._started = time.monotonic()
         self._shown = False
 
-    def __call__(self, done, total):
+    def __call__(self, done, total, unit="sentences"):
         if total < 2 or not self._stream.isatty():
             return
         spent = time.monotonic() - self._started
         now = done - self._before
         left = spent / now * (total - done) if now > 0 else 0.0
         bar = "#" * (20 * done // total)
-        self._stream.write(f"\r[{bar:<20}] {done}/{total} sentences, {spent:.0f} s, {left:.0f} s left \x1b[K")
+        self._stream.write(f"\r[{bar:<20}] {done}/{total} {unit}, {spent:.0f} s, {left:.0f} s left \x1b[K")
         self._shown = True
         if done >= total:
             self.close()
@@ -79,10 +79,11 @@ class Job:
     Attributes:
         total: int, number of all texts; 1 for typed input.
         lost: str, the part of a long text that the model does not read.
+        limit: int, the number of tokens that the model reads, for the message about longer texts; or None.
     """
 
     def __init__(self, texts, total, output, typed=False):
-        self.lost = LOST[START]
+        self.lost, self.limit = LOST[START], None
         self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
         self._size, self._cut = 0, []
@@ -119,13 +120,16 @@ class Job:
     def tell_cut(self):
         """Reports the number of truncated texts, once for all windows."""
         if self._cut:
+            limit = "" if self.limit is None else f" ({self.limit:,})"
             print(
                 f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
-                f"{self._cut[0]:,}) have more tokens than this model reads: their {self.lost} was left out.",
+                f"{self._cut[0]:,}) have more tokens than this model reads{limit}: their {self.lost} was left out.",
                 file=sys.stderr,
             )
 
     def _progress_from(self, first):
+        if self.total == 1:  # a long text may be read in parts
+            return lambda done, total: self._line(done, total, "parts of the text")
         return lambda done, _: self._line(first - 1 + done, self.total)
 
 
