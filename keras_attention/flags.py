@@ -113,14 +113,17 @@ def parse_config(config_class, description, arguments=None, presets=None):
     return parse()
 
 
-def add_settings(parser, config_class):
+def add_settings(parser, config_class, names=None):
     """Adds a flag for each field of a dataclass: `label_smoothing` becomes `--label-smoothing`.
 
     Args:
-        parser: argparse parser.
+        parser: argparse parser, or a group of its options.
         config_class: see `parse_config`.
+        names: collection of str, the fields whose flags are added; None: all.
     """
     for field in dataclasses.fields(config_class):
+        if names is not None and field.name not in names:
+            continue
         known = "" if field.default in (None, "", ()) else f" (default: {field.default})"
         options = {"default": field.default, "help": field.metadata["help"] + known, "dest": field.name}
         if value_type(field.type) is bool:

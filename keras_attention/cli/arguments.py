@@ -1,6 +1,7 @@
 """The options of every command, and the file and function that run it."""
 
 import argparse
+from dataclasses import fields
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.flags import add_settings
@@ -169,44 +170,55 @@ def add_finetune(commands):
     command = add_command(
         commands, "finetune", "finetune", "finetune", "Train a classifier on a table of texts and labels."
     )
-    command.add_argument("table", metavar="TABLE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
-    command.add_argument("--text", required=True, metavar="COLUMN", help="column of the texts")
-    command.add_argument("--label", required=True, metavar="COLUMN", help="column of the labels")
-    command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
+    command.usage = "%(prog)s TABLE --text COLUMN --label COLUMN [options]"
+    useful = command.add_argument_group("most useful")
+    useful.add_argument("table", metavar="TABLE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
+    useful.add_argument("--text", required=True, metavar="COLUMN", help="column of the texts")
+    useful.add_argument("--label", required=True, metavar="COLUMN", help="column of the labels")
+    useful.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
+    help_text = "character between the labels of a row, for several labels per text"
+    useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
         "BERT to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published one, or none for random "
         f"weights (default: {DEFAULT_START})"
     )
-    command.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
-    command.add_argument("--validation", metavar="FILE", help="table that chooses the best weights")
-    command.add_argument(
+    useful.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
+    useful.add_argument("--validation", metavar="FILE", help="table that chooses the best weights")
+    useful.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
+    useful.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")
+    useful.add_argument("--resume", action="store_true", help="continue from the last checkpoint of the same training")
+    useful.add_argument("--restart", action="store_true", help="start from the beginning although checkpoints exist")
+    useful.add_argument("--overwrite", action="store_true", help="replace the trained model in the output folder")
+    add_settings(useful, FinetuneSettings, USEFUL_SETTINGS)
+    table = command.add_argument_group("the table and its scores")
+    kinds = ("binary", "multiclass", "multilabel", "regression")
+    table.add_argument("--task", choices=kinds, help="default: determined from the labels")
+    table.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from the file name")
+    table.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
+    table.add_argument("--language", default="en", metavar="CODE", help="language of the texts, for the card (en)")
+    table.add_argument(
         "--validation-split", type=float, default=0.1, metavar="X", help="without --validation: share of the rows (0.1)"
     )
     help_text = "cross-validation: also train K times, each without a K-th of the rows; report mean and deviation"
-    command.add_argument("--folds", type=int, metavar="K", help=help_text)
+    table.add_argument("--folds", type=int, metavar="K", help=help_text)
+    training = command.add_argument_group("training")
     help_text = "train N times with other settings (learning rate, epochs, ...), then with the best ones; needs optuna"
-    command.add_argument("--search", type=int, metavar="N", help=help_text)
-    command.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
-    command.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")
-    kinds = ("binary", "multiclass", "multilabel", "regression")
-    command.add_argument("--task", choices=kinds, help="default: determined from the labels")
-    command.add_argument(
-        "--separator", metavar="SIGN", help="character between the labels of a row, for several labels per text"
-    )
-    command.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from the file name")
-    command.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
-    command.add_argument("--language", default="en", metavar="CODE", help="language of the texts, for the card (en)")
-    command.add_argument("--resume", action="store_true", help="continue from the last checkpoint of the same training")
-    command.add_argument("--restart", action="store_true", help="start from the beginning although checkpoints exist")
-    command.add_argument("--overwrite", action="store_true", help="replace the trained model in the output folder")
-    command.add_argument("--log-dir", metavar="DIR", help="folder for TensorBoard")
-    command.add_argument(
+    training.add_argument("--search", type=int, metavar="N", help=help_text)
+    others = {field.name for field in fields(FinetuneSettings)} - {*USEFUL_SETTINGS, *MACHINE_SETTINGS}
+    add_settings(training, FinetuneSettings, others)
+    machine = command.add_argument_group("the machine")
+    machine.add_argument("--log-dir", metavar="DIR", help="folder for TensorBoard")
+    machine.add_argument(
         "--strategy",
         choices=("auto", "none", "mirrored", "multiworker"),
         default="auto",
         help="none: one device; mirrored: all devices; multiworker: several processes; auto (default): by the devices",
     )
-    add_settings(command, FinetuneSettings)
+    add_settings(machine, FinetuneSettings, MACHINE_SETTINGS)
+
+
+USEFUL_SETTINGS = ("epochs", "max_tokens", "long_texts", "min_probability", "seed")
+MACHINE_SETTINGS = ("mixed_precision", "jit_compile", "accumulate")
 
 
 def add_convert(commands):

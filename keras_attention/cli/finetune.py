@@ -21,13 +21,17 @@ def finetune(arguments):
         from keras_attention.finetuning.start import accelerated
         from keras_attention.finetuning.trials import check_search, cross_validate, search_settings
         from keras_attention.finetuning.workflow import finetune_classifier
-        from keras_attention.training.checkpoints import discard_folder
-        from keras_attention.training.devices import chief_goes_on, description, use_strategy
+        from keras_attention.training.checkpoints import check_unused, discard_folder
+        from keras_attention.training.devices import chief_goes_on, description, use_strategy, workers
         from keras_attention.training.history import run_facts
 
     journal = out.with_name(f"{out.name}_search.log")
     if arguments.search is not None:
         check_search(arguments.search, arguments.folds, journal, arguments.resume, arguments.restart)
+    unfinished = out.with_name(out.name + "_checkpoints")
+    if not (arguments.resume or arguments.restart or workers().index):
+        for folder in checkpoint_folders(unfinished):
+            check_unused(folder)
     facts = run_facts()
     say = _silent if arguments.json else _shown
     settings = accelerated(arguments.start, settings)
@@ -38,7 +42,6 @@ def finetune(arguments):
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:
         journal.unlink(missing_ok=True)  # now that no other command searches for the same model
-    unfinished = out.with_name(out.name + "_checkpoints")
     verbose = 0 if arguments.json else 1
     task = {"task": arguments.task, "separator": arguments.separator, "validation_share": arguments.validation_split}
     tables = read["train"], read.get("validation"), arguments.start

@@ -88,10 +88,11 @@ def one_line_errors(program, debug=False, mendable=(UserError, OSError)):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         outcome.code = BROKEN_PIPE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if debug:
             raise
-        print(f"{program}: interrupted", file=sys.stderr)
+        state = f": {one_line(error)}" if error.args else ""  # a training says where its checkpoint is
+        print(f"{program}: interrupted{state}", file=sys.stderr)
         outcome.code = INTERRUPTED
     except WorkerLostError as error:
         print(f"{program}: {one_line(error)}", file=sys.stderr, flush=True)

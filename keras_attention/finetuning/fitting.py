@@ -169,13 +169,18 @@ def fit_classifier(
         restart=restart,
         log_dir=log_dir or "",
     )
-    session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows")
+    session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows", words=WORDS)
     frozen = freeze(model, settings)
     try:
         return _fit(model, rows, targets, kind, settings, soft_labels, validate, session)
     finally:
         for layer in frozen:
             layer.trainable = True
+
+
+# `val_score` is one of these measures again.
+WORDS = {"val_accuracy": "validation accuracy", "val_macro-F1": "validation macro-F1", "val_loss": "validation loss"}
+WORDS |= {"val_Pearson": "validation Pearson correlation", "val_share": "share of the trained weights"}
 
 
 def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):

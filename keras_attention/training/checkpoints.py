@@ -60,8 +60,8 @@ def check_unused(folder):
     """Raises a UserError if the folder has checkpoints. Call it first, because a training may prepare for minutes."""
     if _checkpoints(Path(folder)):
         raise UserError(
-            f"{folder} already holds checkpoints of another training. Resume that training (--resume), start over "
-            "(--restart), or choose an empty folder."
+            f"{folder} already holds checkpoints of another training, perhaps an interrupted one: --resume continues "
+            "it, --restart starts from the beginning."
         )
 
 

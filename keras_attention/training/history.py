@@ -156,7 +156,8 @@ class Epoch:
 class EpochBar:
     """Keras's progress bar over the steps of one epoch, with loss, accuracy, speed, learning rate and time left.
 
-    It is drawn at most five times a second on a terminal, and at most every ten seconds elsewhere.
+    It is drawn at most five times a second on a terminal. Elsewhere, such as in a file, a line a minute says how far
+    the epoch is, and one at its end has all values.
 
     Args:
         epochs: int or None, number of epochs.
@@ -171,9 +172,10 @@ class EpochBar:
     def __init__(self, epochs, steps, progress, rate, verbose, unit="tokens", compiling=False):
         self.progress = progress
         self.rate = rate
-        self.verbose = verbose
+        self._terminal = sys.stdout.isatty()
+        self.verbose = verbose if self._terminal or not verbose else 2  # no bars in a file
         self.speed = f"{unit}/s"
-        self._interval = 0.2 if sys.stdout.isatty() else 10.0
+        self._interval = 0.2 if self._terminal else 60.0
         self._compiling = compiling
         if verbose:
             epoch = f"Epoch {progress.epoch + 1}" + (f"/{epochs}" if epochs else "")
@@ -185,6 +187,7 @@ class EpochBar:
         """Starts to measure the speed."""
         self._started = self._drawn = time.perf_counter()
         self._tokens_before = self.progress.tokens  # excludes the steps before a resume and the compiling step
+        self._steps_before = self.progress.epoch_step
         metrics = ["loss", "accuracy", self.speed, "rate"]
         import keras  # here: the facts about a run need no Keras
 
@@ -202,6 +205,11 @@ class EpochBar:
         self._drawn = now
         tokens = max(self.progress.tokens, 1.0)
         speed = (self.progress.tokens - self._tokens_before) / max(now - self._started, 1e-9)
+        if not last and not self._terminal:
+            done, loss = self.progress.epoch_step, self.progress.loss_sum / tokens
+            left = (now - self._started) / max(done - self._steps_before, 1) * (self._steps - done)
+            print(f"  step {done}/{self._steps}, loss {loss:.4f}, {left:.0f} s left", flush=True)
+            return
         values = [
             ("loss", self.progress.loss_sum / tokens),
             ("accuracy", self.progress.correct / tokens),

@@ -50,6 +50,8 @@ class Session:
         facts: dict, see `history.run_facts`, or None.
         verbose: 0 (silent), 1 (progress bar) or 2 (one line per epoch).
         unit: str, the unit of the speed in the progress bar, such as "tokens".
+        words: dict from the names of scores to the words that are printed for them; other scores are not printed. None:
+            all are printed with their names.
 
     Raises:
         ValueError: if `config.resume` is set without `checkpoint_dir`, or `checkpoint_every` is not positive.
@@ -66,6 +68,7 @@ class Session:
         facts=None,
         verbose=1,
         unit="tokens",
+        words=None,
     ):
         self.config = config or RunSettings()
         if self.config.resume and checkpoint_dir is None:
@@ -79,6 +82,7 @@ class Session:
         self.facts = facts
         self.verbose = 0 if devices.workers().index else verbose
         self.unit = unit
+        self.words = words
         self.progress = Progress()
         self.stopping = None
         self.outcome = {}
@@ -244,7 +248,10 @@ class Session:
         self._scores = dict(zip(scores, values, strict=True))
         if self.stopping.update(self._scores, self.progress.epoch + 1) and self._restore_best:
             self._best_weights = optim.copy_weights(self.model)
-        self.say("  " + "  ".join(f"{name} {value:.4f}" for name, value in self._scores.items()))
+        shown = self.words or {name: name for name in self._scores}
+        self.say(
+            "  " + "  ".join(f"{shown[name]} {value:.4f}" for name, value in self._scores.items() if name in shown)
+        )
 
     @property
     def starts_alone(self):
@@ -330,7 +337,7 @@ class Session:
         self.save()
         name, folder = self._interrupts.received or "a signal to another worker", self.checkpoint_dir
         where = f"epoch {self.progress.epoch + 1}, after step {self.progress.epoch_step}"
-        saved = f"checkpoint saved in {folder}, resume to continue" if folder is not None else "nothing was saved"
+        saved = f"checkpoint saved in {folder}, --resume continues" if folder is not None else "nothing was saved"
         raise KeyboardInterrupt(f"Training stopped by {name} in {where}: {saved}.")
 
     def end_steps(self, finished):

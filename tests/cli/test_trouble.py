@@ -63,6 +63,17 @@ def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
     assert capsys.readouterr().err == "keras-attention: interrupted\n"
 
 
+def test_ctrl_c_in_a_training_says_how_to_continue(capsys):
+    from keras_attention.cli import main as cli
+
+    with cli.one_line_errors("keras-attention") as outcome:
+        raise KeyboardInterrupt("Training stopped by SIGINT: checkpoint saved in x, --resume continues.")
+    assert outcome.code == 130
+    error = capsys.readouterr().err
+    assert error.startswith("keras-attention: interrupted: Training stopped")
+    assert error.endswith("--resume continues.\n")
+
+
 def test_ctrl_c_while_the_command_itself_is_imported(capsys, monkeypatch):
     class Interrupted:
         def __getattr__(self, name):

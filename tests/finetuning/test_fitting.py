@@ -5,6 +5,9 @@ import pytest
 from keras import ops
 from zoo.tiny_bert import TEXTS, tiny_classifier
 
+from keras_attention.data.tables.label_task import Task
+from keras_attention.finetuning import fitting
+from keras_attention.finetuning.finishing import score_of
 from keras_attention.finetuning.fitting import ONLY_TRAINED, SHARES, best_mix, fit_classifier, make_optimizer
 from keras_attention.finetuning.settings import FinetuneSettings
 
@@ -140,3 +143,13 @@ def test_dropout_changes_the_loss_of_the_first_update():
         rows, targets = classifier.single_sequences(TEXTS), np.array([0, 1, 1, 0], "int32")
         losses.append(fit_classifier(classifier.model, rows, targets, "binary", settings, verbose=0).history[0]["loss"])
     assert abs(losses[0] - losses[1]) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel", "regression"])
+def test_the_main_score_of_each_task_has_words(kind):
+    task = Task(kind, ("a", "b", "c"), None, "")
+    targets = {"multiclass": np.array([0, 1, 2]), "multilabel": np.eye(3), "regression": np.array([1.0, 2.0, 5.0])}[
+        kind
+    ]
+    name, _ = score_of(np.eye(3), targets, task)
+    assert fitting.WORDS[f"val_{name}"].startswith(f"validation {name}")

@@ -325,7 +325,7 @@ def test_a_lowest_probability_needs_one_label_for_each_row():
 
 def test_one_label_left_to_train_on_is_told():
     data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
-    with pytest.raises(UserError, match="few.csv: with . rows held out for validation, all others are"):
+    with pytest.raises(UserError, match="few.csv: with . rows .* all others are .*Rows with the same text stay on one"):
         finetune_classifier(data, None, "none", FinetuneSettings(**QUICK), **QUIET)
 
 
@@ -404,3 +404,24 @@ def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, messag
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
+
+
+@pytest.mark.parametrize(("rows", "told"), [(30, True), (400, False)])
+def test_few_validation_rows_are_told(rows, told):
+    said = []
+    prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), say=said.append)
+    assert ("validation rows mean little" in " ".join(said)) is told
+
+
+def test_checkpoints_of_another_training_are_noticed_before_the_table_is_read(tmp_path, capsys):
+    words = ["finetune", str(tmp_path / "nowhere.csv"), "--text", "a", "--label", "b", "--out", str(tmp_path / "mine")]
+    for name in ("mine_checkpoints", "mine_checkpoints_contrastive"):
+        (tmp_path / name / "step-000000002").mkdir(parents=True)
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert f"{name} already holds checkpoints of another training" in error
+        assert "--resume continues it, --restart starts from the beginning" in error
+        for way_out in ("--resume", "--restart"):
+            assert main([*words, way_out]) == 2
+            assert "nowhere.csv" in capsys.readouterr().err
+        (tmp_path / name / "step-000000002").rmdir()

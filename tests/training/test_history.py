@@ -76,6 +76,25 @@ def test_the_first_step_compiles(capsys, monkeypatch):
     assert re.search(r"rows/s: 7\.0", capsys.readouterr().out)
 
 
+def test_a_file_gets_a_line_a_minute_and_no_bar(capsys, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: seconds[0])
+    progress = Progress()
+    bar = EpochBar(3, 5, progress, lambda: 0.1, verbose=1, unit="rows")
+    for step in range(1, 6):
+        seconds[0] += 31.0
+        progress.epoch_step, progress.tokens, progress.loss_sum = step, 7.0 * step, 3.5 * step
+        bar.update(last=step == 5)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "Epoch 1/3",
+        "  step 2/5, loss 0.5000, 93 s left",
+        "  step 4/5, loss 0.5000, 31 s left",
+    ]
+    assert lines[3].startswith("5/5 - ")
+    assert not any(sign in line for line in lines for sign in "\r\b\x1b\u2501")
+
+
 def test_later_epochs_do_not(capsys):
     EpochBar(3, 5, Progress(epoch=1), lambda: 0.1, verbose=2)
     assert capsys.readouterr().out == "Epoch 2/3\n"

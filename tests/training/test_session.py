@@ -7,6 +7,7 @@ import pytest
 from training.tiny_run import TinyBatches, TinyModel, arrays_of, make_optimizer, run, token_loss, untimed
 
 from keras_attention.training import session as session_module
+from keras_attention.training.history import EarlyStopping
 from keras_attention.training.session import Session
 
 
@@ -198,6 +199,13 @@ def test_the_bar_shows_what_matters(capsys):
     assert "Epoch 2/2" in out
     for word in ("7/7", "loss:", "accuracy:", "tokens/s:", "rate:", "Training ended: all 2 epochs are done."):
         assert word in out
+
+
+def test_scores_are_printed_in_words_on_request(capsys):
+    session = Session(verbose=1, words={"val_loss": "validation loss"})
+    session.stopping, session._restore_best = EarlyStopping("val_loss", None, None), False
+    session.report(val_loss=0.25, val_score=3.0)
+    assert capsys.readouterr().out == "  validation loss 0.2500\n"
 
 
 def begun(**options):
