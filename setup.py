@@ -77,7 +77,7 @@ setup(
     },
     install_requires=[
         "tensorflow>=2.21",
-        "keras>=3.15.1,<3.17",  # layers.masks reads masks through a private module
+        "keras>=3.15.1",
         "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported: undefined symbol icudt77_dat
         "keras-nlp>=0.32",
         "h5py>=3.14",

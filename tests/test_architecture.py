@@ -103,6 +103,12 @@ def test_keras_ops_alone_where_two_backends_run(path):
 
 
 @pytest.mark.parametrize("path", files(), ids=name_of)
+def test_private_parts_of_keras_and_tensorflow_are_used_in_one_file(path):
+    private = [module for module in imported(path) if module.startswith(("keras.src", "tensorflow.python"))]
+    assert not private or path.name == "keras_private.py"
+
+
+@pytest.mark.parametrize("path", files(), ids=name_of)
 def test_one_idea_fits_a_page(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MAX_LINES

@@ -5,7 +5,8 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend.common import masking  # Keras has no public function for the mask of a tensor
+
+from keras_attention.support import keras_private
 
 Tensor = Any  # tensor of the Keras backend, symbolic tensor or array
 
@@ -84,13 +85,13 @@ def combined_mask(query_mask=None, value_mask=None, key_mask=None, attention_mas
 
 def keras_mask(tensor):
     """Returns the implicit mask that Keras has attached to a tensor, or None."""
-    return masking.get_keras_mask(tensor)
+    return keras_private.get_keras_mask(tensor)
 
 
 def with_keras_mask(tensor, mask):
     """Attaches an implicit mask to a tensor, for the layers that receive it; returns the tensor. None: no mask."""
     if mask is not None:
-        masking.set_keras_mask(tensor, mask)
+        keras_private.set_keras_mask(tensor, mask)
     return tensor
 
 

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_attention.layers.sparse_patterns import parse_pattern
+from keras_attention.support.keras_private import layers_within
 
 
 class Quantizable(keras.Model):
@@ -17,9 +18,7 @@ class Quantizable(keras.Model):
         """The configuration of Keras; if layers are quantized, with the dtype policy of each of them."""
         config = super().get_config()
         policies = {
-            layer.path: layer.dtype_policy
-            for layer in self._flatten_layers(include_self=False)
-            if layer.quantization_mode is not None
+            layer.path: layer.dtype_policy for layer in layers_within(self) if layer.quantization_mode is not None
         }
         if policies:
             of_layers = keras.dtype_policies.DTypePolicyMap(self.dtype_policy, policies)

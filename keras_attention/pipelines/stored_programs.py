@@ -28,6 +28,7 @@ from keras_attention.compile_cache import (
     write_stored,
 )
 from keras_attention.errors import UserError
+from keras_attention.support.keras_private import register_graph_function
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -187,14 +188,11 @@ def _from_json(value, outputs):
 
 
 def _imported(content, specs, handles):
-    from tensorflow.python.eager.context import context  # here: a private API, so a failure must not matter
-
     names, _, content = content.partition(b"\n")
     names = json.loads(names)
     graph = tf.compat.v1.GraphDef.FromString(content)
     for function in graph.library.function:  # importing the graph registers them in the graph only, not in its caller
-        if not context().has_function(function.signature.name):
-            context().add_function_def(function)
+        register_graph_function(function)
     read = {placeholder: handles[number] for placeholder, number in names["weights"].items()}
 
     def imported(*inputs):

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention.support.keras_private import check_overridden
+
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
@@ -343,6 +345,7 @@ class Muon(keras.optimizers.Muon):
         adam_lr_ratio: float = 0.5,
         **options: Any,
     ):
+        check_overridden(keras.optimizers.Muon, "_should_use_adamw", "_muon_update_step", "_get_variable_index")
         options = {"adam_weight_decay": weight_decay, "adam_beta_2": 0.99} | options
         super().__init__(learning_rate, weight_decay=weight_decay, adam_lr_ratio=adam_lr_ratio, **options)
         self._matrices = {}

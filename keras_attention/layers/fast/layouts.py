@@ -9,6 +9,7 @@ from keras import ops
 from keras_attention.layers.attention import masked_softmax
 from keras_attention.layers.fast.chunked_attention import DotScore, chunked_attention
 from keras_attention.layers.masks import zero_masked
+from keras_attention.support.keras_private import adding_weights
 
 LONG_CACHE = 64  # from this length on, it is faster to read only the written part of a cache
 
@@ -154,10 +155,9 @@ class HeadProjection(keras.layers.EinsumDense):
             raise ValueError(f"`rank` must be a positive integer. Received: rank={rank!r}")
         inner = len(self._kernel.shape) - len(self.partial_output_shape) + 1
         sizes = math.prod(self._kernel.shape[:inner]), math.prod(self._kernel.shape[inner:])
-        self._tracker.unlock()
-        down = self.add_weight(name="lora_a", shape=(sizes[0], rank), initializer=a_initializer, dtype="float32")
-        up = self.add_weight(name="lora_b", shape=(rank, sizes[1]), initializer=b_initializer, dtype="float32")
-        self._tracker.lock()
+        with adding_weights(self):
+            down = self.add_weight(name="lora_a", shape=(sizes[0], rank), initializer=a_initializer, dtype="float32")
+            up = self.add_weight(name="lora_b", shape=(rank, sizes[1]), initializer=b_initializer, dtype="float32")
         self._low_rank = down, up, (rank if lora_alpha is None else lora_alpha) / rank
         for weight in self.weights:
             weight.trainable = weight is down or weight is up

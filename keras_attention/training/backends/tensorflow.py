@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.support.keras_private import keep_summed_gradients
 from keras_attention.training.devices import named_loss_of_a_worker, split_batch
 from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 
@@ -95,8 +96,7 @@ class SplitUpdate:
         self.clip_norm = clip_norm
         self.turns = turns
         self.strategy = tf.distribute.get_strategy()
-        # The gradients are already summed over the replicas. Keras would sum them again.
-        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+        keep_summed_gradients(optimizer, self.strategy.num_replicas_in_sync)
         self._part_sums = tf.function(self._part_sums, jit_compile=jit_compile, autograph=False)
         self._compiled = tf.function(self._update, autograph=False)
         self._seeds_differ = self.strategy.num_replicas_in_sync == 1
