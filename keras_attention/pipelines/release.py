@@ -69,7 +69,7 @@ def write_trained(folder, translator, data, *, description, settings, seed, resu
 
 
 SHARES = {"iso": 0.001}  # by target language, the share of good inputs that may be marked; 0.05 for all others
-MOST_SENTENCES = 2500
+MOST_SENTENCES = 1000
 
 
 def low_score_rule(translator, data):

@@ -71,6 +71,6 @@ def test_the_threshold_of_low_scores_needs_no_more_than_some_sentences(monkeypat
     seen = []
     monkeypatch.setattr(release, "low_score_threshold", lambda translator, sources, share: seen.append(sources) or -1.0)
     data = SimpleNamespace(name="x", target_language="de", validation=([f"sentence {i}" for i in range(5003)], []))
-    assert release.low_score_rule(None, data) == (-1.0, {"set": "x validation", "sentences": 2500, "share": 0.05})
-    assert len(set(seen[0])) == 2500
+    assert release.low_score_rule(None, data) == (-1.0, {"set": "x validation", "sentences": 1000, "share": 0.05})
+    assert len(set(seen[0])) == 1000
     assert (seen[0][0], seen[0][-1]) == ("sentence 0", "sentence 5002")
