@@ -77,6 +77,17 @@ def test_the_description_begins_with_one_short_sentence_of_its_own(name):
     assert list(firsts.values()).count(firsts[name]) == 1
 
 
+def test_every_translator_tells_which_answers_are_doubtful():
+    translators = [name for name in NAMES if "low_score_threshold" in entry(name).config]
+    assert {DATES, MULTI30K} < set(translators)
+    for name in translators:
+        threshold = entry(name).config["low_score_threshold"]
+        assert -1.5 < threshold < 0
+        if name != DATES:
+            assert entry(name).metrics["low_score"]["share"] == 0.05
+            assert f"is below {threshold:.3f} (`low_score_threshold`)" in entry(name).card
+
+
 @pytest.mark.slow
 @every_entry
 def test_stored_examples_come_out_again(name):
