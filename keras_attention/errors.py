@@ -31,6 +31,11 @@ class EntryError(UserError):
     """An invalid zoo entry; the message names the file, what was found and what was expected."""
 
 
+def counted(number, noun):
+    """A number and its noun in a message: "1 text", "1,200 texts"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def check_finite(values, what):
     """Raises UserError unless all numbers that a model computed (array or float) are finite; `what` names them."""
     import numpy as np  # here, because messages and `--help` do not need it

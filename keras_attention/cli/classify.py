@@ -7,7 +7,7 @@ from keras_attention.cli.io.many_texts import check_source, many_rows, many_text
 from keras_attention.cli.io.terminal import json_text, load, one_output_line
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
-from keras_attention.errors import UserError, quoted
+from keras_attention.errors import UserError, counted, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.pipelines.texts import LOST
 from keras_attention.visualize.pages import check_page_path
@@ -166,4 +166,4 @@ def _write_page(path, explained):
 
     page = ExplanationPage(explained)
     page.save(path)
-    print(f"keras-attention: {path}: {len(explained)} texts with their words in colours", file=sys.stderr)
+    print(f"keras-attention: {path}: {counted(len(explained), 'text')} with their words in colours", file=sys.stderr)

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, safe
-from keras_attention.errors import BAD_USAGE, UserError
+from keras_attention.errors import BAD_USAGE, UserError, counted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.whole_file import whole_file
 from keras_attention.zoo.registry import open_entry
@@ -29,7 +29,7 @@ def encode(arguments):
             lines = found.pooled if answers else _vector_lines(arguments, window.texts, found)
             job.write(lines, found.truncated)
     if answers:
-        print(safe(f"{arguments.output}: {job.total:,} vectors of {width} numbers (float32)"))
+        print(safe(f"{arguments.output}: {counted(job.total, 'vector')} of {width} numbers (float32)"))
 
 
 def similar(arguments):

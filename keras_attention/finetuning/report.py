@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.tables.label_task import Task
+from keras_attention.errors import counted
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
@@ -120,7 +121,7 @@ def report_of(classifier, examples, judged, name="test"):
         confusion = np.zeros((labels, labels), int)
         np.add.at(confusion, (targets, found.chosen), 1)
     return Report(
-        f"{name}, {len(examples):,} rows",
+        f"{name}, {counted(len(examples), 'row')}",
         measures.scores(targets, found, task),
         None,
         measures.per_class(targets, found, task),

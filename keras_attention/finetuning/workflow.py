@@ -11,7 +11,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.data.tables.python_labels import named_labels
 from keras_attention.data.tables.raw_rows import listed
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, counted
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
     ON_LABELS,
@@ -166,11 +166,10 @@ def prepare(
     validation_sequences = classifier.sequences(validation.texts, validation.texts_b)
     center, spread = _standard(targets, task)
     targets = (targets - center) / spread if task.kind == "regression" else targets
-    say(
-        f"{len(examples):,} rows to train on, {len(validation):,} to validate with, {model.count_params():,} parameters"
-    )
+    rows, held = counted(len(examples), "row"), counted(len(validation), "validation row")
+    say(f"{rows} to train on, {len(validation):,} to validate with, {model.count_params():,} parameters")
     if len(validation) < FEW_ROWS:
-        say(f"Scores on {len(validation)} validation rows mean little. Add rows, or give a table with --validation.")
+        say(f"Scores on {held} mean little. Add rows, or give a table with --validation.")
     if model.pooling == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
     if settings.contrastive:
@@ -220,7 +219,8 @@ def _held_out(examples, task, share, seed):
     kept, held = examples.some(kept), examples.some(held)
     if classes and len(set(kept.labels)) < 2:
         raise UserError(
-            f"{kept.where}: with {len(held)} rows held out for validation, all others are {kept.labels[0]!r}. "
+            f"{kept.where}: with {counted(len(held), 'row')} held out for validation, all others are "
+            f"{kept.labels[0]!r}. "
             "Rows with the same text stay on one side. Expected: two different texts of each label. Add rows, or give "
             "a --validation."
         )

@@ -325,7 +325,9 @@ def test_a_lowest_probability_needs_one_label_for_each_row():
 
 def test_one_label_left_to_train_on_is_told():
     data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
-    with pytest.raises(UserError, match="few.csv: with . rows .* all others are .*Rows with the same text stay on one"):
+    with pytest.raises(
+        UserError, match="few.csv: with 1 row held out .* all others are .*Rows with the same text stay on one"
+    ):
         finetune_classifier(data, None, "none", FinetuneSettings(**QUICK), **QUIET)
 
 
