@@ -288,6 +288,8 @@ class Session:
         if weights_only:
             history.save_trained(self.out, self.model, result, self.facts)
             self.clean_up()
+            where = f"Saved the weights to {history.weights_path(self.out)}."
+            self.say(f"{where} Where the texts are, run the same command with --weights {self.out} to make a model.")
             return None
         self.outcome = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}
         self.outcome["overwrite"] = self.config.overwrite

@@ -427,7 +427,9 @@ def test_fine_tuning_elsewhere_gives_the_same_classifier(run, tmp_path):
     assert code == 0
     check_last_command(out)
     assert run(path, "--smoke", "--encode_to=rows")[0] == 0
-    assert run(path, "--smoke", "--encoded=rows", "--out=there")[0] == 0
+    code, out, _ = run(path, "--smoke", "--encoded=rows", "--out=there")
+    assert (code, out.splitlines()[-1].split(" Where ")[0]) == (0, "Saved the weights to there_smoke.npz.")
+    assert "--weights there_smoke" in out
     assert run(path, "--smoke", "--weights=there_smoke", "--out=here")[0] == 0
     with h5py.File("whole_smoke/model.weights.h5") as whole, h5py.File("here_smoke/model.weights.h5") as here:
         assert sorted(whole) == sorted(here)
