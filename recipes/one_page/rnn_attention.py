@@ -11,7 +11,7 @@ Shapes: B pairs in a batch, S characters of a source, T characters of a target, 
 Differences from the paper: Keras's GRU, whose reset gate comes after the product; a linear layer instead of maxout;
 Adam instead of Adadelta. `recipes/rnn_attention.py` trains the same network for real use.
 
-Result, seed 1: 99.5 % of 1,000 held-out dates after 700 updates, in two minutes of a processor.
+Result, seed 1: 99.7 % of 1,000 held-out dates, in two minutes of a processor.
 """
 
 import math
