@@ -26,6 +26,7 @@ def add_translate(commands):
     command = add_command(commands, "translate", "translate", "translate", "Translate sentences with a trained model.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="sentences; default: --input or standard input")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one sentence per line")
+    add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations per sentence, with scores")
@@ -72,6 +73,7 @@ def add_evaluate(commands):
     command.add_argument("--label", metavar="COLUMN", help="column of the labels (default: label)")
     command.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
     command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
+    add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
     help_text = f"{MODEL}; repeat --model to compare classifiers with the first one"
     command.add_argument(
@@ -120,6 +122,7 @@ def add_export(commands):
     command.add_argument("--compute-type", choices=COMPUTE_TYPES, help="with --format ctranslate2: stored weights")
     help_text = "with --format litert or onnx of a BERT: weights of 8 bits; prints how much the answers change"
     command.add_argument("--int8", action="store_true", help=help_text)
+    add_encoding(command)
     help_text = "with --int8 of a classifier: table whose score is measured before and after"
     command.add_argument("--table", metavar="FILE", help=help_text)
     command.add_argument("--text", metavar="COLUMN", help="column of the texts (default: text)")
@@ -193,7 +196,8 @@ def add_finetune(commands):
     table = command.add_argument_group("the table and its scores")
     kinds = ("binary", "multiclass", "multilabel", "regression")
     table.add_argument("--task", choices=kinds, help="default: determined from the labels")
-    table.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from the file name")
+    table.add_argument("--delimiter", metavar="SIGN", help="character between columns; default: from name and header")
+    add_encoding(table)
     table.add_argument("--skip-bad-rows", action="store_true", help="skip and count rows that cannot be read")
     table.add_argument("--language", default="en", metavar="CODE", help="language of the texts, for the card (en)")
     table.add_argument(
@@ -245,6 +249,7 @@ def add_classify(commands):
     command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
     command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
     command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
+    add_encoding(command)
     command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
     help_text = "with --table: no ' before labels that a spreadsheet would take for formulas"
     command.add_argument("--raw", action="store_true", help=help_text)
@@ -281,10 +286,16 @@ def add_similar(commands):
     command.set_defaults(output=None)
 
 
+def add_encoding(command):
+    help_text = "encoding of the files that are read, such as windows-1252 (default: UTF-8)"
+    command.add_argument("--encoding", metavar="NAME", help=help_text)
+
+
 def add_encoder(command):
     help_text = f"text encoder, by name or folder (default: {DEFAULT_START})"
     command.add_argument("--model", default=DEFAULT_START, metavar="NAME_OR_PATH", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    add_encoding(command)
     command.set_defaults(resume=False)
 
 
@@ -294,6 +305,7 @@ def add_fill_mask(commands):
     help_text = f"masked language model, by name or folder (default: {DEFAULT_MASKED_LM})"
     command.add_argument("--model", default=DEFAULT_MASKED_LM, metavar="NAME_OR_PATH", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
+    add_encoding(command)
     command.set_defaults(output=None, resume=False)
     command.add_argument("--top", type=int, default=5, metavar="K", help="answers per text (5)")
     command.add_argument("--pieces", type=int, default=1, metavar="N", help="maximum number of tokens per word (1)")
@@ -326,6 +338,7 @@ def add_score(commands):
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
     command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    add_encoding(command)
     command.add_argument("--tokens", action="store_true", help="print the log probability of each token instead")
 
 

@@ -121,7 +121,8 @@ def _read_table(arguments, task):
     if task["pair"] != (arguments.text_b is not None):
         found, expected = ("pairs", "give --text-b COLUMN") if task["pair"] else ("single texts", "leave out --text-b")
         raise UserError(f"{arguments.model} classifies {found}: {expected}.")
-    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter, "raw": arguments.raw}
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    options |= {"encoding": arguments.encoding, "raw": arguments.raw}
     columns = arguments.text or "text", arguments.text_b
     return AnsweredTable(arguments.table, *columns, **options, separator=task["separator"] or "|")
 

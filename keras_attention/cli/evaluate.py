@@ -65,6 +65,7 @@ def _evaluate_classifier(arguments, entry):
 
     columns = arguments.text or "text", arguments.label or "label", arguments.text_b
     options = {"empty_labels": task["separator"] is not None, "delimiter": arguments.delimiter}
+    options["encoding"] = arguments.encoding
     if task["pair"] != (arguments.text_b is not None):
         expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
@@ -104,7 +105,7 @@ def _check_alike(first, task, second, other):
 
 
 def _evaluate_translator(arguments, entry):
-    sources, references = read_parallel(arguments.source, arguments.target)
+    sources, references = read_parallel(arguments.source, arguments.target, arguments.encoding)
     progress = ProgressLine()
     translator = translate.with_engine(translate.load(entry, "translate"), arguments)
     answers = translator.hypotheses(sources, progress=progress, **translate.search_options(arguments))

@@ -95,7 +95,8 @@ def _rows(arguments, entry):
     from keras_attention.finetuning.examples import read_examples
 
     columns = arguments.text or "text", arguments.label or "label", arguments.text_b
-    return read_examples(arguments.table, *columns, empty_labels=task["separator"] is not None)
+    options = {"empty_labels": task["separator"] is not None, "encoding": arguments.encoding}
+    return read_examples(arguments.table, *columns, **options)
 
 
 def _change(file_format, folder, pipeline, rows):

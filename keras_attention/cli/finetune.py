@@ -81,6 +81,7 @@ def _read(arguments, path, say):
 
     columns = arguments.text, arguments.label, arguments.text_b
     options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
+    options["encoding"] = arguments.encoding
     examples, said = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
     say(said)
     return examples

@@ -44,7 +44,10 @@ def score(arguments):
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     entry = open_entry(arguments.model, "score")
-    texts = arguments.texts or (read_lines(arguments.input) if arguments.input else standard_input_lines())
+    encoding = arguments.encoding
+    texts = arguments.texts or (
+        read_lines(arguments.input, encoding) if arguments.input else standard_input_lines(encoding)
+    )
     for text, found in zip(texts, load(entry, "score").score(texts), strict=True):
         if arguments.json:
             print(json_text({"text": text, **found._asdict()}))

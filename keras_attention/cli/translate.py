@@ -80,8 +80,8 @@ def _texts(arguments):
     if arguments.texts:
         return arguments.texts
     if arguments.input:
-        return read_lines(arguments.input)
-    return keyboard_lines() if sys.stdin.isatty() else standard_input_lines()
+        return read_lines(arguments.input, arguments.encoding)
+    return keyboard_lines() if sys.stdin.isatty() else standard_input_lines(arguments.encoding)
 
 
 def check_engine(arguments):

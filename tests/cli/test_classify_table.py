@@ -166,3 +166,29 @@ def test_without_a_model_the_choices_are_listed(complains, judges, monkeypatch, 
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
     error = complains("classify", "a text")
     assert "--model is missing. Choices: binary, pair;" in error
+
+
+def test_a_table_of_a_western_spreadsheet(run, complains, judges, tmp_path):
+    folder, judge = judges("binary")
+    path = tmp_path / "new.csv"
+    path.write_bytes("review;note\r\nun caf\xe9;x,y\r\n".encode("windows-1252"))
+    words = ("classify", "--model", folder, "--table", path, "--text", "review")
+    assert "looks like Windows-1252" in complains(*words)
+    (label,) = judge.classify(["un caf\xe9"])
+    code, out, _ = run(*words, "--encoding", "windows-1252")
+    assert (code, out.splitlines()[0]) == (0, "review;note;label;probability")
+    assert out.splitlines()[1].startswith(f"un caf\xe9;x,y;{label};")
+    assert "There is no encoding" in complains(*words, "--encoding", "klingon")
+
+
+def test_lines_in_another_encoding(run, complains, judges, tmp_path):
+    folder = judges("binary")[0]
+    line = "un caf\xe9\n".encode("windows-1252")
+    (tmp_path / "lines").write_bytes(line)
+    words = ("classify", "--model", folder)
+    given = ("--input", tmp_path / "lines")
+    expected = run(*words, "un caf\xe9")
+    assert expected[0] == 0
+    assert "looks like Windows-1252" in complains(*words, *given)
+    assert "looks like Windows-1252" in complains(*words, stdin=line)
+    assert run(*words, *given, "--encoding", "cp1252") == run(*words, "--encoding", "cp1252", stdin=line) == expected

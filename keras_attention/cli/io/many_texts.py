@@ -168,8 +168,8 @@ def many_texts(arguments, folder, check=None, answers=None):
             yield job
         job.tell_cut()
         return
-    with input_lines(arguments.input) as lines:
-        texts = None if lines else arguments.texts or standard_input_lines()
+    with input_lines(arguments.input, arguments.encoding) as lines:
+        texts = None if lines else arguments.texts or standard_input_lines(arguments.encoding)
         lines = lines or partial(iter, texts)
         total, digest = 0, hashlib.sha256()
         for total, text in enumerate(lines(), start=1):

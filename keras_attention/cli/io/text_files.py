@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.cli.io.terminal import safe
-from keras_attention.data.files import decoded_lines, lines_of, opened
+from keras_attention.data.files import decoded_lines, encoding_hint, lines_of, opened, recoded
 from keras_attention.errors import UserError, parse_json
 from keras_attention.whole_file import (
     check_place,
@@ -26,8 +26,11 @@ from keras_attention.whole_file import (
 )
 
 
-def standard_input_lines():
+def standard_input_lines(encoding=None):
     r"""Reads sentences from standard input, one per line; only "\n" ends a line.
+
+    Args:
+        encoding: str, or None for UTF-8.
 
     Returns:
         List of str.
@@ -38,6 +41,7 @@ def standard_input_lines():
     content = sys.stdin.buffer.read()
     if not content:
         raise UserError("Standard input is empty. Expected: one sentence on each line.")
+    content = recoded(content, "Standard input", encoding)
     return [decode_line(line, number) for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1)]
 
 
@@ -53,22 +57,24 @@ def decode_line(line, number):
         return line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"Standard input, line {number}: found the byte 0x{line[error.start]:02X}, not valid UTF-8."
+            f"Standard input, line {number}: found the byte 0x{line[error.start]:02X}, not valid UTF-8. "
+            f"{encoding_hint(line)}"
         ) from error
 
 
 @contextmanager
-def input_lines(path):
+def input_lines(path, encoding=None):
     """Opens a text file that is read several times. Pipes and devices are first copied into a temporary file.
 
     Args:
         path: str or None.
+        encoding: str, or None for UTF-8.
 
     Yields:
         callable() -> iterator over the lines, see `data.files.lines_of`; None if `path` is None.
     """
     if not path or os.path.isfile(path) or not os.path.exists(path) or os.path.isdir(path):
-        yield path and partial(lines_of, path)
+        yield path and partial(lines_of, path, encoding)
         return
     with tempfile.TemporaryFile() as copy:
         with opened(path) as file:
@@ -76,7 +82,7 @@ def input_lines(path):
 
         def lines():
             copy.seek(0)
-            return decoded_lines(copy, path)
+            return decoded_lines(copy, path, encoding)
 
         yield lines
 

@@ -4,6 +4,7 @@ import json
 import re
 from typing import NamedTuple
 
+from keras_attention.data.files import encoding_hint
 from keras_attention.errors import UserError
 
 MAX_SHOWN, MAX_LISTED = 80, 40
@@ -17,6 +18,7 @@ class BadRow(NamedTuple):
         found, expected: str, for the message.
         column: str or None, the column of the error.
         skippable: bool. False if the end of the row is unclear, so that skipping it might lose other rows.
+        mend: str or None, what to do about it; by default, to fix the row or to skip it.
     """
 
     reason: str
@@ -24,11 +26,12 @@ class BadRow(NamedTuple):
     expected: str
     column: str | None = None
     skippable: bool = True
+    mend: str | None = None
 
     def message(self, path, line):
         """Returns a one-line message: where the row is, what is wrong and how to fix it."""
         column = "" if self.column is None else f", column {shown(self.column)}"
-        mend = (
+        mend = self.mend or (
             "Fix the row, or leave such rows out with --skip-bad-rows."
             if self.skippable
             else "Fix it first: --skip-bad-rows cannot tell where this row ends."
@@ -104,6 +107,24 @@ def whole_rows(path, content, delimiter, columns):
     return names, ((raw.line, _values(raw, names, delimiter)) for raw in raw_rows)
 
 
+def recognised_delimiter(content, delimiter, columns):
+    """The delimiter of a table: that of its file name, or another usual one if only it gives the wanted columns.
+
+    Spreadsheets of many countries write semicolons into files whose name ends with .csv.
+
+    Args:
+        content: bytes, UTF-8.
+        delimiter: str, by the file name.
+        columns: list of str, the names of the wanted columns.
+    """
+    header = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r").decode(errors="replace")
+    for candidate in (delimiter, *USUAL_DELIMITERS):
+        names = [name.removeprefix('"').removesuffix('"').replace('""', '"') for name in header.split(candidate)]
+        if all(names.count(column) == 1 for column in columns):
+            return candidate
+    return delimiter
+
+
 def _read_header(path, raw, delimiter, columns):
     """Returns the list of all column names, in which every wanted column occurs once."""
     line = delimiter.encode().join(raw.fields)
@@ -124,7 +145,8 @@ def _read_header(path, raw, delimiter, columns):
         )
     for column in columns:
         if column not in names:
-            raise UserError(f"{path}: there is no column {shown(column)}. The columns are: {listed(names, 20)}.")
+            hint = f" {encoding_hint(line)}" if "\N{REPLACEMENT CHARACTER}" in "".join(names) else ""
+            raise UserError(f"{path}: there is no column {shown(column)}. The columns are: {listed(names, 20)}.{hint}")
         if names.count(column) > 1:
             raise UserError(
                 f"{path}: the header has the column {shown(column)} {names.count(column)} times. Rename all but one."
@@ -159,7 +181,12 @@ def _values(raw, names, delimiter):
         return [field.decode() for field in fields]
     except UnicodeDecodeError as error:
         field = fields.index(error.object)
-        return BadRow("invalid UTF-8", shown(error.object), "a file saved as UTF-8", names[field])
+        return _not_utf8(error.object, b" ".join(fields), names[field])
+
+
+def _not_utf8(content, row, column=None):
+    mend = f"{encoding_hint(row)} --skip-bad-rows leaves such rows out."
+    return BadRow("invalid UTF-8", shown(content), "a file saved as UTF-8", column, mend=mend)
 
 
 def _split_rows(path, content, delimiter):
@@ -257,7 +284,7 @@ def json_values(text, columns, label=None, nulls=False):
     try:
         pairs = DECODER.decode(text.decode())
     except UnicodeDecodeError:
-        return BadRow("invalid UTF-8", shown(text), "a file saved as UTF-8")
+        return _not_utf8(text, text)
     except (ValueError, RecursionError):
         return BadRow("invalid JSON", shown(text), expected)
     if not isinstance(pairs, tuple):

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.data.files import OPENERS, read_bytes
+from keras_attention.data.files import OPENERS, is_utf8, read_bytes, recoded
 from keras_attention.data.tables.raw_rows import (
     DECODER,
     BadRow,
@@ -16,6 +16,7 @@ from keras_attention.data.tables.raw_rows import (
     json_rows,
     json_values,
     listed,
+    recognised_delimiter,
     shown,
     whole_rows,
 )
@@ -57,7 +58,9 @@ def summary(used, skipped):
     return f"read {used + left_out:,}, used {used:,}, skipped {left_out:,}" + (f" ({reasons})" if reasons else "")
 
 
-def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, delimiter=None, empty_labels=False):
+def read_table(
+    path, text, label=None, text_b=None, *, skip_bad_rows=False, delimiter=None, empty_labels=False, encoding=None
+):
     """Reads CSV, TSV (.tsv, .tab, .txt) or JSON lines (.jsonl, .ndjson), each also with .gz or .xz.
 
     CSV and TSV have a header; see `delimited_rows` for quotes and line ends. There are no missing values: "NA" and
@@ -70,8 +73,10 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
         text: str, column of the texts.
         label, text_b: str or None, columns of the labels and of the second texts of pairs.
         skip_bad_rows: bool. Skip and count bad rows instead of stopping at the first one.
-        delimiter: str, one ASCII character (backslash and t mean a TAB), or None to infer it from the suffix.
+        delimiter: str, one ASCII character (backslash and t mean a TAB), or None to infer it from the suffix;
+            if only another usual one gives the wanted columns, it is that one.
         empty_labels: bool. Accept blank labels; in a multilabel task they mean "no label".
+        encoding: str, such as "windows-1252", or None for UTF-8.
 
     Returns:
         Table.
@@ -83,7 +88,7 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
     if len(set(columns)) < len(columns):
         raise UserError(f"Text, second text and label must be different columns. Received: {', '.join(columns)}")
     values, lines, skipped = {column: [] for column in columns}, [], Counter()
-    for line, row in _rows(path, columns, label, delimiter):
+    for line, row in _rows(path, columns, label, delimiter, encoding):
         fault = row if isinstance(row, BadRow) else fault_of(row, columns, label, empty_labels)
         if fault is None:
             for column, value in zip(columns, row, strict=True):
@@ -103,9 +108,9 @@ def read_table(path, text, label=None, text_b=None, *, skip_bad_rows=False, deli
     return table
 
 
-def _rows(path, columns, label, delimiter):
+def _rows(path, columns, label, delimiter, encoding):
     """Returns an iterator over (line, list of str or BadRow), after the checks of the whole file."""
-    content, delimiter = table_content(path, delimiter)
+    content, delimiter = table_content(path, columns, delimiter, encoding)
     if delimiter is None:
         return json_rows(content, columns, label)
     return delimited_rows(path, content, delimiter, columns)
@@ -120,11 +125,11 @@ def format_of(path):
     return JSON if suffix in JSON_LINES else DELIMITERS.get(suffix)
 
 
-def table_content(path, delimiter=None):
+def table_content(path, columns, delimiter=None, encoding=None):
     """Reads the file of a table and finds its format; see `read_table`.
 
     Returns:
-        Its bytes, and its delimiter, or None for JSON lines.
+        Its bytes in UTF-8, and its delimiter, or None for JSON lines.
     """
     known = format_of(path)
     if delimiter is None and known is None:
@@ -135,13 +140,16 @@ def table_content(path, delimiter=None):
     if delimiter is not None and known == JSON:
         raise UserError(f"{path}: JSON lines have no delimiter. Received: --delimiter {delimiter!r}")
     content = read_bytes(path)
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) and is_utf8(encoding):
+        raise UserError(f"{path}: the file is UTF-16. Save it as UTF-8, or give --encoding utf-16.")
+    content = recoded(content, path, encoding)
     if not content.removeprefix(BOM).strip():
         raise UserError(f"{path}: the file is empty. Expected: a table of texts.")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{path}: the file is UTF-16. Save it as UTF-8.")
     if known == JSON:
         return content, None
-    return content, known if delimiter is None else _checked_delimiter(delimiter)
+    if delimiter is None:
+        return content, recognised_delimiter(content, known, columns)
+    return content, _checked_delimiter(delimiter)
 
 
 def _checked_delimiter(delimiter):
@@ -190,6 +198,7 @@ class AnsweredTable:
         skip_bad_rows: bool.
         delimiter: str or None.
         separator: str, between several labels of a row.
+        encoding: str or None; the rows are written in UTF-8.
         raw: bool. Write labels as they are, also those that look like formulas.
 
     Attributes:
@@ -203,12 +212,14 @@ class AnsweredTable:
         UserError: see `read_table`.
     """
 
-    def __init__(self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|", raw=False):
+    def __init__(
+        self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|", encoding=None, raw=False
+    ):
         self.path, self._separator, self._raw, self.shielded = path, separator, raw, 0
         self._columns = [column for column in (text, text_b) if column is not None]
         if text == text_b:
             raise UserError(f"Text and second text must be different columns. Received: {text}, {text_b}")
-        self._content, self._delimiter = table_content(path, delimiter)
+        self._content, self._delimiter = table_content(path, self._columns, delimiter, encoding)
         self.sha256 = hashlib.sha256(self._content).hexdigest()
         self.count, skipped, taken = 0, Counter(), set()
         for line, row in self._all_rows():

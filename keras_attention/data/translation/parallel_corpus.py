@@ -12,11 +12,14 @@ from keras_attention.tokenizers.special_tokens import END_ID
 from keras_attention.whole_file import whole_file
 
 
-def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[list[str], list[str]]:
+def read_parallel(
+    source_path: str | Path, target_path: str | Path, encoding: str | None = None
+) -> tuple[list[str], list[str]]:
     """Reads two files; line n of the target file is the translation of line n of the source file.
 
     Args:
-        source_path, target_path: str or Path, UTF-8 text; names ending with .gz or .xz are decompressed.
+        source_path, target_path: str or Path, text files; names ending with .gz or .xz are decompressed.
+        encoding: str, such as "windows-1252", or None for UTF-8.
 
     Returns:
         (list of str, list of str), of equal length. Empty lines are kept.
@@ -24,7 +27,7 @@ def read_parallel(source_path: str | Path, target_path: str | Path) -> tuple[lis
     Raises:
         UserError: see `read_lines`, and if the numbers of lines differ.
     """
-    sources, targets = read_lines(source_path), read_lines(target_path)
+    sources, targets = read_lines(source_path, encoding), read_lines(target_path, encoding)
     if len(sources) != len(targets):
         raise UserError(
             f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. "
