@@ -17,7 +17,7 @@ SERVE = [
     "fastapi-offline>=1.7",
     "httptools>=0.9",
     "prometheus-client>=0.26",
-    "uvicorn>=0.54,<0.55",  # server/http_server.py extends a class of its private modules
+    "uvicorn>=0.54",
     "uvloop>=0.23",
 ]
 CTRANSLATE2 = ["ctranslate2>=4.8"]

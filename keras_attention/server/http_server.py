@@ -1,7 +1,6 @@
 """The HTTP server: its routes, and running it until it is stopped, with limits on time and size of request headers."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -16,13 +15,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from keras_attention import __version__
 from keras_attention.errors import UserError
 from keras_attention.server import completions
+from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.messages import (
-    CLIENT_IS_GONE,
     AttentionReply,
     AttentionRequest,
     EmbeddingsReply,
@@ -246,113 +244,6 @@ def _add_errors(app):
         return Refusal(500, "Internal server error; see the log of the server.").response(request.url.path)
 
 
-MAX_HEAD_BYTES = 65_536
-TOO_LONG = f"The headers have more than {MAX_HEAD_BYTES:,} bytes."
-PART_BYTES = 4096  # of the received data that are parsed at a time
-
-
-class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits on the time and the size of request line and headers, and on unread answers.
-
-    Its errors are JSON. A client that disconnects is not an error: the application can check for it with the function
-    `CLIENT_IS_GONE` in `scope["extensions"]`.
-    """
-
-    seconds = 10.0
-    _timer, _head_bytes, _begins_here = None, 0, False
-    _write_timer, _unread_bytes = None, 0
-    _answering = None  # the first of the pipelined requests; uvicorn's `cycle` is the last
-
-    def connection_made(self, transport):
-        super().connection_made(transport)
-        self._expect_head()
-        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
-
-    def connection_lost(self, exc):
-        self._head_is_here()
-        self._write_timer.cancel()
-        if self._answering and not self._answering.response_complete:
-            self._answering.disconnected = True
-            self._answering.message_event.set()
-        self.pipeline.clear()
-        super().connection_lost(exc)
-
-    def _start_asgi_task(self, cycle, app):
-        self._answering = cycle
-        cycle.scope["extensions"] = {CLIENT_IS_GONE: lambda: cycle.disconnected}
-        super()._start_asgi_task(cycle, app)
-
-    def resume_writing(self):
-        self._unread_bytes = 0  # the client has read
-        super().resume_writing()
-
-    def _look_at_writing(self):
-        """Disconnects a client that has read nothing of its pending answer since the last check."""
-        unread = self.transport.get_write_buffer_size()
-        if 0 < self._unread_bytes <= unread:
-            self.transport.abort()
-            return
-        self._unread_bytes = unread
-        self._write_timer = self.loop.call_later(self.seconds, self._look_at_writing)
-
-    def data_received(self, data):
-        """Parses in parts, so that a head is never much longer than its limit, whatever else the data contains."""
-        for start in range(0, len(data), PART_BYTES):
-            if self.transport.is_closing():
-                return
-            part, self._begins_here = data[start : start + PART_BYTES], False
-            super().data_received(part)
-            if self._timer and not self._begins_here:
-                self._head_bytes += len(part)
-                if self._head_bytes > MAX_HEAD_BYTES:
-                    self._refuse(431, TOO_LONG)
-
-    def on_message_begin(self):
-        super().on_message_begin()
-        self._begins_here = True
-        self._expect_head()
-
-    def on_headers_complete(self):
-        self._head_is_here()
-        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD_BYTES:
-            self._refuse(431, TOO_LONG)
-            raise ValueError(TOO_LONG)  # ends the parser
-        super().on_headers_complete()
-
-    def send_400_response(self, msg):
-        self._refuse(400, msg)
-
-    def _expect_head(self):
-        self._head_is_here()
-        self._head_bytes = 0
-        self._timer = self.loop.call_later(self.seconds, self._too_late)
-
-    def _head_is_here(self):
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-
-    def _too_late(self):
-        self._refuse(408, f"The headers did not arrive within {self.seconds:g} seconds.")
-
-    def _refuse(self, status, message):
-        if self.transport.is_closing():
-            return
-        body = json.dumps({"error": message}).encode()
-        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
-
-
-def guarded_protocol(seconds):
-    """The GuardedProtocol, for uvicorn's option `http`.
-
-    Args:
-        seconds: float, time limit for receiving the headers, and for the client to read a part of a pending answer.
-    """
-    return type("GuardedProtocol", (GuardedProtocol,), {"seconds": seconds})
-
-
 BACKLOG = 2048
 END_SECONDS = 5  # from the last answer to the end of the process
 # Seconds that an idle connection stays open: longer than clients keep theirs, so that none is closed during a request.
@@ -449,7 +340,7 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
     server = Server(models, settings, metrics, tell)
     config = uvicorn.Config(
         make_app(server, bound.getsockname()[0]),
-        http=guarded_protocol(settings.seconds),
+        http=guarded_protocol(settings.seconds, tell),
         ws="none",
         log_level="warning",
         access_log=False,

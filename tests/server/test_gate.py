@@ -20,7 +20,8 @@ from keras_attention.pipelines.translator import Translator
 from keras_attention.pipelines.work import stop_if_unwanted
 from keras_attention.server import ServerSettings
 from keras_attention.server.completions import CompletionsRequest
-from keras_attention.server.http_server import _add_errors, bind, guarded_protocol
+from keras_attention.server.guarded_protocol import guarded_protocol
+from keras_attention.server.http_server import _add_errors, bind
 from keras_attention.server.messages import (
     Gate,
     Refusal,
