@@ -349,7 +349,8 @@ def test_the_keyboard_reaches_everything(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_fits_a_phone_in_light_and_dark(page, scheme):
     inside = """
-        return [...document.querySelectorAll("section :is(input, select, button, textarea)")].every((e) => {
+        const fields = [...document.querySelectorAll("section :is(input, select, button, textarea)")];
+        return fields.filter((e) => e.offsetParent).every((e) => {
             const place = e.getBoundingClientRect(), card = e.closest("section").getBoundingClientRect();
             return place.right <= card.right && place.left >= card.left;
         });
