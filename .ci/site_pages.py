@@ -26,6 +26,7 @@ ROOMS = (
     "pipelines",
     "finetuning",
     "evaluation",
+    "catalog",
     "zoo",
     "convert",
     "export",

@@ -34,6 +34,8 @@ def _avoid_a_race_of_xla():
 
 _avoid_a_race_of_xla()
 
+from keras_attention import catalog  # noqa: E402, F401  (registers all architectures; after the flags, like all else)
+
 
 def list_models() -> list[str]:
     """Lists the names of the trained models in the package and in the folders of KERAS_ATTENTION_ZOO.
@@ -146,10 +148,3 @@ def _silent_start():
 
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     return silent_libraries(own_process=False)
-
-
-def trained_network(model_class, name_or_path):
-    """Loads the bare network of a trained model, for `Model.from_preset`; models must not import the zoo themselves."""
-    from keras_attention.zoo.archive import trained_network
-
-    return trained_network(model_class, name_or_path)

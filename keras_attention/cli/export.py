@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keras_attention.cli.io.terminal import load, print_json, safe, silent_libraries
 from keras_attention.errors import UserError
-from keras_attention.export import listing
+from keras_attention.export import listing, writers_of
 from keras_attention.whole_file import tidy, whole_folder
 from keras_attention.zoo.registry import check_free, open_entry
 from keras_attention.zoo.schema import imported
@@ -41,13 +41,14 @@ def export(arguments):
     check_new(arguments.folder)
     with whole_folder(arguments.folder, check_free) as folder:
         pipeline = load(entry)
-        if arguments.format not in pipeline.exports:
-            known = ", ".join(pipeline.exports) or "none"
+        writers = writers_of(pipeline)
+        if arguments.format not in writers:
+            known = ", ".join(writers) or "none"
             raise UserError(
                 f"{arguments.name} cannot be exported as {arguments.format}. Formats for this kind of model: {known}."
             )
         with silent_libraries():
-            write = imported(pipeline.exports[arguments.format])
+            write = imported(writers[arguments.format])
             signature = write(folder, pipeline, name=Path(arguments.folder).name, **search, **quantization)
             change = _change(arguments.format, folder, pipeline, rows) if arguments.int8 else None
         shutil.copyfile(entry.folder / "CARD.md", folder / "CARD.md")  # with the licence terms of the data

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
-from keras_attention.zoo.architectures import LANGUAGE
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
 

@@ -12,7 +12,7 @@ from keras_attention.pipelines.buckets import BATCH_SIZES, answer_limit
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS, search_function
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
-from keras_attention.zoo.architectures import DECODING
+from keras_attention.zoo.decoding_settings import DECODING
 
 
 def map_chunks(function, tensors, outputs):
@@ -285,7 +285,7 @@ class GraphWriter(tf.Module):
 
 
 def export_saved_model(folder, translator, name, **search):
-    """Writes the SavedModel of `Translator.exports`; README.txt translates the first example of the card."""
+    """Writes the SavedModel of `export.WRITERS`; README.txt translates the first example of the card."""
     examples = translator.entry.metrics["examples"] if translator.entry else ()
     texts = [example["source"] for example in examples] or ["A dog runs."]
     return write_saved_model(folder, translator, name=name, example=texts[0], **search)

@@ -17,22 +17,22 @@ NEEDED = {"litert": (), "onnx": ("onnx", "tf2onnx")}  # packages that Keras need
 
 
 def export_litert(folder, translator, name):
-    """Writes a LiteRT file, see `Translator.exports`."""
+    """Writes a LiteRT file, see `export.WRITERS`."""
     return export_translator(folder, translator, "litert")
 
 
 def export_onnx(folder, translator, name):
-    """Writes an ONNX file, see `Translator.exports`."""
+    """Writes an ONNX file, see `export.WRITERS`."""
     return export_translator(folder, translator, "onnx")
 
 
 def export_bert_litert(folder, pipeline, name, int8=False):
-    """Writes a LiteRT file, see `TextEncoder.exports`."""
+    """Writes a LiteRT file, see `export.WRITERS`."""
     return export_bert(folder, pipeline, "litert", int8)
 
 
 def export_bert_onnx(folder, pipeline, name, int8=False):
-    """Writes an ONNX file, see `TextEncoder.exports`."""
+    """Writes an ONNX file, see `export.WRITERS`."""
     return export_bert(folder, pipeline, "onnx", int8)
 
 
@@ -259,7 +259,7 @@ OTHERS = 'source_tokenizer and target_tokenizer are tokenizers of keras_attentio
 
 
 def export_ctranslate2(folder, translator, name, quantization=None):
-    """Writes the format "ctranslate2" of `Translator.exports`.
+    """Writes the format "ctranslate2" of `export.WRITERS`.
 
     Args:
         folder: Path of an empty folder for the files.

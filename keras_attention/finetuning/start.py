@@ -6,6 +6,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LABELS
+from keras_attention.catalog.encoding import ENCODER
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError
@@ -18,7 +20,6 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
-from keras_attention.zoo.architectures import ENCODER, MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.zoo.archive import config_of
 from keras_attention.zoo.entry import as_json, read_entry
 from keras_attention.zoo.registry import find_entry, open_entry

@@ -1,6 +1,5 @@
 """What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
-import sys
 from pathlib import Path
 from typing import Self
 
@@ -9,6 +8,7 @@ from keras import ops
 
 from keras_attention.layers.sparse_patterns import parse_pattern
 from keras_attention.support.keras_private import layers_within
+from keras_attention.support.providers import provided
 
 
 class Quantizable(keras.Model):
@@ -51,8 +51,7 @@ class FromPreset(Quantizable):
             from keras_attention.models import Transformer
             Transformer.from_preset("transformer_tiny_multi30k_en_de")
         """
-        package = sys.modules["keras_attention"]  # not imported: models must not depend on the zoo
-        return package.trained_network(cls, name_or_path)
+        return provided("trained_network")(cls, name_or_path)
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -6,7 +6,7 @@ How to add a model
 2. The pipeline: `Translator` runs every encoder-decoder with the methods `encode`, `initial_state`, `step` and
    `derived_weights`; such a network needs no pipeline of its own. Otherwise write a subclass of `Pipeline` in
    `pipelines/NAME.py`. Abstract methods are required; the defaults of all others mean "not offered".
-3. One registration in `zoo/architectures.py`:
+3. One registration in a file of `catalog/`:
 
        register(
            Architecture(
@@ -79,7 +79,6 @@ class Pipeline(abc.ABC):
         batching: str or None, how the server batches texts of several requests: "search" if the pipeline has a
             `CompiledSearch`, "sequences" if it has a `CompiledForward`, "alone" with `CompiledSteps`; None: it computes
             one request after the other.
-        exports: dict from the name of a format to "module:function", the function that writes it; see `export`.
         engines: dict from the name of an engine other than Keras to "module:function"; see `use_engine`.
     """
 
@@ -91,7 +90,6 @@ class Pipeline(abc.ABC):
     text_limit: int | None = None
     view_options: tuple = ()
     batching = None
-    exports: dict = {}
     engines: dict = {}
 
     @classmethod

@@ -91,11 +91,6 @@ class Classifier(TextEncoder):
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
     }
 
-    exports = {
-        "saved_model": "keras_attention.export.graph_bert:export_classifier",
-        "litert": "keras_attention.export.runtimes:export_bert_litert",
-        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
-    }
     network_output = ("K", "of each label, before the softmax; without the bag of words, if the model has one")
 
     def __init__(

@@ -115,11 +115,6 @@ class MaskFiller(TextEncoder):
         "truncated": Field(bool, "True if the text was too long and its end was ignored."),
     }
     view_options = ()
-    exports = {
-        "saved_model": "keras_attention.export.graph_bert:export_filler",
-        "litert": "keras_attention.export.runtimes:export_bert_litert",
-        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
-    }
     network_output = ("T, V", "of the piece at each place, before the softmax")
 
     def __init__(

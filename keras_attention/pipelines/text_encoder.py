@@ -91,11 +91,6 @@ class TextEncoder(Pipeline):
     view_options = ("text_b",)
     batching = "sequences"
     network_output = ("T, D", "a vector for each token")  # shape without the batch, and meaning, in exported networks
-    exports = {
-        "saved_model": "keras_attention.export.graph_bert:export_encoder",
-        "litert": "keras_attention.export.runtimes:export_bert_litert",
-        "onnx": "keras_attention.export.runtimes:export_bert_onnx",
-    }
 
     def __init__(
         self,

@@ -107,7 +107,6 @@ class TextGenerator(Pipeline):
     """
 
     batching = "alone"
-    exports = {"saved_model": "keras_attention.export.graph_writers:export_writer"}
     request_fields = {
         "prompts": Field(list[str], "Texts to continue; an empty one starts a new text.", low=1),
         "max_tokens": Field(int, "Maximum number of new tokens.", 64, 1, 4096),

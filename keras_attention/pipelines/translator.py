@@ -19,7 +19,7 @@ from keras_attention.pipelines.work import cache_bytes, memory
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.architectures import DECODING, DECODING_DEFAULTS
+from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import whole
 
 
@@ -132,12 +132,6 @@ class Translator(Pipeline):
     }
     view_options = ("target", "n_best", *SEARCH_SETTINGS)
     batching = "search"
-    exports = {
-        "saved_model": "keras_attention.export.graph_writers:export_saved_model",
-        "litert": "keras_attention.export.runtimes:export_litert",
-        "onnx": "keras_attention.export.runtimes:export_onnx",
-        "ctranslate2": "keras_attention.export.runtimes:export_ctranslate2",
-    }
     engines = {"ctranslate2": "keras_attention.pipelines.ctranslate2_engine:use_ctranslate2"}
 
     def __init__(

@@ -6,9 +6,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from keras_attention.errors import EntryError, UserError, quoted
+from keras_attention.support.providers import provided
 from keras_attention.whole_file import locked, remove_leftovers, tidy, until_the_command_ends
 from keras_attention.zoo.entry import JSON_FILES, MANIFEST, check_has_required, read_entry, verify_files
-from keras_attention.zoo.schema import imported
 
 
 def check_free(folder, overwrite=False):
@@ -63,9 +63,6 @@ def claim_entry(folder, overwrite=False):
         until_the_command_ends(entry_reserved(folder, overwrite))
 
 
-# The function that finds the entry of hf://ORG/NAME: callable(name) -> Path. It is named here, not imported, because it
-# converts checkpoints with packages above this one.
-PUBLISHED = "keras_attention.convert.published:published_entry"
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
 RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlier versions still work
@@ -117,7 +114,7 @@ def find_entry(name_or_path):
         raise UserError(f"Expected the name or folder of a model. Received: {quoted(name_or_path)}")
     name = str(name_or_path)
     if isinstance(name_or_path, str) and "://" in name:
-        return imported(PUBLISHED)(name)
+        return provided("published_entry")(name)
     entries = _entries()
     found = named_by(name, entries)
     if name in entries or RENAMED.get(name) in entries:

@@ -197,7 +197,7 @@ ARCHITECTURES = {}
 def register(architecture):
     """Registers an architecture for the zoo, the commands, the server, the export and the cards.
 
-    `zoo/architectures.py` and `zoo/language_models.py` have one call for each model of the package. `pipelines/base.py`
+    The files of `catalog/` have one call for each model of the package. `pipelines/base.py`
     explains how to add a model.
 
     Args:
@@ -231,7 +231,7 @@ def architecture_of(config, where="config.json"):
     """The Architecture of a `config.json`; raises EntryError if it is not registered."""
     name = config["architecture"]
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
+        known = ", ".join(sorted(ARCHITECTURES))
         raise EntryError(f"{where} has architecture={quoted(name)}. Known: {known}")
     return ARCHITECTURES[name]
 

@@ -1,6 +1,6 @@
-"""The language models of the package, one registration each, like `architectures.py`."""
+"""Continuations of texts and their probabilities: causal language models."""
 
-from keras_attention.zoo.architectures import (
+from keras_attention.catalog.common import (
     LANGUAGE,
     TEXT_TOKENIZER,
     VOCABULARY,

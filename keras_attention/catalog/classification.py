@@ -1,0 +1,102 @@
+"""Labels of texts: BERTs with a classifier."""
+
+from keras_attention.catalog.common import TEXT_TOKENIZER, WITHOUT_PATTERN, language_of
+from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
+from keras_attention.errors import EntryError
+from keras_attention.zoo.schema import (
+    MAX_TERMS,
+    OBJECT,
+    TRUTH,
+    Architecture,
+    Use,
+    check_fields,
+    choice,
+    different_texts,
+    number,
+    number_or_list,
+    optional,
+    register,
+    text,
+    whole,
+)
+
+MAX_LABELS, MAX_LABEL_CHARACTERS = 1000, 200
+# The task of a classifier, see `label_task.Task`. `threshold`: minimum probability of a label in a multilabel
+# task, one for all labels or one for each. `pair`: whether the inputs are text pairs. `long_texts`: the part of a text
+# with too many tokens that is used. `min_probability`: in a task with one label per text, the classifier is unsure if
+# no label reaches it.
+TASK = {
+    "kind": choice("binary", "multiclass", "multilabel", "regression"),
+    "label_names": different_texts(MAX_LABELS, MAX_LABEL_CHARACTERS),
+    "threshold": number_or_list(0, 1),
+    "separator": optional(text(r"[^\w\s]{1,3}| ", "up to three signs, or a blank")),
+    "pair": TRUTH,
+    "long_texts": choice("start", "ends", "whole"),
+    "min_probability": optional(number(0, 1)),
+}
+TASK_DEFAULTS = {"long_texts": "start", "min_probability": None}
+# The bag of words that is blended with a classifier: number of terms, and weight of its predictions.
+WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1)}
+
+
+def _check_classifier(config, where):
+    check_length(config, where)
+    model, task = config["model"], config["task"]
+    if config["words"] is not None:
+        check_fields(config["words"], WORDS, tuple(WORDS), f"{where}, words")
+    check_fields(task, TASK, tuple(name for name in TASK if name not in TASK_DEFAULTS), f"{where}, task")
+    numbers = {"regression": (0, 1), "binary": (2, 2)}.get(task["kind"], (len(task["label_names"]),) * 2)
+    found = len(task["label_names"]), model["num_labels"]
+    if found != numbers:
+        raise EntryError(
+            f"{where}: a {task['kind']} task has {numbers[0]} label_names and num_labels={numbers[1]}. "
+            f"Received: {found[0]} and num_labels={found[1]}"
+        )
+    if isinstance(task["threshold"], list) and len(task["threshold"]) != len(task["label_names"]):
+        raise EntryError(
+            f"{where}, task: threshold must be one number or one for each of the {len(task['label_names'])} labels. "
+            f"Received: {len(task['threshold'])}"
+        )
+    if (task["kind"] == "multilabel") != (task["separator"] is not None):
+        raise EntryError(f"{where}, task: a multilabel task needs a separator, other tasks cannot have one.")
+    return config | {"task": TASK_DEFAULTS | task}
+
+
+def _kind(task):
+    return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
+
+
+def _decides(config):
+    names = config["task"]["label_names"]
+    labels = f" with the labels {', '.join(names[:10])}{', ...' * (len(names) > 10)}" if names else ""
+    return f"{language_of(config)}; {_kind(config['task'])}{labels}"
+
+
+CLASSIFICATION = Use(
+    tasks=("classify", "encode"),
+    pipeline="keras_attention.pipelines.classifier:Classifier",
+    method="classify",
+    tokenizers=TEXT_TOKENIZER,
+    tokenizer_kinds=BERT_TOKENIZERS,
+    keys={**TEXT_KEYS, "task": OBJECT, "words": optional(OBJECT)},
+    defaults={"words": None},
+    title=lambda config: f"{config['language']}, {_kind(config['task'])}",
+    reads=_decides,
+    check=_check_classifier,
+)
+register(
+    Architecture(
+        name="BertClassifier",
+        model="keras_attention.models.bert_heads:BertClassifier",
+        settings={
+            **ENCODER,
+            "num_labels": whole(1, 1000),
+            "pooling": choice("cls", "mean", "both", "pair"),
+            "pooler": TRUTH,
+            "pooler_activation": choice("tanh", "relu"),
+        },
+        parameters=bert_parameters,
+        use=CLASSIFICATION,
+        defaults={"pooling": "cls", **WITHOUT_PATTERN},
+    )
+)
