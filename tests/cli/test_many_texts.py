@@ -17,6 +17,7 @@ from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.io import terminal as terminal_module
 from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.pipelines import classifier, texts
 
 WINDOW = 5
 SENTENCES = [["A dog runs.", "Men sit.", "", "A girl climbs.", "Men."][number % 5] for number in range(23)]
@@ -220,3 +221,24 @@ def test_the_first_text_of_a_new_model_says_that_it_compiles(note, more, tmp_pat
     assert note(*command) == NOTE
     assert note(*command, new=False) == ""
     assert note(*command, terminal=False) == ""
+
+
+def test_a_limit_on_texts_that_are_read_whole_is_told(run, tmp_path, monkeypatch):
+    for module in (texts, classifier):
+        monkeypatch.setattr(module, "MOST_TOKENS_OF_WHOLE", 1_300)
+    judge = tiny_classifier()
+    write_tiny(tmp_path / "judge", judge.model, task=judge.task | {"long_texts": "whole"})
+    words = ("classify", "--model", tmp_path / "judge", "--json")
+    code, out, err = run(*words, "dog " * 1_301)
+    assert (code, json.loads(out)["truncated"]) == (0, True)
+    assert "more tokens than this model reads (1,300): their middle was left out" in err
+    code, out, err = run(*words, "dog " * 1_300)
+    assert (code, json.loads(out)["truncated"], err) == (0, False, "")
+
+
+def test_the_parts_of_a_single_text_are_counted(monkeypatch):
+    seen = []
+    judge = tiny_classifier()
+    judge.long_texts = "whole"
+    judge.classify("dog " * 97, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] > 1
