@@ -17,14 +17,14 @@ class TableModel(keras.Model):
 
     has_attention = False
 
-    def __init__(self, table):
+    def __init__(self, table, window):
         super().__init__()
-        self.max_length, self.vocabulary_size = WINDOW, table.shape[-1]
+        self.max_length, self.vocabulary_size = window, table.shape[-1]
         self.table = self.add_weight(table.shape, keras.initializers.Constant(table), name="table")
         self.built = True
 
     def get_config(self):
-        return {}
+        return {"window": self.max_length}
 
     def encode(self, token_ids, mask):
         return {"mask": mask, "last_ids": token_ids[:, -1]}
@@ -43,12 +43,12 @@ class TableModel(keras.Model):
         return logits, {"read": state["read"] + 1}
 
 
-def table_generator(shift=0.0, seed=3, scale=2.0):
+def table_generator(shift=0.0, seed=3, scale=2.0, window=WINDOW):
     """A TextGenerator over a table of random logits with the mean `shift`; its END is improbable."""
     size = len(LETTERS) + 4
     table = np.random.default_rng(seed).normal(shift, scale, (PERIOD, size, size)).astype("float32")
     table[..., END_ID] -= 4.0
-    return TextGenerator(TableModel(table), CharacterTokenizer(LETTERS))
+    return TextGenerator(TableModel(table, window), CharacterTokenizer(LETTERS))
 
 
 def log_softmax(logits):
@@ -69,8 +69,8 @@ def greedy(generator, prompt, max_tokens, penalty=1.0):
     ids = [END_ID, *generator.tokenizer.encode([prompt])[0].tolist()]
     start, read, log_probs = len(ids), len(ids), []
     while len(ids) < start + max_tokens and (len(ids) == start or ids[-1] != END_ID):
-        if read > WINDOW or (len(ids) == start and read >= WINDOW):
-            read = WINDOW // 2
+        if read > generator.window or (len(ids) == start and read >= generator.window):
+            read = generator.window // 2
         logits = next_logits(generator, ids, read)
         scores = logits.astype("float64")
         for token in {*ids} - {END_ID}:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pipelines.table_model import WINDOW, greedy, log_softmax, next_logits, possible, table_generator
 
+from keras_attention.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 
 PROMPTS = ["a dog", "", "no", "bee"]
@@ -126,6 +127,36 @@ def test_each_step_draws_a_number_of_its_own(one):
     assert len({*answer.token_ids}) > 11
 
 
+DEFAULTS = {"max_tokens": 200, "temperature": 0.8, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0, "seed": 0}
+
+
+def test_the_defaults_are_those_of_the_documentation(one):
+    expected = one.generations("no", **DEFAULTS)
+    assert one.generations("no") == expected
+    assert one.generations("no", stop=[]) == expected
+    assert "default 200" in one.generate.__doc__
+    assert "default 0.8" in one.generate.__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "outside"),
+    [
+        ("max_tokens", 1, 100_000, [0, 100_001, 2.0, True]),
+        ("temperature", 0, 100.0, [-0.1, 100.1, float("nan"), "1"]),
+        ("top_k", 0, 2**31 - 1, [-1, 2**31, 1.0]),
+        ("top_p", 0.01, 1.0, [0.0, 1.01, float("nan")]),
+        ("repetition_penalty", 0.01, 100, [0.0, 0.009, 101.0]),
+        ("seed", 0, 2**31 - 1, [-1, 2**31]),
+    ],
+)
+def test_each_setting_has_its_range(one, name, low, high, outside):
+    for value in (low, high):
+        assert one.generate("no", **{"max_tokens": 1, "stop": list(one.tokenizer.characters), name: value}) == ""
+    for value in outside:
+        with pytest.raises(UserError, match=f"`{name}` must be .* Received: {name}="):
+            one.generate("no", **{"max_tokens": 1, name: value})
+
+
 # Stop texts
 
 
@@ -168,3 +199,14 @@ def test_no_piece_shows_the_beginning_of_a_stop_text(one):
         assert len(shown) <= 3
     assert shown == whole[:3]
     assert list(one.stream("a dog", max_tokens=11, seed=2, stop=whole[:3])) == []
+
+
+def test_a_long_stream_begins_with_one_token_and_loses_none():
+    """Its chunks grow with the time that one takes, up to those of an answer at once."""
+    one = table_generator(window=211)
+    expected = one.generations("no", max_tokens=151, temperature=0.0)[0]
+    pieces = list(one.pieces(["no"], max_tokens=151, temperature=0.0))
+    assert pieces[0].tokens == 1
+    assert sum(piece.tokens for piece in pieces) == len(expected.token_ids) == 151
+    assert "".join(piece.text for piece in pieces) == expected.text
+    assert expected.token_ids == greedy(one, "no", 151)[0]
