@@ -153,8 +153,7 @@ def _are_columns(rows, names, where):
             raise UserError(f"The labels of `{where}` are lists of '0' and '1' as text. Expected: the numbers 0 and 1.")
         return False
     others = {value for value in different if value not in (0, 1)}
-    fractions = any(value != int(value) for value in others if abs(value) < np.inf)
-    if others and (repeated or fractions or names is not None):
+    if others and (repeated or names is not None or not all(map(_is_whole, others))):
         number, value = next((n, v) for n, row in enumerate(values, start=1) for v in row if v in others)
         raise UserError(
             f"Label {number} of `{where}` has {value!r}. Expected: 0 or 1 in each column, or a list of different names."
@@ -170,10 +169,16 @@ def _of_columns(rows, width, names, where):
     return [[names[column] for column in np.flatnonzero(row)] for row in rows], names
 
 
+def _is_whole(number):
+    try:
+        return number == int(number)
+    except (TypeError, OverflowError):  # complex or infinite
+        return False
+
+
 def _class_name(label, names, number, where):
     """The name of a class number."""
-    whole = isinstance(label, (Number, np.bool_)) and label == int(label)
-    if not whole or not 0 <= label < len(names):
+    if not isinstance(label, (Number, np.bool_)) or not _is_whole(label) or not 0 <= label < len(names):
         raise UserError(
             f"Label {number} of `{where}` is {label!r}. Expected, with `label_names`: columns of 0 and 1, or a number "
             f"from 0 to {len(names) - 1}"
