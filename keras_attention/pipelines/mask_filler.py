@@ -16,6 +16,7 @@ from keras_attention.visualize.pages import AttentionView
 MASK = "[MASK]"
 ANY_CASE = r"\[[mM][aA][sS][kK]\]"  # of a mask that a user types; for `re` and for TensorFlow
 MAX_MASKS = 32
+LEAST_WIDTH = 20  # hypotheses of the beam search, also for fewer answers
 MAX_SHOWN = 100  # fillings of one text in an HTTP answer
 SAMPLES = ("Paris is the capital of [MASK].", "She opened the [MASK] and went in.")
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
@@ -156,7 +157,8 @@ class MaskFiller(TextEncoder):
         """Finds the most probable words for the masks of one text or many.
 
         A beam search fills the masks from left to right: p(words) = p(first) p(second | first) ... Words chosen
-        independently would often not fit together.
+        independently would often not fit together. The beam has `top_k` hypotheses, but at least 20, so that the best
+        answer is the same for all smaller numbers of answers.
 
         Args:
             texts: str, or any sequence or iterable of str, each with at least one "[MASK]", in upper or lower case.
@@ -206,11 +208,11 @@ class MaskFiller(TextEncoder):
 
     def _fill(self, text, sequence, top_k, max_pieces):
         """The best fillings of one text."""
-        beams = [_Beam(0.0, (), sequence.token_ids)]
+        beams, width = [_Beam(0.0, (), sequence.token_ids)], max(top_k, LEAST_WIDTH)
         for _ in range(text.count(MASK)):
-            grown = [new for pieces in range(1, max_pieces + 1) for new in self._fill_first(beams, pieces, top_k)]
-            beams = sorted(grown, key=lambda beam: -beam.score)[:top_k]
-        return [self._filling(text, beam.words, sequence.truncated) for beam in beams]
+            grown = [new for pieces in range(1, max_pieces + 1) for new in self._fill_first(beams, pieces, width)]
+            beams = sorted(grown, key=lambda beam: -beam.score)[:width]
+        return [self._filling(text, beam.words, sequence.truncated) for beam in beams[:top_k]]
 
     def _fill_first(self, beams, pieces, width):
         """Fills the leftmost mask of each beam with a word of `pieces` pieces, one by one; keeps the best `width`."""

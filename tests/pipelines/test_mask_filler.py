@@ -60,6 +60,15 @@ def test_two_gaps_are_filled_together():
     assert found[0].score == pytest.approx(np.prod(found[0].probabilities))
 
 
+def test_fewer_answers_are_the_first_of_many():
+    filler = tiny_mask_filler(seed=3)
+    many = filler.fill_mask("[MASK] men [MASK] .", top_k=17)
+    scores = [filling.score for filling in many]
+    assert scores == sorted(scores, reverse=True)
+    for number in (1, 2, 5):
+        assert filler.fill_mask("[MASK] men [MASK] .", top_k=number) == many[:number]
+
+
 @pytest.mark.slow
 def test_words_of_two_pieces():
     filler = tiny_mask_filler(seed=7)
