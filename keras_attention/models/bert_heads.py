@@ -10,7 +10,7 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import at_positions
 from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
-from keras_attention.models.shared import ACTIVATIONS, FromPreset, named_inputs, token_table
+from keras_attention.models.shared import ACTIVATIONS, FromPreset, SequenceLogits, named_inputs, token_table
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
 POOLINGS = {"cls": 1, "mean": 1, "both": 2, "pair": 4}  # how many vectors the output layer reads
@@ -185,7 +185,7 @@ def mean_of_tokens(x, mask):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BertMaskedLM(FromPreset, keras.Model):
+class BertMaskedLM(SequenceLogits, keras.Model):
     """Predicts the token at every position of a text, or at the masked positions.
 
         x = encoder(text)        logits = E norm(activation(W x + c)) + b,    E the token embedding of the encoder
@@ -264,7 +264,7 @@ class BertMaskedLM(FromPreset, keras.Model):
         x, weights = self.encoder(text, training=training, return_attention_scores=True)  # (B, T, D)
         return self.guess(x if positions is None else at_positions(x, positions)), weights
 
-    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor:
+    def logits_mask(self, inputs: dict[str, Tensor] | Tensor) -> Tensor:
         """True at tokens, or at `masked_positions`. The loss and the metrics of `fit` ignore all other positions."""
         inputs = named_inputs(inputs)
         return padding_mask(inputs.get("masked_positions", inputs["token_ids"]))  # (B, P) or (B, T)

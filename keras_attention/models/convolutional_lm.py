@@ -10,7 +10,7 @@ from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.models.shared import (
-    FromPreset,
+    SequenceLogits,
     check_length,
     check_pad_id,
     check_rates,
@@ -31,7 +31,7 @@ def check_settings(**settings):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ConvolutionalLM(FromPreset, keras.Model):
+class ConvolutionalLM(SequenceLogits, keras.Model):
     """Predicts the next token of a text from a fixed number of tokens before it, the receptive field.
 
         x = E[token]        x = x + W_i gate(convolution_i(norm_i x))        logits = E norm(x) + b
@@ -131,7 +131,7 @@ class ConvolutionalLM(FromPreset, keras.Model):
             x = x + self.dropout_layer(mixer(convolution(norm(x))), training=training)
         return self._logits(x)  # (B, T, V)
 
-    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
+    def logits_mask(self, inputs: dict[str, Tensor] | Tensor) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 

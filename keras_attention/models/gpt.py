@@ -17,7 +17,7 @@ from keras_attention.layers.positions import rotary_angles
 from keras_attention.layers.sparse_patterns import pattern_of_layer
 from keras_attention.models.shared import (
     ACTIVATIONS,
-    FromPreset,
+    SequenceLogits,
     check_choices,
     check_epsilon,
     check_heads,
@@ -60,7 +60,7 @@ def check_settings(**settings):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class GPT(FromPreset, keras.Model):
+class GPT(SequenceLogits, keras.Model):
     """Predicts the next token of a text from all tokens before it.
 
         x = E[token] + P[position]        x = decoder layers(x)        logits = E norm(x)
@@ -198,7 +198,7 @@ class GPT(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
 
-    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
+    def logits_mask(self, inputs: dict[str, Tensor] | Tensor) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 

@@ -12,8 +12,8 @@ from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import read_forwards, run_over_time, time_first
 from keras_attention.models.bert_heads import mean_of_tokens
 from keras_attention.models.shared import (
-    FromPreset,
     Quantizable,
+    SequenceLogits,
     check_choices,
     check_length,
     check_pad_id,
@@ -37,7 +37,7 @@ def check_settings(**settings):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RecurrentLM(FromPreset, keras.Model):
+class RecurrentLM(SequenceLogits, keras.Model):
     """Predicts the next token of a text from a state, which it updates with every token.
 
     The state of a GRU or LSTM has a fixed size. The state of an LSTMN is a tape of all earlier states, which it attends
@@ -137,7 +137,7 @@ class RecurrentLM(FromPreset, keras.Model):
         logits = self._logits(x)  # (B, T, V)
         return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
 
-    def compute_mask(self, inputs: dict[str, Tensor] | Tensor, previous_mask: Any = None) -> Tensor | None:
+    def logits_mask(self, inputs: dict[str, Tensor] | Tensor) -> Tensor | None:
         """True at tokens: the loss and the metrics of `fit` ignore padding."""
         return None if self.pad_id is None else padding_mask(named_inputs(inputs)["token_ids"], self.pad_id)  # (B, T)
 

@@ -10,7 +10,7 @@ from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 from keras_attention.models.shared import (
-    FromPreset,
+    SequenceLogits,
     check_choices,
     check_rates,
     check_sizes,
@@ -47,7 +47,7 @@ def check_settings(**settings):
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class AttentionSeq2Seq(FromPreset, keras.Model):
+class AttentionSeq2Seq(SequenceLogits, keras.Model):
     """Recurrent encoder-decoder: encodes a sentence in both directions, then generates another that attends to it.
 
         h_1..h_S = BiRNN(source)            s_t = RNN([y_(t-1); o_(t-1)], s_(t-1))
@@ -186,7 +186,7 @@ class AttentionSeq2Seq(FromPreset, keras.Model):
         logits = self._logits(self.dropout_layer(outputs, training=training))  # (B, T, V)
         return (logits, weights) if return_attention_scores else logits
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
+    def logits_mask(self, inputs: dict[str, Tensor]) -> Tensor:
         """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 

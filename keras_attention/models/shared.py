@@ -1,11 +1,12 @@
 """What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import keras
 from keras import ops
 
+from keras_attention.layers.masks import with_keras_mask
 from keras_attention.layers.sparse_patterns import parse_pattern
 from keras_attention.support.keras_private import layers_within
 from keras_attention.support.providers import provided
@@ -52,6 +53,30 @@ class FromPreset(Quantizable):
             Transformer.from_preset("transformer_tiny_multi30k_en_de")
         """
         return provided("trained_network")(cls, name_or_path)
+
+
+class SequenceLogits(FromPreset):
+    """A model whose output is logits (B, T, V): the loss and the metrics of `fit` and `evaluate` leave padding out.
+
+    Outside of them, the logits have no implicit mask. With a mask (B, T), `keras.layers.Softmax` would fail, because it
+    takes its mask for one of single scores, (B, T, V). A model that contains this one can leave padding out of its
+    loss by `sample_weight`, or by `ignore_class` of `keras.losses.SparseCategoricalCrossentropy`.
+    """
+
+    def logits_mask(self, inputs: Any) -> Any:
+        """Bool (B, T), True at the logits that count; None if all do."""
+        raise NotImplementedError
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return super().compute_loss(x, y, self._masked(x, y_pred), sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        return super().compute_metrics(x, y, self._masked(x, y_pred), sample_weight)
+
+    def _masked(self, inputs, logits):
+        if inputs is None or logits is None:
+            return logits
+        return with_keras_mask(ops.copy(logits), self.logits_mask(inputs))  # a copy: the caller's tensor has no mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")

@@ -16,7 +16,7 @@ from keras_attention.layers import (
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.models.shared import (
-    FromPreset,
+    SequenceLogits,
     check_choices,
     check_heads,
     check_rates,
@@ -77,7 +77,7 @@ FEW_ROWS = 16  # up to this many hypotheses, the output projection is twice as f
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class Transformer(FromPreset, keras.Model):
+class Transformer(SequenceLogits, keras.Model):
     """Encoder-decoder Transformer: encodes a sentence, then generates another that attends to both.
 
         x = sqrt(D) E[token] + position        memory = encoder layers(source x)
@@ -222,7 +222,7 @@ class Transformer(FromPreset, keras.Model):
             return logits
         return logits, {name: ops.stack(of_layers, axis=1) for name, of_layers in weights.items() if of_layers}
 
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
+    def logits_mask(self, inputs: dict[str, Tensor]) -> Tensor:
         """True at tokens of the target: the loss and the metrics of `fit` ignore padding."""
         return padding_mask(inputs["target_ids"])  # (B, T)
 

@@ -65,8 +65,8 @@ def test_padding_changes_nothing_and_has_a_mask(kind):
     logits = np.asarray(model(padded))
     assert_all_close([logits[:, :T]], [model(batch)], 1e-5)
     assert np.isfinite(logits).all()
-    np.testing.assert_array_equal(model.compute_mask(padded), padded["token_ids"] != 0)
-    assert make_model(kind, pad_id=None).compute_mask(padded) is None
+    np.testing.assert_array_equal(model.logits_mask(padded), padded["token_ids"] != 0)
+    assert make_model(kind, pad_id=None).logits_mask(padded) is None
 
 
 @EVERY_KIND

@@ -91,9 +91,9 @@ def test_padding_changes_nothing_and_has_a_mask():
     assert_all_close([logits[:, :T]], [expected], 1e-5)
     assert not weights[..., T:].any()
     assert np.isfinite(logits).all()
-    mask = np.asarray(model.compute_mask(padded))
+    mask = np.asarray(model.logits_mask(padded))
     np.testing.assert_array_equal(mask, padded["token_ids"] != 0)
-    assert make_model(pad_id=None).compute_mask(padded) is None
+    assert make_model(pad_id=None).logits_mask(padded) is None
 
 
 def test_without_padding_token_0_is_a_token():
