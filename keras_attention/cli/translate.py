@@ -2,6 +2,7 @@
 
 import select
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def translate(arguments):
     if arguments.stream:
         _stream(arguments, entry)
         return
+    doubts = Counter()
     with many_texts(arguments, entry.folder) as job:
         translator = with_engine(load(entry, "translate"), arguments)
         for window in job.windows():
@@ -39,7 +41,10 @@ def translate(arguments):
             if arguments.attention:
                 _draw(arguments, answers, window)
             truncated = [best.truncated for best, *_ in answers]
-            job.write(_lines(arguments, window, answers), truncated, _notes(window, answers))
+            job.write(_lines(arguments, window, answers), truncated, _notes(window, answers, doubts))
+    if doubts.total() > MOST_NOTES and job.total > 1:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
+        print(f"keras-attention: {job.total:,} sentences, of these {counts}. --json marks each one.", file=sys.stderr)
 
 
 def _check_options(arguments):
@@ -134,14 +139,24 @@ def _lines(arguments, window, answers):
     return lines
 
 
-def _notes(window, answers):
-    """A message for each sentence whose translation has a low score."""
-    return [
-        f"sentence {number}: low score, the model is not sure of its answer; the input may be unlike all that it was "
-        "trained on."
-        for number, (best, *_) in enumerate(answers, start=window.first)
-        if best.low_score
-    ]
+MOST_NOTES = 10  # messages about single sentences of many
+NOTES = {
+    "low score": "low score, the model is not sure of its answer; the input may be unlike all that it was trained on.",
+    "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
+    "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
+    "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
+}
+
+
+def _notes(window, answers, doubts):
+    """A message for each doubtful translation, up to `MOST_NOTES`; all are counted by reason in `doubts`."""
+    notes = []
+    for number, (best, *_) in enumerate(answers, start=window.first):
+        if best.low_score:
+            doubts[best.reason] += 1
+            if window.total == 1 or doubts.total() <= MOST_NOTES:
+                notes.append(f"sentence {number}: {NOTES[best.reason]}")
+    return notes
 
 
 def _draw(arguments, answers, window):

@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_attention.pipelines.buckets import answer_limit, source_bucket
 from keras_attention.pipelines.compiled_steps import check_drawing, in_float32
+from keras_attention.pipelines.doubt import copied_text
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
@@ -13,7 +14,7 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
 
     Args:
         translator: Translator.
-        text: str. An empty sentence has an empty translation.
+        text: str. An empty sentence has an empty translation; some texts are copied, see `doubt.copied_text`.
         temperature: float in [0, 100]. 0 means greedy search; a higher value samples.
         top_k, top_p, seed: see `decoding.sample`.
         max_length: int or None, see `Translator.hypotheses`.
@@ -28,6 +29,9 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     check_drawing(temperature, top_k, top_p, seed)
     temperature = in_float32(temperature)
     settings = translator.settings(1, False, beam_size=1, max_length=max_length)
+    if copy := copied_text(translator, text):
+        yield copy
+        return
     (ids,), _ = translator.encode([text], settings["max_source_length"])
     if len(ids) == 1:
         return

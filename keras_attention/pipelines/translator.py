@@ -11,10 +11,11 @@ from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import answer_limit, batches
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
+from keras_attention.pipelines.doubt import REASONS, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.pipelines.streaming import stream
-from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns, is_calendar_day
+from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
 from keras_attention.pipelines.work import cache_bytes, memory
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
@@ -34,10 +35,10 @@ class Translation(NamedTuple):
         attention: float32 array (T, S), the attention weights, mean over layers and heads; None if not requested.
         heads: float32 array (L, H, T, S), the attention weights of L layers and H heads; None if not requested.
         log_prob: float, summed natural log probability of the tokens.
-        low_score: bool. Whether the mean log probability of a token is below the model's threshold or, for a date
-            model, the answer is not a calendar day.
+        low_score: bool. Whether the answer may be wrong for any of the reasons below.
         truncated: bool. Whether the sentence exceeded the model's limit and was cut.
         token_ids: tuple of T int, the ids of `tokens`.
+        reason: str or None, why `low_score` is set, see `doubt.reason_to_doubt`.
     """
 
     text: str
@@ -50,6 +51,7 @@ class Translation(NamedTuple):
     low_score: bool
     truncated: bool
     token_ids: tuple[int, ...] = ()
+    reason: str | None = None
 
 
 def translations_as_json(hypotheses):
@@ -81,9 +83,10 @@ class Batch(NamedTuple):
 
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
 LIMITS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # larger than those of an entry
+NAMED = ("decoding", "low_score_threshold", "source_language", "target_language")  # of config.json
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
-SHOWN = ("text", "score", "log_prob", "low_score", "tokens")  # fields of a Translation in JSON
+SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
 
 
 class Translator(Pipeline):
@@ -98,6 +101,7 @@ class Translator(Pipeline):
         decoding: dict or None, defaults of the search, see `zoo.schema.DECODING`.
         low_score_threshold: float or None. Answers with a lower mean log probability per token have `low_score` set.
         target_language: str or None. If "iso", answers that are not calendar days have `low_score` set as well.
+        source_language: str or None. If both are natural languages, texts without letters are copied.
 
     Attributes:
         model: the network. Reading it makes each search about a millisecond slower: from then on, weights that have
@@ -121,7 +125,8 @@ class Translator(Pipeline):
                         float, "What the search maximizes: length-normalized log probability with penalties."
                     ),
                     "log_prob": Field(float, "Summed natural log probability of the tokens."),
-                    "low_score": Field(bool, "True if the score is so low that the translation is unreliable."),
+                    "low_score": Field(bool, "True if the translation is unreliable."),
+                    "reason": Field(str | None, f"Why it is unreliable: {', '.join(REASONS)}; null if it is not."),
                     "tokens": Field(list[str]),
                 }
             ],
@@ -142,6 +147,7 @@ class Translator(Pipeline):
         decoding: dict[str, Any] | None = None,
         low_score_threshold: float | None = None,
         target_language: str | None = None,
+        source_language: str | None = None,
     ):
         self._weights = PreparedWeights(model)
         self.source_tokenizer = source_tokenizer
@@ -149,11 +155,12 @@ class Translator(Pipeline):
         self.decoding = {**DECODING_DEFAULTS, **(decoding or {})}
         self.low_score_threshold = low_score_threshold
         self.target_language = target_language
+        self.source_language = source_language
         self.compiled = CompiledSearch(self._weights)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        options = {name: config.get(name) for name in ("decoding", "low_score_threshold", "target_language")}
+        options = {name: config.get(name) for name in NAMED if name in config}
         return cls(model, tokenizers["source"], tokenizers["target"], **options)
 
     @classmethod
@@ -163,8 +170,9 @@ class Translator(Pipeline):
         return pipeline
 
     def described(self):
-        language = {"target_language": self.target_language} if self.target_language else {}
-        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **language}
+        languages = {"source_language": self.source_language, "target_language": self.target_language}
+        languages = {name: language for name, language in languages.items() if language}
+        return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **languages}
 
     @property
     def model(self) -> Any:
@@ -208,7 +216,8 @@ class Translator(Pipeline):
         """Translates one sentence or many.
 
         Args:
-            texts: str, or any sequence or iterable of str. An empty sentence has an empty translation.
+            texts: str, or any sequence or iterable of str. An empty sentence has an empty translation. A text without
+                letters, such as "12:45" or an emoji, is copied if both languages are natural ones.
             n_best: int in [1, beam_size], translations per sentence.
             return_attention: bool. Whether to return Translations with attention weights instead of str.
             options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
@@ -257,11 +266,13 @@ class Translator(Pipeline):
         """
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
-        ids, truncated = self.encode(texts, settings["max_source_length"])
+        copies = [copied_text(self, text) for text in texts]
+        asked = ["" if copy else text for text, copy in zip(texts, copies, strict=True)]
+        ids, truncated = self.encode(asked, settings["max_source_length"])
         read = [position for position, one in enumerate(ids) if len(one) > 1]
         nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
-        answers = [[empty] for _ in texts]
+        answers = [[empty._replace(text=copy)] for copy in copies]
         done = len(texts) - len(read)
         search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
         waiting = [
@@ -343,12 +354,10 @@ class Translator(Pipeline):
         else:
             text = self.target_tokenizer.decode([written])[0]
         log_prob = float(found.log_probs[i, j])
-        threshold = self.low_score_threshold
-        low_score = threshold is not None and log_prob / len(ids) < threshold
-        low_score = low_score or (self.target_language == "iso" and not is_calendar_day(text))
+        reason = reason_to_doubt(self, source_text, source_ids, text, ids, log_prob)
         kept = (weights, heads) if keep_weights else (None, None)
         score, ids = float(found.scores[i, j]), tuple(ids.tolist())
-        return Translation(text, score, tokens, source_tokens, *kept, log_prob, low_score, False, ids)
+        return Translation(text, score, tokens, source_tokens, *kept, log_prob, reason is not None, False, ids, reason)
 
     def settings(
         self,

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from cli.running import translator
@@ -11,7 +12,8 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
 from keras_attention.cli import translate
 from keras_attention.cli.io.many_texts import ProgressLine
-from keras_attention.pipelines.translator import Translator
+from keras_attention.pipelines.doubt import REASONS
+from keras_attention.pipelines.translator import Translation, Translator
 
 
 def test_sentences_as_arguments(run):
@@ -124,6 +126,40 @@ def test_low_score_is_said(run, monkeypatch):
     code, out, err = run("translate", "--model", "tiny", "", ENGLISH[0])
     assert (code, out) == (0, "\n" + translator().translate(ENGLISH[0]) + "\n")
     assert err.startswith("keras-attention: sentence 2: low score")
+
+
+def doubtful(monkeypatch, *reasons):
+    """A model whose answers are doubtful for these reasons, in turn."""
+    answer = Translation("x", 0.0, [], [], None, None, 0.0, False, False)
+    answers = [answer._replace(low_score=reason is not None, reason=reason) for reason in reasons]
+    judge = SimpleNamespace(hypotheses=lambda texts, **_: [[one] for one in answers])
+    monkeypatch.setattr(translate, "load", lambda entry, task: judge)
+
+
+def test_every_reason_to_doubt_is_said_in_one_line(run, monkeypatch):
+    assert set(translate.NOTES) == set(REASONS)
+    doubtful(monkeypatch, *REASONS, None)
+    code, out, err = run("translate", "--model", "tiny", *"abcde")
+    assert (code, out) == (0, "x\n" * 5)
+    numbers = [line.split(":")[1].strip() for line in err.splitlines()]
+    assert numbers == [f"sentence {number}" for number in (1, 2, 3, 4)]
+    assert "many unknown pieces" in err
+    assert "repetition" in err
+    _, out, _ = run("translate", "--model", "tiny", "--json", *"abcde")
+    first = [json.loads(line)["translations"][0] for line in out.splitlines()]
+    assert [(one["low_score"], one["reason"]) for one in first] == [
+        *((True, reason) for reason in REASONS),
+        (False, None),
+    ]
+
+
+def test_many_doubts_are_counted(run, monkeypatch):
+    doubtful(monkeypatch, *["repetition"] * 3, *["low score"] * 1100, None)
+    _, out, err = run("translate", "--model", "tiny", *["a"] * 1104)
+    assert out.count("\n") == 1104
+    *notes, last = err.splitlines()
+    assert len(notes) == 10
+    assert last == ("keras-attention: 1,104 sentences, of these 1,100 low score, 3 repetition. --json marks each one.")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -72,6 +73,7 @@ class Hypothesis(NamedTuple):
     text: str
     truncated: bool = False
     low_score: bool = False
+    reason: str | None = None
 
 
 class StubTranslator:
@@ -160,6 +162,7 @@ def use_stubs():
     report.make_report = prepared_report
     release.MaskFiller = lambda *arguments: StubFiller()
     release.scores_on = lambda *arguments: METRICS["scores"]
+    release.low_score_rule = lambda *arguments: (-0.5, {"set": "validation", "sentences": 7, "share": 0.05})
     os.environ["KERAS_ATTENTION_ZOO"] = ""
 
 
@@ -180,14 +183,15 @@ class StubData(NamedTuple):
     origin: dict = METRICS["data"][0]
 
 
-class StubTrained(NamedTuple):
+@dataclass
+class StubTrained:
     """What `write_trained` reads of a Translator."""
 
     model: object
     source_tokenizer: object
     target_tokenizer: object
-    decoding: dict = {"beam_size": 1}
-    low_score_threshold: float = None
+    decoding: dict = field(default_factory=lambda: {"beam_size": 1})
+    low_score_threshold: float | None = None
 
     def translate(self, texts):
         return list(texts)

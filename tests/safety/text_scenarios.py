@@ -157,6 +157,7 @@ class Drawing(NamedTuple):
     text: str
     truncated: bool = False
     low_score: bool = False
+    reason: str | None = None
     tokens: tuple = ("a",)
     source_tokens: tuple = ("a",)
     attention: tuple = ((1.0,),)

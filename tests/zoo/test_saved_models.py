@@ -151,3 +151,12 @@ def test_dates_are_rarely_called_doubtful_and_other_texts_nearly_always():
 @pytest.mark.parametrize("text", ["no date at all", "A dog runs through the snow.", "hello", "42"])
 def test_a_text_that_is_no_date_has_a_low_score(text):
     assert load(DATES).translate(text, return_attention=True).low_score
+
+
+@pytest.mark.slow
+def test_answers_about_other_subjects_are_doubtful():
+    translator = load("transformer_tiny_multi30k_en_de")
+    others = ["Angela Merkel met Emmanuel Macron in Paris.", "How are you? I am fine.", "Ich bin müde."]
+    assert all(best.low_score and best.reason for best, *_ in translator.hypotheses(others))
+    best = translator.translate("Two dogs are playing in the snow.", return_attention=True)
+    assert (best.low_score, best.reason) == (False, None)

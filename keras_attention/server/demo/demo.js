@@ -164,7 +164,7 @@ async function answerTo(text, second, signal) {
   if (model.task === "translate") {
     const [answer] = (await call("/v1/translate", { ...body, n_best: Math.min(3, model.beam_size) }, signal)).answers;
     const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
-    return { rows, notes: notes(answer, answer.translations[0].low_score) };
+    return { rows, notes: notes(answer, answer.translations[0].reason) };
   }
   if (model.task === "classify") {
     const [answer] = (await call("/v1/classify", { ...body, ...(model.pair && { texts_b: [second] }), top: 10 }, signal)).answers;
@@ -204,8 +204,8 @@ async function nearest(body, text, second, signal) {
   }
   return { rows, notes: labels.length || texts.length ? told : ["write labels, or texts to compare it with"] };
 }
-function notes(answer, unsure = false) {
-  return [answer.truncated && "the text is too long: a part of it was ignored", unsure && "low score: the answer may be wrong"].filter(Boolean);
+function notes(answer, doubt = null) {
+  return [answer.truncated && "the text is too long: a part of it was ignored", doubt && `${doubt}: the answer may be wrong`].filter(Boolean);
 }
 function showRow(row, number, rows) {
   const item = make("li", row.group, $("answers"));

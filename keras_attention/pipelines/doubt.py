@@ -1,0 +1,102 @@
+"""Reasons to doubt a translation, and texts that are copied because there is nothing to translate."""
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+
+from keras_attention.pipelines.texts import is_calendar_day
+from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
+
+REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE = (
+    "low score",
+    "many unknown pieces",
+    "repetition",
+    "not a date",
+)
+MANY = 0.2  # share of the words with unknown letters
+MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source
+NO_LANGUAGE = {"und", "mul", "zxx"}  # codes of ISO 639: undetermined, several, none
+
+
+def reason_to_doubt(translator, source, source_ids, text, ids, log_prob):
+    """Why an answer may be wrong.
+
+    Args:
+        translator: Translator.
+        source, text: str, the source and the answer.
+        source_ids, ids: int arrays, their token ids; those of the source end with END.
+        log_prob: float, summed log probability of `ids`.
+
+    Returns:
+        The first that applies, or None: "not a date", the answer of a date model is not a calendar day; "many unknown
+        pieces", at least a fifth of the source's words have letters that the model does not know; "repetition", see
+        `repeats_itself`; "low score", the mean log probability of a token is below the model's threshold.
+    """
+    if translator.target_language == "iso" and not is_calendar_day(text):
+        return NO_DATE
+    if _has_many_unknown_letters(translator.source_tokenizer, source, source_ids):
+        return UNKNOWN_PIECES
+    pieces = _pieces(translator.target_tokenizer, text, ids)
+    if repeats_itself(pieces, _pieces(translator.source_tokenizer, source, source_ids)):
+        return REPETITION
+    threshold = translator.low_score_threshold
+    return LOW_SCORE if threshold is not None and log_prob / len(ids) < threshold else None
+
+
+def _has_many_unknown_letters(tokenizer, text, ids):
+    if UNKNOWN_ID not in ids:
+        return False
+    text = unicodedata.normalize("NFKC", text)
+    letters = sorted(filter(str.isalpha, set(text)))
+    unknown = {letter for letter, one in zip(letters, tokenizer.encode(letters), strict=True) if UNKNOWN_ID in one}
+    words = [word for word in text.split() if any(map(str.isalpha, word))]
+    return sum(not unknown.isdisjoint(word) for word in words) >= max(1, MANY * len(words))
+
+
+def _pieces(tokenizer, text, ids):
+    """The pieces among which repetitions are searched: token ids, or words if each character is a token."""
+    return text.split() if tokenizer.kind == "characters" else [i for i in ids.tolist() if i != END_ID]
+
+
+def repeats_itself(pieces, source_pieces):
+    """Whether an answer is in a loop: three pieces occur in it at least twice more often than any two in the source.
+
+    Sequences of the source are shorter because "no no no no" may become "nein, nein, nein, nein".
+
+    Args:
+        pieces, source_pieces: lists of token ids or of words.
+
+    Source: the top n-gram count of Raunak et al. (2021), https://arxiv.org/abs/2104.06683, and Guerreiro et al. (2023),
+    https://arxiv.org/abs/2208.05309. There, sequences have four pieces on both sides.
+    """
+    most = _most_frequent(pieces, 3)
+    return most > MORE_OFTEN and most >= _most_frequent(source_pieces, 2) + MORE_OFTEN
+
+
+def _most_frequent(pieces, length):
+    """How often the most frequent sequence of pieces occurs, at least 1."""
+    found = Counter(zip(*(pieces[start:] for start in range(length)), strict=False))
+    return max(found.values(), default=1)
+
+
+def copied_text(translator, text):
+    """A text that has no letter, such as "12:45" or an emoji, with blanks joined. "" for all other texts.
+
+    Only a translator between natural languages copies: a model may convert numbers, such as those of dates.
+    """
+    if any(map(str.isalpha, text)):
+        return ""
+    copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
+    languages = translator.source_language, translator.target_language
+    return copy if copy and all(map(is_natural_language, languages)) else ""
+
+
+@functools.cache
+def is_natural_language(name):
+    """Whether a language of config.json is a code, such as "de" or "pt-BR", or the English name of a language."""
+    from babel import Locale
+
+    names = Locale("en").languages
+    codes = names.keys() - NO_LANGUAGE
+    return bool(name) and (re.split("[-_ ]", name)[0].lower() in codes or name.title() in names.values())

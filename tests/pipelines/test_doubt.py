@@ -1,0 +1,132 @@
+"""Reasons to doubt a translation, and texts that are copied."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
+
+from keras_attention.pipelines.doubt import copied_text, is_natural_language, reason_to_doubt, repeats_itself
+from keras_attention.pipelines.translator import Translator
+from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
+from keras_attention.tokenizers.special_tokens import END_ID
+
+GERMAN = ["Ein Hund rennt.", "Nein, nein, das ist nicht wahr!", "Die Frau sitzt; sie lacht, und er geht."]
+PIECES = SentencePieceTokenizer.train([*ENGLISH, *GERMAN], 97)
+
+
+def reason(source, text, mean=-0.1, *, threshold=-0.7, tokenizer=PIECES, target_language="de"):
+    """The reason to doubt that `text` translates `source`, of a model with this mean log probability per token."""
+    translator = SimpleNamespace(
+        source_tokenizer=tokenizer,
+        target_tokenizer=tokenizer,
+        target_language=target_language,
+        low_score_threshold=threshold,
+    )
+    source_ids, ids = (np.append(one, END_ID) for one in tokenizer.encode([source, text]))
+    return reason_to_doubt(translator, source, source_ids, text, ids, mean * len(ids))
+
+
+def test_the_mean_log_probability_of_a_token_decides_whatever_the_length():
+    for answer in (GERMAN[0], " ".join(GERMAN)):
+        assert reason(ENGLISH[0], answer, mean=-0.69) is None
+        assert reason(ENGLISH[0], answer, mean=-0.71) == "low score"
+        assert reason(ENGLISH[0], answer, mean=-9.0, threshold=None) is None
+
+
+@pytest.mark.parametrize("source", ["Собака бежит.", "狗在跑", "A пёс", "A dog runs in Łódź."])
+def test_unknown_letters_in_many_words_are_doubted(source):
+    assert reason(source, GERMAN[0]) == "many unknown pieces"
+
+
+@pytest.mark.parametrize("source", ["A dog runs ☃ 7 %", "“A dog” – runs…", "Two men near bushes in red near Łódź."])
+def test_unknown_signs_and_a_single_unknown_name_are_not_doubted(source):
+    assert reason(source, GERMAN[0]) is None
+
+
+LOOPS = [
+    "Die sitzsitzsitzsitzsitzt.",
+    "Er rennt und sie rennt und sie rennt und sie rennt und sie",
+    "ein ein ein ein ein",
+]
+
+
+@pytest.mark.parametrize("answer", LOOPS)
+def test_an_answer_in_a_loop_is_doubted(answer):
+    assert reason(ENGLISH[0], answer) == "repetition"
+    assert reason(answer, answer) is None  # the source repeats itself as often
+
+
+def test_a_repetition_of_the_source_may_be_translated():
+    assert reason("No, no, no, no!", "Nein, nein, nein, nein!") is None
+    assert reason("no no no no", "nein, nein, nein, nein") is None
+
+
+@pytest.mark.parametrize("answer", [*GERMAN, " ".join(GERMAN), "Die Frau sitzt, und die Frau lacht."])
+def test_an_ordinary_answer_is_not_in_a_loop(answer):
+    assert reason(ENGLISH[0], answer) is None
+
+
+def test_a_loop_of_a_model_of_characters_is_one_of_words():
+    characters = CharacterTokenizer("abcdefghijklmnopqrstuvwxyz ")
+    assert reason("a dog", "eine eine", tokenizer=characters) is None
+    assert reason("a dog", "der eine der eine der eine der eine", tokenizer=characters) == "repetition"
+
+
+def test_repetitions_are_counted():
+    assert repeats_itself([1, 2, 3] * 3, [1, 2, 3, 4])
+    assert not repeats_itself([1, 2, 3] * 2, [1, 2, 3, 4])
+    assert not repeats_itself([1, 2, 3] * 3, [5, 6] * 2)
+    assert repeats_itself([1, 2, 3] * 4, [5, 6] * 2)
+    assert not repeats_itself([], [])
+
+
+def test_an_answer_that_is_no_day_is_doubted_for_a_date_model_only():
+    characters = CharacterTokenizer("0123456789-")
+    assert reason("2", "2022-02-22", tokenizer=characters, target_language="iso") is None
+    assert reason("2", "2022-02-30", tokenizer=characters, target_language="iso") == "not a date"
+    assert reason("2", "2022-02-30", tokenizer=characters) is None
+
+
+def test_natural_languages():
+    for name in ("en", "de", "pt-BR", "zh_Hant", "DE", "German", "english"):
+        assert is_natural_language(name)
+    for name in ("dates", "iso", "ISO 8601", "digits", "source", "tgt", "mul", "", None):
+        assert not is_natural_language(name)
+
+
+COPIES = {
+    "42": "42",
+    " 12:45\n": "12:45",
+    "3,14  – 7 %": "3,14 – 7 %",
+    "😀👨‍👩‍👧🇩🇪": "😀👨‍👩‍👧🇩🇪",
+    "+49 (30) 1234-5": "+49 (30) 1234-5",
+    "...?!": "...?!",
+    "1\n2": "1 2",
+    "\x1b7": "7",
+    "": "",
+    "  ": "",
+    "3 apples": "",
+    "四": "",
+    "5 км": "",
+}
+
+
+@pytest.mark.parametrize("text", COPIES)
+def test_texts_without_letters_are_copied_between_natural_languages_only(text):
+    for languages, copied in ((("en", "de"), COPIES[text]), (("dates", "iso"), ""), ((None, "de"), "")):
+        translator = SimpleNamespace(source_language=languages[0], target_language=languages[1])
+        assert copied_text(translator, text) == copied
+
+
+def test_a_copied_text_is_not_given_to_the_model(monkeypatch):
+    translator = Translator(*tiny_parts(), DECODING, -0.001, target_language="de", source_language="en")
+    monkeypatch.delattr(translator, "compiled")
+    long = "7 " * 999 + "7"
+    (first,), (second,), _ = translator.hypotheses(["😀 12:45", long, ""], n_best=3)
+    assert (first.text, first.tokens, first.low_score, first.reason) == ("😀 12:45", [], False, None)
+    assert (second.text, second.truncated) == (long, False)
+    assert translator.translate("☃") == "☃"
+    assert list(translator.stream("17:45")) == ["17:45"]
+    assert translator.translate("42", return_attention=True).attention.shape == (0, 0)
+    assert translator.reply(["42"])[0]["translations"][0]["reason"] is None
