@@ -22,6 +22,7 @@ import os
 import random
 import re
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -112,6 +113,7 @@ def main(arguments=None):
     import tensorflow  # noqa: F401  # here, so that forks have it
     import tensorflow_text  # noqa: F401
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worktree is removed
     with contextlib.ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="break_code_"))
         code = stack.enter_context(worktree(commit, Path(temporary) / "code"))
@@ -499,6 +501,7 @@ def run_tests(code, tests, seconds):
 def _run_pytest(code, tests, output):
     os.dup2(output, 1)
     os.dup2(output, 2)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(code)
     os.environ.clear()
     os.environ.update(checkout_environment(code), PYTHONDONTWRITEBYTECODE="1")
