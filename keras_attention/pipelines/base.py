@@ -39,6 +39,7 @@ from typing import Any, NamedTuple, Self
 from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.explanation import Explanation
+from keras_attention.pipelines.pickling import pickled
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.entry import Entry
@@ -124,6 +125,16 @@ class Pipeline(abc.ABC):
     @abc.abstractmethod
     def reply(self, **request: Any) -> list[dict[str, Any]]:
         """Answers an HTTP request: list of dicts of JSON types, see `request_fields` and `answer_fields`."""
+
+    def __reduce__(self):
+        """For `pickle`, joblib, `copy.deepcopy` and other processes, see `pickling`."""
+        return pickled(self)
+
+    def __copy__(self) -> Self:
+        """A copy that shares network and programs."""
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
     @property
     def tokenizers(self) -> dict[str, Any]:

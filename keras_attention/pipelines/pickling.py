@@ -1,0 +1,79 @@
+"""Pickling and deep copies of pipelines: a pipeline is pickled as the folder of its entry, not as compiled programs.
+
+A process that unpickles it loads the entry, and refuses one that has changed in the meantime. Settings that were
+changed after loading, such as `threshold`, travel with it.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from keras_attention.errors import UserError
+from keras_attention.zoo.entry import MANIFEST
+from keras_attention.zoo.registry import find_entry
+
+SAVE = 'save it with `save("FOLDER")`, and pickle `keras_attention.load("FOLDER")`'
+PLAIN = (str, int, float, bool, type(None), list, dict)
+
+
+def pickled(pipeline):
+    """What `Pipeline.__reduce__` returns.
+
+    Args:
+        pipeline: Pipeline.
+
+    Returns:
+        Tuple of a function, its arguments, and the changed settings.
+
+    Raises:
+        UserError: if the pipeline has no entry, or another network or engine than its entry.
+    """
+    from keras_attention.pipelines.base import load_pipeline
+
+    if pipeline.entry is None:
+        raise UserError(f"This {type(pipeline).__name__} has no folder from which another process can load it: {SAVE}.")
+    folder = pipeline.entry.folder.absolute()
+    stored = load_pipeline(folder)
+    if not _equal_weights(pipeline.model, stored.model):
+        raise UserError(f"The weights have changed since {folder} was loaded: {SAVE}.")
+    settings = {}
+    for name, value in vars(pipeline).items():
+        other = vars(stored).get(name)
+        if type(value) is not type(other) and not isinstance(value, PLAIN):
+            raise UserError(f"`{name}` has changed since {folder} was loaded: pickle it before, and change the copy.")
+        if isinstance(value, PLAIN) and value != other:
+            settings[name] = value
+    return unpickled, (str(folder), pipeline.entry.name, _digest(folder)), settings
+
+
+def unpickled(folder, name, digest):
+    """Loads the pipeline that `pickled` describes; from the zoo of this installation if the folder is not here.
+
+    Args:
+        folder: str, path of the entry.
+        name: str, name of the entry.
+        digest: str, SHA-256 of its manifest.
+
+    Returns:
+        Pipeline.
+
+    Raises:
+        UserError: if there is no such entry, or it has changed.
+    """
+    from keras_attention.pipelines.base import load_pipeline
+
+    found = Path(folder) if (Path(folder) / MANIFEST).is_file() else find_entry(name)
+    if _digest(found) != digest:
+        raise UserError(f"{found} has changed since a pipeline of it was pickled: load it, and pickle it again.")
+    return load_pipeline(found)
+
+
+def _digest(folder):
+    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+
+
+def _equal_weights(model, other):
+    if len(model.weights) != len(other.weights):
+        return False
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(model.weights, other.weights, strict=True))
