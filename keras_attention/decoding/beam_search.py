@@ -54,7 +54,8 @@ def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penaltie
     """Returns the beams before the first step: one live beam per sentence, which contains START."""
     batch_size = limits.shape[0]
     shape, kept = (batch_size, beam_size), (batch_size, n_best)
-    log_probs = ops.broadcast_to(ops.where(ops.arange(beam_size) == 0, 0.0, NOTHING), shape)
+    log_probs = ops.where(ops.arange(beam_size, dtype="int32") == 0, 0.0, NOTHING)
+    log_probs = ops.broadcast_to(ops.cast(log_probs, "float32"), shape)  # whatever `keras.config.floatx` is
     return Beams(
         index=ops.convert_to_tensor(0, "int32"),
         done=limits <= 0,

@@ -116,7 +116,7 @@ def grow_one_sequence(
         gained = chosen_logits - ops.logsumexp(logits, axis=-1)
         log_probs = ops.where(done, log_probs, log_probs + gained)
         lengths = ops.where(done, lengths, lengths + 1)
-        token_ids = ops.where(ops.arange(max_steps) == index, chosen[:, None], token_ids)  # (B, L)
+        token_ids = ops.where(ops.arange(max_steps, dtype="int32") == index, chosen[:, None], token_ids)  # (B, L)
         done = ops.logical_or(done, ops.logical_or(chosen == end_id, lengths >= limits))
         return index + 1, done, chosen, token_ids, lengths, log_probs, state
 

@@ -127,7 +127,7 @@ class AdditiveAttention(keras.layers.Layer):
 
     def _attend_in_chunks(self, queries, keys, value, attention_mask, training):
         # Read v_a through its layer: the variable would be cast to this layer's compute dtype, perhaps half precision.
-        vector = self.score_projection(ops.eye(self.units)[None, None])[0, 0]  # (units,)
+        vector = self.score_projection(ops.eye(self.units, dtype="float32")[None, None])[0, 0]  # (units,)
         context, _ = chunked_attention(
             *(x[:, None] for x in (queries, keys, value)),  # (B, 1, T, units), (B, 1, S, units), (B, 1, S, Dv)
             score=AdditiveScore(),

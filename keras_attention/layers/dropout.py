@@ -72,7 +72,7 @@ def random_bits(seed, shape):
     size = 1
     for length in shape:
         size = size * length
-    return ops.reshape(bits_at(seed, ops.cast(ops.arange(size), "uint32")), shape)
+    return ops.reshape(bits_at(seed, ops.cast(ops.arange(size, dtype="int32"), "uint32")), shape)
 
 
 def bits_at(seed, positions):

@@ -171,7 +171,7 @@ def _over_tape(projected, recurrent, key_kernel, summary_kernel, score_kernel):
 
     def step(t, hiddens, memories, keys, summary, all_weights, summaries, read_memories, all_gates):
         inner = _inner(keys, queries, t, ops.matmul(summary, summary_kernel))  # (B, T, A)
-        weights = masked_softmax(ops.matmul(inner, score), ops.arange(length)[None] < t)  # (B, T)
+        weights = masked_softmax(ops.matmul(inner, score), ops.arange(length, dtype="int32")[None] < t)  # (B, T)
         summary, memory_before = (read_tape(weights, tape) for tape in (hiddens, memories))
         hidden, memory, gates = lstm_gates(at(from_inputs, t) + ops.matmul(summary, recurrent), memory_before)
         tape = ((hiddens, hidden), (memories, memory), (keys, ops.matmul(hidden, key_kernel)))

@@ -184,7 +184,7 @@ class LuongAttention(keras.layers.Layer):
     def _local_weights(self, query, scores, attention_mask, position):
         num_queries, num_keys = ops.shape(scores)[1:]
         if position is None and self.mode == "local_m":
-            position = ops.arange(num_queries)[None, :]  # (1, T)
+            position = ops.arange(num_queries, dtype="int32")[None, :]  # (1, T)
         elif position is None:
             position = self._predict_position(query, attention_mask, num_keys)  # (B, T)
         elif len(position.shape) != 2:

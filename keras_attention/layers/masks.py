@@ -36,8 +36,8 @@ def causal_mask(num_queries: int, num_keys: int | None = None) -> Tensor:
         bool (1, T, S). `ops.logical_and` combines it with a padding mask (B, 1, S).
     """
     num_keys = num_queries if num_keys is None else num_keys
-    query_positions = ops.arange(num_queries)[:, None] + (num_keys - num_queries)  # (T, 1)
-    return (query_positions >= ops.arange(num_keys)[None, :])[None]  # (1, T, S)
+    query_positions = ops.arange(num_queries, dtype="int32")[:, None] + (num_keys - num_queries)  # (T, 1)
+    return (query_positions >= ops.arange(num_keys, dtype="int32")[None, :])[None]  # (1, T, S)
 
 
 def check_attention_mask(attention_mask):

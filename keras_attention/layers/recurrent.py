@@ -221,7 +221,7 @@ def run_over_time(step, inputs, carry, reverse=False, unroll=False):
     length = first.shape[0]
     if length is None:
         # If the length is unknown, Keras's scan on TensorFlow accepts only a single tensor, so we scan the positions.
-        positions = ops.arange(ops.shape(first)[0])
+        positions = ops.arange(ops.shape(first)[0], dtype="int32")
         return ops.scan(lambda c, t: (step(c, time_slice(inputs, t)),) * 2, carry, positions, reverse=reverse)
     if not unroll:
         return ops.scan(lambda c, x: (step(c, x),) * 2, carry, inputs, reverse=reverse)

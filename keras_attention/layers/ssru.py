@@ -90,7 +90,7 @@ def linear_recurrence(kept: Tensor, added: Tensor) -> Tensor:
 
     def before(x, distance, first):
         """x_(t - distance), or `first` at the first steps."""
-        places = ops.arange(length) - distance
+        places = ops.arange(length, dtype="int32") - distance
         return ops.where((places >= 0)[:, None], ops.take(x, ops.maximum(places, 0), axis=1), first)
 
     def combined(distance, kept, added):

@@ -293,7 +293,7 @@ class GPT(SequenceLogits, keras.Model):
         if self.position_embedding is not None:
             x = self.position_embedding(x, positions=positions)
         else:
-            positions = ops.arange(ops.shape(token_ids)[1])[None] if positions is None else positions
+            positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None] if positions is None else positions
             rotation = rotary_angles(positions, self.hidden_dim // self.num_heads)  # (1 or B, T, K/2)
         return self.dropout_layer(x, training=training), rotation
 

@@ -198,7 +198,7 @@ class RecurrentLM(SequenceLogits, keras.Model):
 def _all_but_last(cell, sequence, mask):
     """Like `fill_tape`, for a GRU or LSTM: returns outputs (B, P, H) and the states before the last position."""
     batch, length = ops.shape(mask)
-    steps_mask = ops.logical_and(mask, ops.arange(length) < length - 1)
+    steps_mask = ops.logical_and(mask, ops.arange(length, dtype="int32") < length - 1)
     end, states = run_over_time(
         lambda carry, x: cell(x[0], carry, step_mask=x[1])[1],
         (time_first(cell.project(sequence)), ops.transpose(steps_mask)[:, :, None]),  # (P, B, ...)

@@ -159,7 +159,7 @@ def token_table(embedding):
     """The vectors of all tokens (V, D) in an Embedding layer, also after `quantize`."""
     if embedding.quantization_mode is None:
         return embedding.embeddings
-    return embedding(ops.arange(embedding.input_dim))
+    return embedding(ops.arange(embedding.input_dim, dtype="int32"))
 
 
 def named_inputs(inputs):

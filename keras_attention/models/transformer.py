@@ -252,7 +252,7 @@ class Transformer(SequenceLogits, keras.Model):
         heads. With SSRUs, it has their states (B, D) instead of caches.
         """
         batch, length = ops.shape(memory["mask"])
-        attention_state = {"attention": ops.zeros((batch, length))} if attention else {}
+        attention_state = {"attention": ops.zeros((batch, length), "float32")} if attention else {}
         if self.decoder == "ssru":
             cells = tuple(ops.zeros((batch, self.hidden_dim), "float32") for _ in self.decoder_layers)
             return {"cells": cells, "position": ops.zeros((batch,), "int32"), **attention_state}

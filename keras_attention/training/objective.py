@@ -153,7 +153,7 @@ def squared_error(labels, logits):
     """The `Loss` of a regression: labels float (B,), logits (B, 1). `correct` is 0."""
     real = ops.logical_not(ops.isnan(labels))  # (B,)
     distance = ops.where(real, ops.cast(logits, "float32")[:, 0] - ops.where(real, labels, 0.0), 0.0)
-    return Loss(ops.sum(ops.square(distance)), _count(real), ops.zeros(()))
+    return Loss(ops.sum(ops.square(distance)), _count(real), ops.zeros((), "float32"))
 
 
 def _check_smoothing(label_smoothing):

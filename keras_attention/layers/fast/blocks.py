@@ -36,7 +36,9 @@ class AllowedPairs:
 
     def all(self, num_queries, num_keys):
         """Returns the mask of all pairs: bool, broadcasts to (B, H, T, S), or None if all pairs are allowed."""
-        return conjunction([*self.masks, self.by_position(ops.arange(num_queries), ops.arange(num_keys))])
+        return conjunction(
+            [*self.masks, self.by_position(ops.arange(num_queries, dtype="int32"), ops.arange(num_keys, dtype="int32"))]
+        )
 
     def used(self, num_queries, num_keys, roughly=False):
         """Returns which queries (B, T) and keys (B, S) belong to an allowed pair: bool, or None if all do.
@@ -55,7 +57,7 @@ class AllowedPairs:
         """Returns which keys at the positions of the queries are used: bool (B, T), or None for all."""
         if self.every_query_sees_itself:
             return None
-        queries = ops.arange(num_queries)
+        queries = ops.arange(num_queries, dtype="int32")
         return ops.any(self.block(queries, queries + self.start), axis=(1, 2))
 
     def block(self, queries, keys):
@@ -173,14 +175,14 @@ class Blocks:
         """
         masks = [self._allowed_pairs(i, j)]
         if each_query_once and self.num_queries % self.query_length:
-            queries = self.query_start(i) + ops.arange(self.query_length)
+            queries = self.query_start(i) + ops.arange(self.query_length, dtype="int32")
             masks.append((queries >= i * self.query_length)[None, None, :, None])  # (1, 1, Tc, 1)
         return conjunction(masks)
 
     def kept(self, i, j, dtype):
         """Returns the dropout factor (B, H, Tc, Sc). Each pair has the same factor as in `Dropout` with this seed."""
         rate, seed = self.dropout
-        row = ops.reshape(ops.arange(self.batch * self.heads), (self.batch, self.heads, 1, 1))
+        row = ops.reshape(ops.arange(self.batch * self.heads, dtype="int32"), (self.batch, self.heads, 1, 1))
         row, queries, keys = (ops.cast(x, "uint32") for x in (row, self._queries(i)[:, None], self._keys(j)))
         positions = (row * self.num_queries + queries) * self.num_keys + keys  # (B, H, Tc, Sc), modulo 2^32
         kept = bits_at(seed, positions) >= ops.cast(int(rate * 2**32), "uint32")
@@ -194,10 +196,10 @@ class Blocks:
         return conjunction(masks)
 
     def _queries(self, i):
-        return self.query_start(i) + ops.arange(self.query_length)  # (Tc,)
+        return self.query_start(i) + ops.arange(self.query_length, dtype="int32")  # (Tc,)
 
     def _keys(self, j):
-        return self.key_start(j) + ops.arange(self.key_length)  # (Sc,)
+        return self.key_start(j) + ops.arange(self.key_length, dtype="int32")  # (Sc,)
 
 
 MOST_CHUNKS_AT_ONCE = 8
@@ -273,20 +275,20 @@ class ListedBlocks(Blocks):
     def _key_indices(self, j):
         """Indices (Sc,) of the keys of step j, in the order of the chunks; a missing chunk is read as the first."""
         starts = ops.maximum(self.key_start(ops.take(self.steps, j, axis=0)), 0)
-        return ops.reshape(starts[:, None] + ops.arange(self.key_length), (-1,))
+        return ops.reshape(starts[:, None] + ops.arange(self.key_length, dtype="int32"), (-1,))
 
     def _allowed_pairs(self, i, j):
-        queries, keys = self.query_start(i) + ops.arange(self.query_length), self._key_indices(j)
+        queries, keys = self.query_start(i) + ops.arange(self.query_length, dtype="int32"), self._key_indices(j)
         chunks = ops.repeat(ops.take(self.steps, j, axis=0), self.key_length)  # (Sc,)
         once = ops.logical_and(chunks >= 0, keys >= chunks * self.key_length)  # not in the overlap
         masks = [self.pairs.by_position(self._queries(i), self._keys(j)), once[None, None, None, :]]
         for mask in self.masks:
-            mask = cut(mask, queries, ops.arange(self.num_keys))
+            mask = cut(mask, queries, ops.arange(self.num_keys, dtype="int32"))
             masks.append(mask if mask.shape[3] == 1 else ops.take(mask, keys, axis=3))
         return conjunction(masks)
 
     def _queries(self, i):
-        queries = self.query_start(i) + ops.arange(self.query_length)  # (Tc,)
+        queries = self.query_start(i) + ops.arange(self.query_length, dtype="int32")  # (Tc,)
         return queries if self.query_order is None else ops.take(self.query_order, queries)
 
     def _keys(self, j):
