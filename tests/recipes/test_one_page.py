@@ -105,10 +105,10 @@ def test_words_are_masked_as_in_bert(page):
 
 
 LEARNS = {
-    "rnn_attention": {"UNITS": 32, "PAIRS": 20_000, "STEPS": 250},
+    "rnn_attention": {"PAIRS": 20_000, "STEPS": 250},
     "transformer": {"PAIRS": 20_000, "STEPS": 400, "WARMUP": 200},
     "bert": {"STEPS": 300},
-    "gpt": {"WIDTH": 64, "LAYERS": 1, "STEPS": 150, "WARMUP": 10, "WINDOW": 32},
+    "gpt": {"WIDTH": 64, "LAYERS": 2, "STEPS": 300, "WARMUP": 20, "WINDOW": 32},
 }
 
 
