@@ -24,11 +24,13 @@ from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import whole
 
 
-class Translation(NamedTuple):
-    """One answer.
+class Translation(str):
+    """One answer: a str, the translation, that also says how it was found.
+
+    It can be pickled; in JSON it is the text alone.
 
     Attributes:
-        text: str.
+        text: str, the translation without the other attributes.
         score: float by which the search ranks hypotheses; 0.0 for an empty sentence.
         tokens: list of T str, the tokens of the answer; the last is "</s>" unless the maximum length was reached.
         source_tokens: list of S str, the tokens of the source, including "</s>".
@@ -41,7 +43,6 @@ class Translation(NamedTuple):
         reason: str or None, why `low_score` is set, see `doubt.reason_to_doubt`.
     """
 
-    text: str
     score: float
     tokens: list[str]
     source_tokens: list[str]
@@ -50,8 +51,38 @@ class Translation(NamedTuple):
     log_prob: float
     low_score: bool
     truncated: bool
-    token_ids: tuple[int, ...] = ()
-    reason: str | None = None
+    token_ids: tuple[int, ...]
+    reason: str | None
+
+    def __new__(
+        cls,
+        text="",
+        score=0.0,
+        tokens=(),
+        source_tokens=(),
+        attention=None,
+        heads=None,
+        log_prob=0.0,
+        low_score=False,
+        truncated=False,
+        token_ids=(),
+        reason=None,
+    ):
+        answer = super().__new__(cls, text)
+        answer.score, answer.log_prob, answer.low_score, answer.truncated = score, log_prob, low_score, truncated
+        answer.tokens, answer.source_tokens, answer.token_ids = list(tokens), list(source_tokens), token_ids
+        answer.attention, answer.heads, answer.reason = attention, heads, reason
+        return answer
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+    def _replace(self, **changed) -> "Translation":
+        return type(self)(**{"text": self.text, **vars(self), **changed})
+
+    def _asdict(self) -> dict[str, Any]:
+        return {"text": self.text, **vars(self)}
 
 
 def translations_as_json(hypotheses):
@@ -200,7 +231,7 @@ class Translator(Pipeline):
         return {"beam_size": {**DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
 
     def answers(self, sources, sources_b=None):
-        return self.translate(sources)
+        return list(map(str, self.translate(sources)))
 
     def warm(self) -> None:
         for sentence in USUAL_SENTENCES:
@@ -212,19 +243,20 @@ class Translator(Pipeline):
 
     def translate(
         self, texts: Texts, *, n_best: int = 1, return_attention: bool = False, **options: Any
-    ) -> "str | Translation | list[Any]":
+    ) -> "Translation | list[Any]":
         """Translates one sentence or many.
 
         Args:
             texts: str, or any sequence or iterable of str. An empty sentence has an empty translation. A text without
                 letters, such as "12:45" or an emoji, is copied if both languages are natural ones.
             n_best: int in [1, beam_size], translations per sentence.
-            return_attention: bool. Whether to return Translations with attention weights instead of str.
+            return_attention: bool. Whether the Translations have attention weights.
             options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
 
         Returns:
-            For each text a str; with `return_attention` a Translation; with `n_best` above 1 a list of Translations,
-            best first. All of them in a list in the order of `texts`, or the only one if `texts` is a str.
+            For each text a Translation, which is a str with the attributes `score`, `low_score` and others; with
+            `n_best` above 1 a list of them, best first. All in a list in the order of `texts`, or the only one if
+            `texts` is a str.
 
         Raises:
             UserError: see `hypotheses`.
@@ -232,7 +264,7 @@ class Translator(Pipeline):
         texts, alone = as_texts(texts)
         answers = self.hypotheses(texts, n_best=n_best, attention=return_attention, **options)
         if n_best == 1:
-            answers = [best if return_attention else best.text for best, *_ in answers]
+            answers = [best for best, *_ in answers]
         return answers[0] if alone else answers
 
     def hypotheses(

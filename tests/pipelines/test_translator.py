@@ -1,6 +1,9 @@
 """Text in, text out: the same answer alone and in company, and everything known about it on request."""
 
+import copy
 import functools
+import json
+import pickle
 import warnings
 
 import numpy as np
@@ -211,3 +214,35 @@ def test_batches_hold_every_sentence_once_in_few_shapes():
         shapes.add((size, padded))
     assert sorted(seen) == list(range(307))
     assert len(shapes) <= 3 * len(BATCH_SIZES)
+
+
+@pytest.mark.parametrize("options", [{}, {"return_attention": True}, {"beam_size": 1}])
+def test_an_answer_is_a_text_that_says_how_it_was_found(options):
+    answer = translator().translate(ENGLISH[0], **options)
+    (in_a_list,) = translator().translate([ENGLISH[0]], **options)
+    best = translator().translate(ENGLISH[0], n_best=1, **options)
+    for one in (answer, in_a_list, best):
+        assert isinstance(one, str)
+        assert type(one) is Translation
+        assert one == answer
+        assert type(one.text) is str
+        assert one.text == one
+        assert one.score <= 0.0
+        assert type(one.low_score) is bool
+        assert (one.attention is not None) == bool(options.get("return_attention"))
+        assert f"{one}|" == one + "|" == "|".join([one, ""])
+
+
+@pytest.mark.parametrize("attention", [False, True])
+def test_an_answer_is_pickled_copied_and_written_as_json(attention):
+    answer = translator().translate(ENGLISH[0], return_attention=attention)
+    for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):
+        assert type(other) is Translation
+        assert other == answer
+        assert (other.score, other.tokens, other.token_ids) == (answer.score, answer.tokens, answer.token_ids)
+        np.testing.assert_array_equal(other.attention, answer.attention)
+    assert json.loads(json.dumps([answer, {answer: answer}])) == [answer.text, {answer.text: answer.text}]
+    assert answer._replace(truncated=True).truncated
+    assert answer._replace(text="other") == "other"
+    assert answer._asdict()["text"] == answer
+    assert translator().translate("").low_score is False
