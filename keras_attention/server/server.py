@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import os
 import sys
@@ -21,6 +20,7 @@ from keras_attention.compile_cache import keep_compiled
 from keras_attention.cores import available_cores
 from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.pipelines.stored_programs import return_memory
 from keras_attention.pipelines.work import MemoryBudget
 from keras_attention.server.batching import share_batches
 from keras_attention.server.messages import Refusal, check_limits, check_tokens
@@ -188,13 +188,6 @@ def let_python_go_first():
     for thread in {int(name) for name in os.listdir("/proc/self/task")} - python:
         with contextlib.suppress(OSError):  # it has ended, or is even nicer
             os.setpriority(os.PRIO_PROCESS, thread, nicer)
-
-
-def return_memory():
-    """Returns the memory that the compiler has freed, a hundred MB or more, to the system."""
-    if sys.platform == "linux":
-        with contextlib.suppress(AttributeError):  # a C library other than glibc
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 class Server:

@@ -327,3 +327,14 @@ def test_a_program_that_fails_without_xla_too_ends_with_one_line(next_process, m
         failing = Failing(None, *[error] * 9)
         with pytest.raises(UserError, match="cannot be stored.*KERAS_ATTENTION_CACHE"):
             stored_programs._surviving_the_cache(failing, lambda with_xla, failing=failing: failing, None)()
+
+
+def test_the_memory_of_the_compiler_is_returned_once_for_each_program(monkeypatch):
+    returned = []
+    monkeypatch.setattr(stored_programs, "return_memory", lambda: returned.append(True))
+    specs = [tf.TensorSpec((3,), tf.float32)]
+    for programs in (1, 2):
+        program = stored_programs.stored_program(lambda x: 2 * x, specs, None, "double", jit_compile=True)
+        for _ in range(3):
+            assert program(tf.ones(3)).numpy().tolist() == [2.0, 2.0, 2.0]
+        assert len(returned) == programs
