@@ -39,7 +39,7 @@ from typing import Any, NamedTuple, Self
 from keras_attention.compile_cache import use_compile_cache
 from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.explanation import Explanation
-from keras_attention.pipelines.pickling import pickled
+from keras_attention.pipelines.pickling import pickled, pickled_folder
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.entry import Entry
@@ -128,7 +128,7 @@ class Pipeline(abc.ABC):
 
     def __reduce__(self):
         """For `pickle`, joblib, `copy.deepcopy` and other processes, see `pickling`."""
-        return pickled(self)
+        return _unpickled, *pickled(self, load_pipeline)
 
     def __copy__(self) -> Self:
         """A copy that shares network and programs."""
@@ -314,6 +314,10 @@ def load_pipeline(entry, task=None):
     pipeline = entry.architecture.use.pipeline_class().from_loaded(loaded)
     pipeline.entry = entry
     return pipeline
+
+
+def _unpickled(*place):
+    return load_pipeline(pickled_folder(*place))
 
 
 def failing_examples(entry):

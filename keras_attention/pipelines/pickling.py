@@ -17,24 +17,23 @@ SAVE = 'save it with `save("FOLDER")`, and pickle `keras_attention.load("FOLDER"
 PLAIN = (str, int, float, bool, type(None), list, dict)
 
 
-def pickled(pipeline):
-    """What `Pipeline.__reduce__` returns.
+def pickled(pipeline, load):
+    """What another process needs to have the same pipeline.
 
     Args:
         pipeline: Pipeline.
+        load: callable(folder) -> Pipeline.
 
     Returns:
-        Tuple of a function, its arguments, and the changed settings.
+        Pair of the arguments of `pickled_folder` and a dict of the changed settings.
 
     Raises:
         UserError: if the pipeline has no entry, or another network or engine than its entry.
     """
-    from keras_attention.pipelines.base import load_pipeline
-
     if pipeline.entry is None:
         raise UserError(f"This {type(pipeline).__name__} has no folder from which another process can load it: {SAVE}.")
     folder = pipeline.entry.folder.absolute()
-    stored = load_pipeline(folder)
+    stored = load(folder)
     if not _equal_weights(pipeline.model, stored.model):
         raise UserError(f"The weights have changed since {folder} was loaded: {SAVE}.")
     settings = {}
@@ -44,11 +43,11 @@ def pickled(pipeline):
             raise UserError(f"`{name}` has changed since {folder} was loaded: pickle it before, and change the copy.")
         if isinstance(value, PLAIN) and value != other:
             settings[name] = value
-    return unpickled, (str(folder), pipeline.entry.name, _digest(folder)), settings
+    return (str(folder), pipeline.entry.name, _digest(folder)), settings
 
 
-def unpickled(folder, name, digest):
-    """Loads the pipeline that `pickled` describes; from the zoo of this installation if the folder is not here.
+def pickled_folder(folder, name, digest):
+    """Path of the entry of a pickled pipeline; in the zoo of this installation if the folder is not here.
 
     Args:
         folder: str, path of the entry.
@@ -56,17 +55,15 @@ def unpickled(folder, name, digest):
         digest: str, SHA-256 of its manifest.
 
     Returns:
-        Pipeline.
+        Path.
 
     Raises:
         UserError: if there is no such entry, or it has changed.
     """
-    from keras_attention.pipelines.base import load_pipeline
-
     found = Path(folder) if (Path(folder) / MANIFEST).is_file() else find_entry(name)
     if _digest(found) != digest:
         raise UserError(f"{found} has changed since a pipeline of it was pickled: load it, and pickle it again.")
-    return load_pipeline(found)
+    return found
 
 
 def _digest(folder):
