@@ -9,9 +9,7 @@ from contextlib import contextmanager
 
 from keras_attention import __version__
 from keras_attention.cli.io.terminal import compiling_note
-from keras_attention.cli.io.text_files import check_files_apart
 from keras_attention.compile_cache import use_compile_cache, when_compiling
-from keras_attention.data.files import is_utf8
 from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
 from keras_attention.flags import OneLineParser
 from keras_attention.whole_file import NOT_WRITABLE, release_claims
@@ -43,10 +41,19 @@ def main(argv=None):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         command = getattr(importlib.import_module(f"keras_attention.cli.{given.module}"), given.function)
         when_compiling(compiling_note.show)
-        check_files_apart(given)
-        is_utf8(getattr(given, "encoding", None))  # an error if there is no such encoding
+        if given.module != "zoo":  # commands that read or write files of the user, and import NumPy anyway
+            check_files(given)
         outcome.code = command(given) or 0
     return outcome.code
+
+
+def check_files(given):
+    """Raises UserError if a command would write to a file that it reads, or there is no such encoding."""
+    from keras_attention.cli.io.text_files import check_files_apart
+    from keras_attention.data.files import is_utf8
+
+    check_files_apart(given)
+    is_utf8(getattr(given, "encoding", None))
 
 
 def open_closed_streams():

@@ -108,7 +108,7 @@ def test_another_job_is_not_continued(run, complains, source, breaks_off):
     source.write_text(source.read_text().replace("dog", "cat"))
     assert "a different input" in complains(*command(source, "--resume"))
     source.with_name("some.de.partial.json").write_text("{}")
-    assert "Leave out --resume" in complains(*command(source, "--resume"))
+    assert "neither continued nor replaced" in complains(*command(source, "--resume"))
     assert "Give both" in complains("translate", "--model", "tiny", "--resume", "x")
 
 
