@@ -76,9 +76,7 @@ def add_evaluate(commands):
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
     help_text = f"{MODEL}; repeat --model to compare classifiers with the first one"
-    command.add_argument(
-        "--model", required=True, dest="models", action="append", metavar="NAME_OR_PATH", help=help_text
-    )
+    command.add_argument("--model", dest="models", action="append", metavar="NAME_OR_PATH", help=help_text)
     add_search_options(command)
     add_engine(command)
 
@@ -147,7 +145,7 @@ def add_launch(commands):
 
 
 def add_search(command):
-    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     add_search_options(command)
 
 
@@ -315,7 +313,7 @@ def add_generate(commands):
     help_text = "Continue texts with a trained language model."
     command = add_command(commands, "generate", "generate", "generate", help_text)
     command.add_argument("prompts", nargs="*", metavar="PROMPT", help="texts to continue; default: start a new text")
-    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--max-tokens", type=int, default=200, metavar="N", help="maximum number of tokens (200)")
     command.add_argument(
         "--temperature", type=float, default=0.8, metavar="X", help="0: always the most probable token; default: 0.8"
@@ -336,7 +334,7 @@ def add_score(commands):
     help_text = "Print the log probability and the perplexity of texts under a language model."
     command = add_command(commands, "score", "generate", "score", help_text)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
-    command.add_argument("--model", required=True, metavar="NAME_OR_PATH", help=MODEL)
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
     add_encoding(command)
     command.add_argument("--tokens", action="store_true", help="print the log probability of each token instead")

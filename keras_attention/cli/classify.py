@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line
+from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import AnsweredTable, format_of
 from keras_attention.errors import UserError, counted, quoted
@@ -98,6 +99,7 @@ def _check_output(arguments):
         return
     if Path(arguments.output).suffix.lower() in OPENERS:
         raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
+    check_text_name(arguments.output, "CSV, TSV (.tsv, .tab, .txt) and JSON lines (.jsonl, .ndjson), as the table is")
     expected, found = format_of(arguments.table), format_of(arguments.output)
     if arguments.delimiter is None and None not in (expected, found) and expected != found:
         raise UserError(

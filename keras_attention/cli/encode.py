@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, safe
+from keras_attention.cli.io.text_files import check_no_file_names
 from keras_attention.errors import BAD_USAGE, UserError, counted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.whole_file import whole_file
@@ -87,6 +88,7 @@ def _similar_words(arguments):
 
 
 def _check_source(arguments):
+    check_no_file_names(arguments.texts, "--input")
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.output and _is_typed(arguments):
@@ -137,6 +139,7 @@ def fill_mask(arguments):
     """
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
+    check_no_file_names(arguments.texts, "--input")
     entry = open_entry(arguments.model, "fill-mask")
     options, code = {"top_k": arguments.top, "max_pieces": arguments.pieces}, 0
     with many_texts(arguments, entry.folder) as job:

@@ -1,16 +1,18 @@
 """`keras-attention evaluate`: scores a translator on files, or classifiers on a table."""
 
+import sys
 from contextlib import nullcontext
 
 from keras_attention.cli import classify, translate
 from keras_attention.cli.io.many_texts import ProgressLine
 from keras_attention.cli.io.terminal import compiling_note, json_text, print_whole, safe, silent_libraries
+from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.translation.parallel_corpus import read_parallel
 from keras_attention.errors import UserError, quoted
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.whole_file import whole_file
-from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.registry import no_model, open_entry
 
 LENGTH_EDGES = (6, 11, 16, 21, 31)  # words
 OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label", "text_b", "delimiter")
@@ -18,6 +20,8 @@ OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label"
 
 def evaluate(arguments):
     """Scores a translator on the target file, or classifiers on the labels of the table."""
+    if not arguments.models:
+        raise no_model("translate", "classify")
     arguments.model, *others = arguments.models
     entry = open_entry(arguments.model)
     task = entry.architecture.use.task
@@ -36,11 +40,15 @@ def evaluate(arguments):
         evaluate_model = _evaluate_translator
     else:
         raise UserError(f"{arguments.model} can {task}. Expected: a model that can translate or classify.")
+    if arguments.output:
+        check_text_name(arguments.output, "lines of text (.txt), or JSON with --json")
     with whole_file(arguments.output) if arguments.output else nullcontext() as file:
         report = evaluate_model(arguments, entry)
         if file:
             file.write(f"{report}\n")
-    if not arguments.output:
+    if arguments.output:
+        print(f"keras-attention: {arguments.output}: the report", file=sys.stderr)
+    else:
         print_whole(report)
 
 

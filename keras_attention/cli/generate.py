@@ -1,16 +1,19 @@
 """`keras-attention generate` and `score`: continues texts, and how probable a model finds them."""
 
 from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe
-from keras_attention.cli.io.text_files import standard_input_lines
+from keras_attention.cli.io.text_files import check_no_file_names, standard_input_lines
 from keras_attention.data.files import read_lines
 from keras_attention.errors import UserError
-from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.registry import no_model, open_entry
 
 BETWEEN = "\n---"  # separates answers
 
 
 def generate(arguments):
     """Continues each prompt; a single answer per prompt is printed token by token."""
+    if arguments.model is None:
+        raise no_model("generate")
+    check_no_file_names(arguments.prompts)
     entry = open_entry(arguments.model, "generate")
     names = ("max_tokens", "temperature", "top_k", "top_p", "repetition_penalty", "seed", "stop")
     sampling = {name: getattr(arguments, name) for name in names}
@@ -43,6 +46,9 @@ def score(arguments):
     """Prints log probability, perplexity and number of tokens of each text, or of each of its tokens."""
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
+    if arguments.model is None:
+        raise no_model("generate")
+    check_no_file_names(arguments.texts, "--input")
     entry = open_entry(arguments.model, "score")
     encoding = arguments.encoding
     texts = arguments.texts or (

@@ -8,18 +8,20 @@ from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line
-from keras_attention.cli.io.text_files import keyboard_lines, standard_input_lines, text_output
+from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, counted
 from keras_attention.support.installation import install_command
 from keras_attention.visualize.pages import check_page_path
 from keras_attention.whole_file import claim_place, whole_files
-from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.registry import no_model, open_entry
 
 
 def translate(arguments):
     """Reads all sentences, checks the output paths, loads the model, translates and writes."""
     check_source(arguments)
+    if arguments.model is None:
+        raise no_model("translate")
     entry = open_entry(arguments.model, "translate")
     _check_options(arguments)
     check_engine(arguments)
@@ -72,13 +74,16 @@ def _stream(arguments, entry):
     """Prints one line per sentence, each token as soon as it is generated."""
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
     with text_output(arguments.output) as output:
-        texts = _texts(arguments)
+        texts, written = _texts(arguments), 0
         translator = with_engine(load(entry, "translate"), arguments)
         for text in texts:
             for piece in translator.stream(text, **sampling):
                 compiling_note.clear(forever=True)
                 print(one_output_line(piece), end="", file=output, flush=True)
             print(file=output, flush=True)
+            written += 1
+    if arguments.output:
+        print(f"keras-attention: {arguments.output}: {counted(written, 'answer')}", file=sys.stderr)
 
 
 def _texts(arguments):
@@ -191,6 +196,9 @@ FLAGS = {"beam_size": "--beam"}  # options whose flag has another name
 
 def attention(arguments):
     """Checks the output path, loads the model, and writes the attention page."""
+    if arguments.model is None:
+        raise no_model()
+    check_no_file_names([arguments.text])
     entry = open_entry(arguments.model)
     path = check_page_path(arguments.out)
     claim_place(path)

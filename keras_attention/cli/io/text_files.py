@@ -261,6 +261,45 @@ def check_files_apart(arguments):
                 )
 
 
+# Endings of files that no command of this package writes as text.
+OTHER_FORMATS = (
+    *(".xlsx", ".xls", ".xlsm", ".ods", ".docx", ".doc", ".odt", ".pptx", ".pdf", ".rtf", ".html", ".htm", ".xml"),
+    *(".parquet", ".feather", ".arrow", ".avro", ".orc", ".npy", ".npz", ".h5", ".hdf5", ".pkl", ".pickle", ".sqlite"),
+    *(".db", ".yaml", ".yml", ".png", ".svg", ".jpg", ".zip", ".gz", ".xz", ".bz2", ".zst", ".7z", ".tar", ".keras"),
+)
+
+
+def check_text_name(path, formats="lines of text (.txt), or of JSON (.jsonl) with --json"):
+    """Raises UserError if the name of an output is that of a format that is not written.
+
+    Args:
+        path: str.
+        formats: str, what is written instead, for the message.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in OTHER_FORMATS and (os.path.isfile(path) or not os.path.exists(path)):
+        raise UserError(
+            f"{path} would not be what its name says: no command writes {suffix} here. Written are {formats}."
+        )
+
+
+def check_no_file_names(texts, flag=None, table=False):
+    """Raises UserError if a text is the name of a file: the file was probably meant, not its name.
+
+    Args:
+        texts: list of str, from the command line.
+        flag: str, the option for a file with one text on each line, or None if there is none.
+        table: bool. Whether the command takes --table, too.
+    """
+    for text in texts:
+        if not (os.path.splitext(text)[1] or os.sep in text) or not os.path.isfile(text):
+            continue
+        lines = f" For one text on each line: {flag} {text}." if flag else ""
+        columns = f" For a column of a table: --table {text} --text COLUMN." if table else ""
+        itself = " For the name itself, write it to standard input." if flag else " Its content is not read."
+        raise UserError(f"{text} is a file.{columns}{lines}{itself}")
+
+
 def _named_files(arguments, names):
     """List of (option, path) for those of these options that were given a path."""
     if arguments.function != "evaluate":  # elsewhere it is a text

@@ -1,0 +1,37 @@
+"""Commands that were probably meant otherwise end with one line that says how."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("classify", "--model", "tiny", "new.csv"), "--table new.csv --text COLUMN"),
+        (("translate", "--model", "tiny", "new.csv"), "--input new.csv"),
+        (("encode", "new.csv"), "--input new.csv"),
+        (("similar", "new.csv", "--query", "a"), "--input new.csv"),
+        (("fill-mask", "new.csv"), "--input new.csv"),
+        (("generate", "--model", "tiny", "new.csv"), "Its content is not read"),
+        (("score", "--model", "tiny", "new.csv"), "--input new.csv"),
+        (("attention", "--model", "tiny", "new.csv", "--out", "a.html"), "Its content is not read"),
+        (("translate", "--model", "tiny", "a", "--output", "o.xlsx"), "Written are lines of text"),
+        (("translate", "--model", "tiny", "a", "--output", "o.PDF"), "Written are lines of text"),
+        (("classify", "--model", "tiny", "--table", "new.csv", "--output", "o.xlsx"), "Written are CSV, TSV"),
+        (("translate", "a"), "--model is missing. Choices: tiny; or"),
+        (("attention", "a", "--out", "a.html"), "--model is missing. Choices: tiny; or"),
+        (("evaluate", "--source", "new.csv", "--target", "new.csv"), "--model is missing. Choices: tiny; or"),
+        (("generate", "a"), "--model is missing. Choices: none in the zoo; or"),
+        (("score", "a"), "--model is missing. Choices: none in the zoo; or"),
+    ],
+)
+def test_the_line_says_how(complains, tmp_path, monkeypatch, words, advice):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new.csv").write_text("text\na\n")
+    assert advice in complains(*words)
+
+
+def test_a_sentence_is_no_file_name(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dog").write_text("a")
+    assert run("translate", "--model", "tiny", "dog")[0] == 0
+    assert run("translate", "--model", "tiny", "missing.csv")[0] == 0
