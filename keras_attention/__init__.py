@@ -35,6 +35,9 @@ def _avoid_a_race_of_xla():
 _avoid_a_race_of_xla()
 
 from keras_attention import catalog  # noqa: E402, F401  (registers all architectures; after the flags, like all else)
+from keras_attention.support.moved import find_moved_modules  # noqa: E402
+
+find_moved_modules()
 
 
 def list_models() -> list[str]:

@@ -13,6 +13,7 @@ from keras_attention.decoding.sampling import allowed_logits, most_probable, sam
 from keras_attention.errors import check_finite
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 from keras_attention.pipelines.work import in_this_context
+from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -220,3 +221,7 @@ def map_in_threads(function, items):
 def _in_threads(function, items):
     with ThreadPoolExecutor(available_cores()) as threads:
         yield from threads.map(function, items)
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)

@@ -43,6 +43,7 @@ from keras_attention.server.messages import (
 )
 from keras_attention.server.origins import Origins
 from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, known_models, load_models, look
+from keras_attention.support.moved import moved_name
 from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
@@ -360,3 +361,7 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
     running.run(sockets=[bound])
     running.end = lambda: None  # the caller tells it
     return metrics.answers_by_path()
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)

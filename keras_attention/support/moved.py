@@ -1,0 +1,93 @@
+"""Modules and names under which earlier versions had something: each still works, with a warning that names today's.
+
+Moved modules are found through `sys.meta_path`. A module that has lost names asks `moved_name` in its `__getattr__`.
+What has no successor with the same interface raises an error that says what replaces it.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+PACKAGE = __name__.partition(".")[0]
+# A module of earlier versions -> the modules that have its names today; all below keras_attention.
+MOVED_MODULES = {
+    "zoo.architectures": (
+        "catalog.common",
+        "catalog.translation",
+        "catalog.encoding",
+        "catalog.mask_filling",
+        "catalog.classification",
+        "zoo.decoding_settings",
+    ),
+    "zoo.language_models": ("catalog.generation",),
+}
+# A module that has lost names -> the module that has each of them today.
+MOVED_NAMES = {
+    "pipelines.compiled": {
+        **dict.fromkeys(("answer_limit", "batches", "source_bucket"), "pipelines.buckets"),
+        **dict.fromkeys(("SOURCE_LENGTHS", "USUAL_LENGTHS", "BATCH_SIZES"), "pipelines.buckets"),
+        "traced": "pipelines.compiled_forward",
+    },
+    "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},
+}
+_WITH_ARRAYS = "keras_attention.pipelines.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
+REPLACED = {
+    "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
+    "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),
+}
+
+
+def moved_name(module: str, name: str) -> Any:
+    """What a module's `__getattr__` returns: the name from the module that has it today.
+
+    Raises:
+        AttributeError: if the module never had it, or nothing with the same interface replaces it.
+    """
+    path = module.partition(".")[2]
+    if today := MOVED_NAMES.get(path, {}).get(name):
+        _warn(f"{module}.{name}", f"{PACKAGE}.{today}.{name}")
+        return getattr(importlib.import_module(f"{PACKAGE}.{today}"), name)
+    if replacement := REPLACED.get(f"{path}:{name}"):
+        raise AttributeError(f"{module}.{name} is gone. Use {replacement}.")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds modules by the names of earlier versions."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        return ModuleSpec(fullname, self) if package == PACKAGE and rest in MOVED_MODULES else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Gives the module the names of those that have taken its place."""
+        names = [f"{PACKAGE}.{today}" for today in MOVED_MODULES[module.__name__.partition(".")[2]]]
+        _warn(module.__name__, " and ".join(names))
+        module.__getattr__ = _attribute_of(module.__name__, [importlib.import_module(name) for name in names])
+
+
+def _attribute_of(name: str, modules: list[ModuleType]) -> Callable:
+    def attribute(wanted):
+        for module in modules:
+            if hasattr(module, wanted):
+                return getattr(module, wanted)
+        raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+
+    return attribute
+
+
+def _warn(earlier, today):
+    warnings.warn(f"{earlier} is now in {today}. Change the import.", FutureWarning, stacklevel=3)
+
+
+def find_moved_modules() -> None:
+    """Lets modules be imported by the names of earlier versions from now on."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())

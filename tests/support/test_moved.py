@@ -1,0 +1,64 @@
+"""Names of the reference pages keep working: where a name has moved, the earlier one gives the same, with a warning."""
+
+import importlib
+import warnings
+from pathlib import Path
+
+import pytest
+
+from keras_attention.support.moved import MOVED_MODULES, MOVED_NAMES, REPLACED
+
+# Classes and functions of the reference pages, "module:name", before modules began to move. Add names, remove none.
+PUBLIC_NAMES = (Path(__file__).parent / "public_names.txt").read_text(encoding="utf-8").split()
+
+
+def test_every_public_name_works_or_says_what_replaces_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        gone = []
+        for path in PUBLIC_NAMES:
+            module, _, name = path.partition(":")
+            try:
+                getattr(importlib.import_module(module), name)
+            except AttributeError as error:
+                gone += [] if "is gone. Use keras_attention." in str(error) else [path]
+    assert not gone
+
+
+def test_a_moved_name_gives_that_of_today_and_a_warning():
+    from keras_attention.pipelines import buckets, compiled
+
+    with pytest.warns(FutureWarning, match=r"pipelines\.compiled\.batches is now in .*pipelines\.buckets\.batches"):
+        assert compiled.batches is buckets.batches
+    with pytest.raises(AttributeError, match=r"CompiledBert is gone. Use .*CompiledForward"):
+        compiled.CompiledBert  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        compiled.nothing  # noqa: B018
+
+
+def test_a_moved_module_has_the_names_of_its_successors():
+    from keras_attention.catalog.encoding import ENCODER
+    from keras_attention.zoo.decoding_settings import DECODING
+
+    with pytest.warns(FutureWarning, match=r"zoo\.architectures is now in keras_attention\.catalog"):
+        earlier = importlib.reload(importlib.import_module("keras_attention.zoo.architectures"))
+    assert earlier.ENCODER is ENCODER
+    assert earlier.DECODING is DECODING
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        earlier.nothing  # noqa: B018
+
+
+def test_other_modules_that_are_missing_stay_missing():
+    with pytest.raises(ModuleNotFoundError, match="keras_attention.zoo.nothing"):
+        importlib.import_module("keras_attention.zoo.nothing")
+
+
+def test_every_entry_leads_somewhere():
+    for modules in MOVED_MODULES.values():
+        for module in modules:
+            importlib.import_module(f"keras_attention.{module}")
+    for names in MOVED_NAMES.values():
+        for name, module in names.items():
+            assert hasattr(importlib.import_module(f"keras_attention.{module}"), name)
+    for path in REPLACED:
+        assert path in {name.partition(".")[2] for name in PUBLIC_NAMES}
