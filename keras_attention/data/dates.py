@@ -26,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from babel import Locale
 
+from keras_attention.support.normalization import normalized
+
 FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(2099, 12, 31)
 TWO_DIGIT_YEARS = range(1950, 2050)
 SPLITS = ("train", "validation", "test")
@@ -109,7 +111,7 @@ def without_accents(text):
 def upper_case(text):
     """Returns the text in capitals, which carry no stress mark in Greek: "Μαρτίου" becomes "ΜΑΡΤΙΟΥ"."""
     if any("Ͱ" <= character < "Ѐ" for character in text):
-        text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).replace("\u0301", ""))
+        text = normalized("NFC", normalized("NFD", text).replace("\u0301", ""))
     return text.upper()
 
 

@@ -1,7 +1,6 @@
 """Logistic regression on counted words: a baseline for networks, and a classifier to blend with them."""
 
 import re
-import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 import regex
 
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
+from keras_attention.support.normalization import normalized
 
 TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that every text has a word
 VARIATION_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -72,7 +72,7 @@ def words_of(text):
     """The words of a text in lower case: list of str. Combining marks belong to their letter, composed if possible."""
     if text.isascii() or not COMBINING.search(text):
         return TERM.findall(text.lower())
-    return MARKED_TERM.findall(unicodedata.normalize("NFC", text.lower()))
+    return MARKED_TERM.findall(normalized("NFC", text.lower()))
 
 
 def terms_of(text):

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 
 from keras_attention.pipelines.texts import is_calendar_day
+from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
 REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE = (
@@ -47,7 +48,7 @@ def reason_to_doubt(translator, source, source_ids, text, ids, log_prob):
 def _has_many_unknown_letters(tokenizer, text, ids):
     if UNKNOWN_ID not in ids:
         return False
-    text = unicodedata.normalize("NFKC", text)
+    text = normalized("NFKC", text)
     letters = sorted(filter(str.isalpha, set(text)))
     unknown = {letter for letter, one in zip(letters, tokenizer.encode(letters), strict=True) if UNKNOWN_ID in one}
     words = [word for word in text.split() if any(map(str.isalpha, word))]

@@ -1,6 +1,5 @@
 """Input texts of the pipelines: any Python type as a list of str, texts as token ids, and source text in an answer."""
 
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import date
@@ -10,6 +9,7 @@ import numpy as np
 
 from keras_attention.data.tables.python_labels import as_labels, label_columns
 from keras_attention.errors import UserError, quoted
+from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import PAD_ID, UNKNOWN_ID
 
 Texts = str | Iterable[str]
@@ -305,7 +305,7 @@ def source_surfaces(tokens, ids, text):
     Returns:
         List of S str. An unknown token that cannot be located in the text stays unchanged.
     """
-    text = " ".join(unicodedata.normalize("NFKC", text).split())
+    text = " ".join(normalized("NFKC", text).split())
     if tokens and tokens[0].startswith(WORD_START):
         text = " " + text
     surfaces, position, open_ones = list(tokens), 0, []

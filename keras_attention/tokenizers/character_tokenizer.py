@@ -1,7 +1,6 @@
 """A tokenizer with one token per character, for short texts such as dates."""
 
 import json
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import (
     END_ID,
     PAD_ID,
@@ -65,7 +65,7 @@ class CharacterTokenizer:
         """
         counts = Counter()
         for text in texts:
-            counts.update(unicodedata.normalize("NFC", text))
+            counts.update(normalized("NFC", text))
         counts = Counter({character: count for character, count in counts.items() if not control_character(character)})
         if lowercase:
             lower = dict(_upper_to_lower())
@@ -89,7 +89,7 @@ class CharacterTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns a list of int32 arrays, one for each str of `texts`, without START and END."""
-        composed = (unicodedata.normalize("NFC", text) for text in texts)
+        composed = (normalized("NFC", text) for text in texts)
         get = self._ids.get
         return [np.array([get(character, UNKNOWN_ID) for character in text], dtype=np.int32) for text in composed]
 

@@ -1,7 +1,6 @@
 """The labels of a table: their task, their encoding as numbers, and a split that is stratified by label."""
 
 import re
-import unicodedata
 from collections import Counter
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError
+from keras_attention.support.normalization import normalized
 
 KINDS = ("binary", "multiclass", "multilabel", "regression")
 MOST_NUMBERS = 20  # With more different numbers than this, the labels are measurements, not classes.
@@ -29,7 +29,7 @@ def spelling_key(label):
     A word has the same key with composed and with combining accents, and another one without accents. A full-width 1
     has the key of 1.
     """
-    return label if label.isascii() else unicodedata.normalize("NFKC", INVISIBLE.sub("", label))
+    return label if label.isascii() else normalized("NFKC", INVISIBLE.sub("", label))
 
 
 class Task(NamedTuple):
