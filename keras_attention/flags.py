@@ -14,6 +14,7 @@ from pathlib import Path
 from keras_attention.errors import BAD_USAGE, UserError, one_line, parse_json, quoted
 
 MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1_000_000, 2_000, 20  # of a YAML file with settings
+MOST_CHARACTERS = 10_000  # of a value in it: of a number to the base 60, 1:59:59 ..., the cost grows with the square
 MOST_JSON_BYTES = 4 * 2**20  # a metrics.json may have as many
 # What a card tells of a training but a recipe does not repeat; contrastive training is a stage of `finetune` alone.
 NOT_REPEATED = ("history", "out", "resume", "restart", "contrastive")
@@ -220,9 +221,10 @@ def _parse_yaml(text):
     """Parses YAML of bounded size and depth, without repeated keys; ValueError if the text is not such YAML."""
     import yaml
 
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
         _check_depth(yaml, text)
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -233,11 +235,15 @@ def _parse_yaml(text):
     except (LookupError, TypeError, AttributeError, OverflowError) as error:  # of a wrong `!!int ''`, for example
         raise ValueError("it has a value that does not fit its type") from error
     finally:
-        loader.dispose()
+        if loader is not None:  # a control character fails in its constructor
+            loader.dispose()
 
 
 def _check_depth(yaml, text):
-    """Raises ValueError if a YAML text is nested too deeply or has too many values; its parser would take minutes."""
+    """Raises ValueError if a YAML text is nested too deeply, or has too many or too long values.
+
+    Its parser would take minutes.
+    """
     depth = 0
     for number, event in enumerate(yaml.parse(text, yaml.SafeLoader)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -245,6 +251,8 @@ def _check_depth(yaml, text):
             raise ValueError("it is nested too deeply")
         if number > 2 * MOST_VALUES:
             raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MOST_CHARACTERS:
+            raise ValueError(f"it has a value of more than {MOST_CHARACTERS:,} characters")
 
 
 def _check_expanded(node, sizes):

@@ -1,5 +1,6 @@
 import json
 import re
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -204,6 +205,22 @@ def test_a_json_file_that_is_wrong_is_named(tmp_path, text, told):
 def test_anchors_that_a_person_writes_are_read(tmp_path):
     (tmp_path / "settings.yaml").write_text("&mine epochs: &many 7\nextra: [&file a.tsv, *file]\n<<: {ema: 0.5}\n")
     assert read_settings(tmp_path / "settings.yaml", Config) == {"epochs": 7, "extra": ("a.tsv", "a.tsv"), "ema": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("epochs: 1" + ":59" * 300_007, "a value of more than 10,000 characters"),  # to the base 60: minutes
+        ("epochs: \0", "special characters are not allowed"),
+        ("epochs: \x1b[2J", "special characters are not allowed"),
+    ],
+)
+def test_a_value_that_no_person_writes_is_refused_at_once(tmp_path, text, told):
+    (tmp_path / "wrong.yaml").write_text(text)
+    start = time.process_time()
+    with pytest.raises(UserError, match=re.escape(told)):
+        read_settings(tmp_path / "wrong.yaml", Config)
+    assert time.process_time() - start < 5
 
 
 def test_an_endless_file_is_refused():
