@@ -11,6 +11,9 @@ MOST_QUOTED = 80
 MOST_BITS = 1_000  # of an integer in a message; Python refuses to write one of more than 4,300 digits
 MOST_DIGITS = 100  # of an integer in JSON
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # perhaps: two of them are a character
+# Not printable in Python, but part of the spelling of Persian, Hindi and emoji; tags make flags of countries.
+JOINERS = "\u200c\u200d"
+JOINING = re.compile(f"[{JOINERS}]|(?<=\U0001f3f4)[\U000e0020-\U000e007e]+\U000e007f")
 # Exceptions raised on reading a missing, damaged or foreign .npz or .json file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile)
 
@@ -65,6 +68,12 @@ class _Bounded(reprlib.Repr):
     def repr_int(self, number, level):
         bits = number.bit_length()
         return repr(number) if bits <= MOST_BITS else f"<an integer of {bits:,} bits>"
+
+
+def is_a_name(text):
+    """Whether a text has characters that are shown, and none that control a terminal or the direction of other text."""
+    shown = JOINING.sub("", text)
+    return bool(shown) and shown.isprintable()
 
 
 def quoted(value, most=MOST_QUOTED):

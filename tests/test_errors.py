@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.errors import parse_json, quoted
+from keras_attention.errors import is_a_name, parse_json, quoted
 
 
 def bomb(container, levels):
@@ -70,3 +70,24 @@ def test_json_at_the_limits_is_read():
         0.0,
         2**64,
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sport",
+        "café",
+        "\U0001f469\u200d\U0001f680",
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "\U0001f3f4\U000e0067\U000e0062\U000e007f",
+    ],
+    ids=["Latin", "accent", "woman astronaut", "Persian", "Hindi", "flag with tags"],
+)
+def test_joiners_are_part_of_a_name(name):
+    assert is_a_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "\u200d", "a\x1b[31m", "a\nb", "a\u202eb", "a\u200bb", "a\x9b", "a\U000e0067"])
+def test_control_characters_are_no_part_of_a_name(name):
+    assert not is_a_name(name)

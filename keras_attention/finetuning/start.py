@@ -10,7 +10,7 @@ from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LAB
 from keras_attention.catalog.encoding import ENCODER
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed, shown
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, is_a_name
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
@@ -43,13 +43,13 @@ def check_label_names(task, examples):
             "rare ones, or check the label column."
         )
     for name in task.label_names:
-        if len(name) <= MAX_LABEL_CHARACTERS and name.isprintable():
+        if len(name) <= MAX_LABEL_CHARACTERS and is_a_name(name):
             continue
         row = next(row for row, label in enumerate(examples.labels) if name in label)
         if len(name) > MAX_LABEL_CHARACTERS:
             fault = f"has {len(name):,} characters. A label has at most {MAX_LABEL_CHARACTERS}"
         else:
-            sign = next(sign for sign in name if not sign.isprintable())
+            sign = next(sign for sign in name if not is_a_name(sign))
             fault = f"holds the character U+{ord(sign):04X}. A label has neither line breaks nor control characters"
         raise UserError(f"{examples.place(row)}: the label {shown(name)} {fault}.")
 

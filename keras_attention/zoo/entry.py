@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import EntryError, parse_json, quoted
+from keras_attention.errors import JOINERS, EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.schema import WORDS_FILE, architecture_of, check_config, max_bytes_of_words
 
@@ -224,7 +224,7 @@ class Entry(NamedTuple):
     def card(self):
         """str, the text of CARD.md, with control characters replaced by spaces."""
         text = (self.folder / "CARD.md").read_text(encoding="utf-8", errors="replace")
-        return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text)
+        return "".join(sign if sign.isprintable() or sign in f"\n{JOINERS}" else " " for sign in text)
 
 
 def read_entry(folder, hashed=None):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from keras_attention.errors import EntryError, quoted
+from keras_attention.errors import EntryError, is_a_name, quoted
 
 
 def whole(low, high):
@@ -44,7 +44,7 @@ def different_texts(most, longest):
     def holds(value):
         if not isinstance(value, list) or len(value) > most or len({*map(repr, value)}) < len(value):
             return False
-        return all(isinstance(name, str) and 1 <= len(name) <= longest and name.isprintable() for name in value)
+        return all(isinstance(name, str) and 1 <= len(name) <= longest and is_a_name(name) for name in value)
 
     return (f"a list of at most {most} different names of up to {longest} characters", holds)
 

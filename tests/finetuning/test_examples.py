@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import keras_attention
+from keras_attention.data.tables.label_task import find_task
 from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples, given_examples
+from keras_attention.finetuning.start import check_label_names
 from keras_attention.finetuning.workflow import finetune_lists
 
 EXAMPLES = Examples(["a", "b", "c"], ["1", "0", "1"], None, [2, 5, 7], "some.csv")
@@ -23,6 +25,14 @@ def test_some_of_them():
 def test_a_changed_copy():
     assert replace(EXAMPLES, where="other.csv").where == "other.csv"
     assert EXAMPLES.where == "some.csv"
+
+
+def test_labels_may_be_joined_emoji():
+    labels = ["\U0001f469\u200d\U0001f680", "\U0001f469", "\U0001f469\u200d\U0001f680"]
+    check_label_names(find_task(labels), replace(EXAMPLES, labels=labels))
+    labels = ["a\u202eb", "c", "c"]  # it would turn the text around that follows
+    with pytest.raises(UserError, match=r"the label .* holds the character U\+202E"):
+        check_label_names(find_task(labels), replace(EXAMPLES, labels=labels))
 
 
 def test_either_all_labels_are_lists_or_none_is():

@@ -142,6 +142,17 @@ def test_a_transformer_config():
         check_config({**CONFIG, "architecture": "Transformer", "model": {**TRANSFORMER, "hidden_dim": 8184}})
 
 
+def test_labels_of_an_entry_may_be_joined_emoji():
+    config = json.loads((Path(__file__).parents[2] / "saved_models" / "bert_mini_sst2" / "config.json").read_text())
+    names = ["\U0001f469\u200d\U0001f680", "\U0001f469"]
+    config["task"]["label_names"] = names
+    assert check_config(config)["task"]["label_names"] == names
+    for wrong in ("a\u202eb", "\u200d", "a\x1b"):
+        config["task"]["label_names"] = ["b", wrong]
+        with pytest.raises(EntryError, match="label_names must be"):
+            check_config(config)
+
+
 def test_a_classifier_of_before_there_was_a_choice_of_pooling():
     config = json.loads((Path(__file__).parents[2] / "saved_models" / "bert_mini_sst2" / "config.json").read_text())
     assert check_config({**config, "model": {**config["model"], "pooling": "both"}})["model"]["pooling"] == "both"

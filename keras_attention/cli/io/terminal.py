@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import contextmanager
 
-from keras_attention.errors import MOST_QUOTED, UserError
+from keras_attention.errors import JOINERS, MOST_QUOTED, UserError
 from keras_attention.training.run import deferred_interrupts
 
 
@@ -163,9 +163,6 @@ def one_output_line(text, keep="\t"):
     """Replaces control characters, except those in `keep`, by spaces: a line of output stays one, and is obeyed by no
     terminal. All others stay, such as the no-break spaces of French."""
     return CONTROL.sub(lambda sign: sign[0] if sign[0] in keep else " ", text)
-
-
-JOINERS = "\u200c\u200d"  # not printable in Python, but part of the spelling of Persian, Hindi and emoji
 
 
 def command_line(command, model, text=""):

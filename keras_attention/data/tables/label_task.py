@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.tables.raw_rows import listed, shown
-from keras_attention.errors import UserError
+from keras_attention.errors import UserError, is_a_name
 from keras_attention.support.normalization import normalized
 
 KINDS = ("binary", "multiclass", "multilabel", "regression")
@@ -133,7 +133,7 @@ def _one_spelling(counts):
         return counts, ""
     merged, sentences = Counter(), []
     for names in spellings.values():
-        kept = max(names, key=lambda name: (name.isprintable(), counts[name]))
+        kept = max(names, key=lambda name: (is_a_name(name), counts[name]))
         merged[kept] = sum(counts[name] for name in names)
         others = ", ".join(f"{name!a} ({counts[name]:,})" for name in names if name != kept)
         sentences += [f"{kept!a} ({counts[kept]:,}) stands for {others} too"] if others else []
