@@ -215,6 +215,29 @@ def test_several_labels_have_their_probabilities_and_requests_keep_the_limit(pag
     assert sizes == [2, 1]
 
 
+def test_no_label_of_a_downloaded_table_is_a_formula(page):
+    choose(page, "moods")
+    script = """
+        const [labels, done] = arguments, before = [call, URL.createObjectURL, limits];
+        let made;
+        limits = { items: 64 };
+        URL.createObjectURL = (blob) => { made = blob; return "blob:"; };
+        call = async () => ({ answers: labels.map((label) => ({ label, probabilities: { [label]: 1 } })) });
+        table = { name: "t.csv", mark: "", delimiter: ",", rows: [["text"], ...labels.map(() => ["x"])] };
+        $("column").innerHTML = "<option value=0>text</option>";
+        classifyTable().then(() => made.text()).then((text) => done([text, $("table-status").textContent]))
+            .finally(() => { [call, URL.createObjectURL, limits] = before; });
+    """
+    labels = ["=cmd|'/c calc'!A1", "+1", "-2.5e3", "@SUM(A1)", " =1+1", "\uff1d1", "constructor", "-", "good"]
+    text, status = page.execute_async_script(script, labels)
+    shielded = {"=cmd|'/c calc'!A1", "@SUM(A1)", " =1+1", "\uff1d1", "-"}
+    assert [line.split(",")[1] for line in text.splitlines()[1:]] == [
+        f"'{label}" if label in shielded else label for label in labels
+    ]
+    assert "1 constructor" in status
+    assert status.endswith("for formulas have a ' before them: 5")
+
+
 def test_pairs_have_two_fields(page, models):
     choose(page, "pairs")
     write(page, TEXTS[0])

@@ -367,11 +367,14 @@ function preselectColumns() {
   const longest = header.map((_, at) => at).sort((a, b) => length(b) - length(a)).slice(0, model.pair ? 2 : 1).sort((a, b) => a - b);
   $("column").value = longest[0]; $("column-b").value = longest.at(-1);
 }
+// A spreadsheet takes a cell that begins with one of these signs for a formula, unless it is a number.
+const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/, NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 async function classifyTable() {
   const upload = ++uploads, [header, ...rows] = table.rows, { delimiter, name, mark } = table, chosen = model, size = Math.min(ROWS_AT_A_TIME, limits.items);
   const texts = rows.map((row) => row[$("column").value]), seconds = rows.map((row) => row[$("column-b").value]);
   const added = ["label", "probability"], prefix = added.some((one) => header.includes(one)) ? "predicted_" : "";
-  const written = [[...header, ...added.map((one) => prefix + one)]], counts = {};
+  const written = [[...header, ...added.map((one) => prefix + one)]], counts = Object.create(null);
+  let shielded = 0;
   $("download").hidden = true; $("classify").disabled = true;
   $("table-status").textContent = `0 of ${rows.length} rows`;
   try {
@@ -384,7 +387,9 @@ async function classifyTable() {
         const labels = [answer.label].flat(), label = labels.join("|"), row = at + i, kind = label || "unsure";
         const isBlank = !texts[row].trim() || (chosen.pair && !seconds[row].trim());  // it has no answer
         if (isBlank) counts["without text"] = (counts["without text"] || 0) + 1; else counts[kind] = (counts[kind] || 0) + 1;
-        written.push([...rows[row], label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);
+        const isFormula = FORMULA.test(label) && !NUMBER.test(label);
+        shielded += isFormula;
+        written.push([...rows[row], isFormula ? `'${label}` : label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);
       });
       $("table-status").textContent = `${written.length - 1} of ${rows.length} rows`;
     }
@@ -393,7 +398,7 @@ async function classifyTable() {
   const quote = (value) => delimiter !== "\t" && (/["\r\n]/.test(value) || String(value).includes(delimiter)) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const content = mark + written.map((row) => row.map(quote).join(delimiter) + "\n").join("");
   const numeric = chosen.kind === "regression";
-  $("table-status").textContent = `${rows.length} rows` + (numeric ? "" : `: ${Object.entries(counts).map(([label, count]) => `${count} ${label}`).join(", ")}`);
+  $("table-status").textContent = `${rows.length} rows` + (numeric ? "" : `: ${Object.entries(counts).map(([label, count]) => `${count} ${label}`).join(", ")}`) + (shielded ? `. Labels that a spreadsheet would take for formulas have a ' before them: ${shielded}` : "");
   URL.revokeObjectURL($("download").href);
   $("download").href = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
   $("download").download = name.replace(/(\.\w+)?$/, "-classified$1");
