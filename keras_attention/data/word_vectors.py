@@ -35,7 +35,8 @@ class WordVectors:
     https://aclanthology.org/D14-1162 (GloVe).
 
     Example:
-        read_word_vectors("glove.6B.50d.txt").similar("king - man + woman", top=3)
+        vectors = np.array([[-1.0, 0.2], [0.6, 0.8], [1.0, 0.5]], "float32")
+        WordVectors(["cold", "warm", "hot"], vectors).similar("hot", top=1)  # [Neighbour(word="warm", score=...)]
     """
 
     def __init__(self, words: list[str], vectors: np.ndarray):

@@ -74,7 +74,7 @@ def test_refuses():
     one = one_map()
     with pytest.raises(ValueError, match=r"\(layers, heads, 3, 5\). Received: weights.shape=\(3, 3, 5\)"):
         attention_page([("", [one._replace(weights=one.weights[0])])], "x")
-    with pytest.raises(ValueError, match="must be in"):
+    with pytest.raises(UserError, match="NaN or infinity as an attention weight"):
         attention_page([("", [one._replace(weights=one.weights * np.nan)])], "x")
     with pytest.raises(ValueError, match="must be in"):
         attention_page([("", [one._replace(weights=one.weights - 1)])], "x")
