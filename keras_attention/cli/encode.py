@@ -9,6 +9,7 @@ from keras_attention.cli.io.terminal import json_text, load, one_output_line, sa
 from keras_attention.cli.io.text_files import check_no_file_names
 from keras_attention.errors import BAD_USAGE, UserError, counted
 from keras_attention.finetuning.settings import DEFAULT_START
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.whole_file import whole_file
 from keras_attention.zoo.registry import open_entry
 
@@ -54,7 +55,7 @@ def similar(arguments):
             scores = queries @ unit(found.pooled).T  # (Q, N)
             for heap, query, row in zip(best, arguments.query, scores.tolist(), strict=True):
                 numbered = zip(row, range(-window.first, -window.first - len(row), -1), window.texts, strict=True)
-                ranked = [one for one in numbered if one[2].strip() and query.strip()]
+                ranked = [one for one in numbered if not (is_blank(one[2]) or is_blank(query))]
                 heap[:] = heapq.nlargest(arguments.top, [*heap, *ranked])
             job.write([], found.truncated)
     for query, nearest in zip(arguments.query, best, strict=True):

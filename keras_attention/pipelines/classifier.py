@@ -23,6 +23,7 @@ from keras_attention.pipelines.texts import (
     warn_of_cut,
     whole_text_sequences,
 )
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
@@ -343,8 +344,8 @@ class ZeroShotClassifier:
 
     def __init__(self, encoder, labels):
         labels = [label.strip() for label in labels]
-        keys = {spelling_key(label).strip() for label in labels}
-        if len(labels) < 2 or len(keys) < len(labels) or not all(keys):
+        keys = set(map(spelling_key, labels))
+        if len(labels) < 2 or len(keys) < len(labels) or any(map(is_blank, labels)):
             raise UserError(
                 f"Expected at least two different labels, separated by commas. Received: {quoted(labels, 200)}"
             )

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 
 from keras_attention.pipelines.texts import is_calendar_day
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
@@ -86,7 +87,7 @@ def copied_text(translator, text):
 
     Only a translator between natural languages copies: a model may convert numbers, such as those of dates.
     """
-    if any(map(str.isalpha, text)):
+    if is_blank(text) or any(map(str.isalpha, text)):
         return ""
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
     languages = translator.source_language, translator.target_language

@@ -10,6 +10,7 @@ from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
@@ -138,9 +139,9 @@ class MaskFiller(TextEncoder):
         return {"same words (%)": 100.0 * sum(map(str.__eq__, mine, its)) / len(texts)}
 
     def reply(self, texts, top=5):
-        found = iter(self.fill_mask([text for text in texts if text.strip()], top_k=top))
+        found = iter(self.fill_mask([text for text in texts if not is_blank(text)], top_k=top))
         nothing: dict = {"fillings": [], "truncated": False}
-        return [fillings_as_json(next(found)) if text.strip() else {**nothing} for text in texts]
+        return [{**nothing} if is_blank(text) else fillings_as_json(next(found)) for text in texts]
 
     @property
     def samples(self):

@@ -9,6 +9,7 @@ from keras_attention.evaluation.translation_scores import low_score_threshold, s
 from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
 from keras_attention.zoo.archive import rewrite_entry, write_entry
 
@@ -82,7 +83,7 @@ def low_score_rule(translator, data):
     Returns:
         Pair of the `low_score_threshold`, and the facts for the card: {"set", "sentences", "share"}.
     """
-    sources = list(dict.fromkeys(text for text in data.validation[0] if text.strip()))
+    sources = list(dict.fromkeys(text for text in data.validation[0] if not is_blank(text)))
     chosen = np.linspace(0, len(sources) - 1, min(len(sources), MOST_SENTENCES)).astype(int)
     share = SHARES.get(data.target_language, 0.05)
     threshold = low_score_threshold(translator, [sources[i] for i in chosen], share)

@@ -22,6 +22,7 @@ from keras_attention.pipelines.texts import (
     blank_rows,
     text_sequences,
 )
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 
@@ -248,7 +249,7 @@ class TextEncoder(Pipeline):
 
     def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """How much the answers of two pipelines agree: dict from a measure, such as "mean cosine", to a float."""
-        texts = [text for text in (*texts, *(texts_b or ())) if text.strip()]  # a blank one has no vector
+        texts = [text for text in (*texts, *(texts_b or ())) if not is_blank(text)]  # a blank one has no vector
         cosines = (self.directions(texts) * other.directions(texts)).sum(axis=-1)
         return {"mean cosine": float(cosines.mean()), "least cosine": float(cosines.min())}
 
@@ -270,5 +271,5 @@ class TextEncoder(Pipeline):
             raise UserError(f"`top` must be a positive integer. Received: top={quoted(top)}")
         texts, _ = as_texts(texts)
         scores = self.directions(texts) @ self.directions([query])[0]  # (N,)
-        ranked = [i for i in np.argsort(-scores, kind="stable").tolist() if texts[i].strip() and query.strip()]
+        ranked = [i for i in np.argsort(-scores, kind="stable").tolist() if not any(blank_rows([texts[i]], [query]))]
         return [Similar(i, texts[i], float(scores[i])) for i in ranked[:top]]

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_attention.data.tables.python_labels import as_labels, label_columns
 from keras_attention.errors import UserError, quoted
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import PAD_ID, UNKNOWN_ID
 
@@ -69,9 +70,9 @@ def as_pair(texts, texts_b):
 
 
 def blank_rows(texts, texts_b=None):
-    """Whether each text, or one of each pair, is empty or blank, so that it has no answer: list of bool."""
+    """Whether each text, or one of each pair, shows nothing, so that it has no answer: list of bool."""
     sides = [texts] if texts_b is None else [texts, texts_b]
-    return [not all(map(str.strip, side)) for side in zip(*sides, strict=True)]
+    return [any(map(is_blank, side)) for side in zip(*sides, strict=True)]
 
 
 def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, text_b=None, where="texts"):

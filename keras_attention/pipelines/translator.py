@@ -17,6 +17,7 @@ from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
 from keras_attention.pipelines.work import cache_bytes, memory
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
@@ -330,7 +331,7 @@ class Translator(Pipeline):
 
     def encode(self, texts: list[str], longest: int) -> tuple[list[np.ndarray], list[bool]]:
         """The token ids of each text, cut to `longest` ids including END, and whether the text was cut."""
-        texts = [text.strip() for text in texts]
+        texts = ["" if is_blank(text) else text.strip() for text in texts]
         cut = [text[: longest * CHARACTERS_PER_TOKEN] for text in texts]
         ids = self.source_tokenizer.encode(cut)
         truncated = [

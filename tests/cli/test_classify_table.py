@@ -127,11 +127,11 @@ def test_lines_of_json_and_bad_rows(run, complains, judges, tmp_path):
 def test_a_blank_text_has_no_answer_and_its_row_stays(run, judges, tmp_path, kind):
     folder, _ = judges(kind)
     path = tmp_path / "new.csv"
-    path.write_text('id,text\n2,A dog runs.\n3,\n5," \t"\n')
+    path.write_text('id,text\n2,A dog runs.\n3,\n5," \t"\n7,\u200b\n')
     code, out, err = run("classify", "--model", folder, "--table", path)
     assert (code, err) == (0, "")
-    assert [line.count(",") for line in out.splitlines()] == [3] * 4
-    assert out.splitlines()[2:] == ["3,,,", "5, \t,,"]
+    assert [line.count(",") for line in out.splitlines()] == [3] * 5
+    assert out.splitlines()[2:] == ["3,,,", "5, \t,,", "7,\u200b,,"]
     code, out, _ = run("classify", "--model", folder, "A dog runs.", "", " ")
     assert (code, out.count("\n"), out.splitlines()[1:]) == (0, 3, ["", ""])
     code, out, _ = run("classify", "--model", folder, "--json", stdin=b"\nA dog runs.\n")

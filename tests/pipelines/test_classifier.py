@@ -149,11 +149,11 @@ def test_no_text_and_no_texts():
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
 def test_a_blank_text_has_no_answer(kind):
     classifier = tiny_classifier(kind)
-    texts = [TEXTS[0], "", TEXTS[1], " \t\u3000\n"]
+    texts = [TEXTS[0], "", TEXTS[1], " \t\u3000\n", "\u200b\ufeff"]
     known = classifier.classify(TEXTS[:2], return_scores=True)
     nothing = Classification(None, {}, False)
     answers = classifier.classify(texts, return_scores=True)
-    assert [answers[1], answers[3]] == [nothing, nothing]
+    assert [answers[1], *answers[3:]] == [nothing, nothing, nothing]
     assert [answer.label for answer in answers] == classifier.classify(texts)
     for answer, alone in ((answers[0], known[0]), (answers[2], known[1])):
         assert answer.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
@@ -167,7 +167,7 @@ def test_a_blank_text_has_no_answer(kind):
 
 def test_a_pair_with_a_blank_text_has_no_answer():
     classifier = tiny_classifier(pair=True)
-    labels = classifier.classify([TEXTS[0], "", TEXTS[1]], [TEXTS[1], TEXTS[0], "  "])
+    labels = classifier.classify([TEXTS[0], "", TEXTS[1]], [TEXTS[1], TEXTS[0], " \xad "])
     assert (labels[0] is None, labels[1:]) == (False, [None, None])
 
 

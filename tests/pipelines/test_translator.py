@@ -90,7 +90,7 @@ def test_attention_is_that_of_the_step_by_step_search():
 
 
 def test_empty_sentences():
-    for empty in ("", "   ", "\n"):
+    for empty in ("", "   ", "\n", "\u200b", "\0"):
         assert translator().translate(empty) == ""
         ((answer,),) = translator().hypotheses([empty], attention=True)
         assert (answer.text, answer.score, answer.tokens, answer.attention.shape) == ("", 0.0, [], (0, 0))

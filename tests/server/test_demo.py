@@ -347,11 +347,11 @@ def test_buttons_of_examples_can_be_told_apart(page):
 
 def test_empty_rows_of_a_table_are_neither_labelled_nor_counted(page, downloads, tmp_path):
     choose(page, "moods")
-    (tmp_path / "holes.csv").write_text(f"n,review\n1,{TEXTS[0]}\n2,\n3,  \n")
+    (tmp_path / "holes.csv").write_text(f"n,review\n1,{TEXTS[0]}\n2,\n3,  \n5,\u200b\n")
     _, first, *others = downloaded(page, downloads, tmp_path / "holes.csv").decode().splitlines()
     assert first.startswith(f"1,{TEXTS[0]},")
-    assert others == ["2,,,", "3,  ,,"]
-    assert "2 without text" in element(page, "table-status").text
+    assert others == ["2,,,", "3,  ,,", "5,\u200b,,"]
+    assert "3 without text" in element(page, "table-status").text
     assert "null" not in element(page, "table-status").text
 
 

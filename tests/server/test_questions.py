@@ -84,7 +84,7 @@ def test_long_texts_are_answered_and_a_part_is_reported_as_ignored(ask):
 
 
 def test_empty_texts_have_no_answer_and_keep_their_places(ask):
-    texts = ["", TEXTS[0], " \n"]
+    texts = ["", TEXTS[0], " \u200b\n"]
     _, found = ask("/v1/classify", texts=texts, model="moods")
     assert [one["label"] is None for one in found["answers"]] == [True, False, True]
     assert found["answers"][0] == {"label": None, "probabilities": {}, "truncated": False}
@@ -96,7 +96,7 @@ def test_empty_texts_have_no_answer_and_keep_their_places(ask):
         assert [(one["index"], one["embedding"] is None) for one in found["data"]] == [(0, True), (1, False), (2, True)]
     _, found = ask("/v1/zero-shot", texts=texts, labels=["dog", "cat"])
     assert [one["label"] is None for one in found["answers"]] == [True, False, True]
-    _, found = ask("/v1/fill-mask", texts=["", "A [MASK] runs.", " "], top=2)
+    _, found = ask("/v1/fill-mask", texts=["", "A [MASK] runs.", "\ufeff"], top=2)
     assert [len(one["fillings"]) for one in found["answers"]] == [0, 2, 0]
     _, found = ask("/v1/similar", query="a dog", texts=texts)
     assert [one["index"] for one in found["answers"]] == [1]

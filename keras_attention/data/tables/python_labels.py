@@ -8,6 +8,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed
 from keras_attention.errors import UserError, quoted
+from keras_attention.support.blank_texts import is_blank
 
 
 def as_labels(labels, where="texts"):
@@ -71,7 +72,7 @@ def _cleaned_name(name, number, where):
     if getattr(name, "ndim", None) == 0 and not isinstance(name, (np.generic, np.ma.core.MaskedConstant)):
         name = np.asarray(name)[()]
     if isinstance(name, str):
-        if not spelling_key(name).strip():
+        if is_blank(name):
             raise UserError(f"Label {number} of `{where}` is empty. Received: {str(name)!r}. Leave out such rows.")
         return str(name)
     missing = name is None or isinstance(name, np.ma.core.MaskedConstant) or str(name) in ("<NA>", "NaT")
@@ -138,7 +139,7 @@ def _checked_names(label_names):
     if isinstance(label_names, (str, bytes, Mapping, Set)) or not isinstance(label_names, Iterable):
         raise UserError(f"`label_names` must be a list of str. Received: {quoted(label_names)}")
     names = tuple(str(name).strip() for name in label_names)
-    if len({spelling_key(name) for name in names}) < len(names) or not all(map(spelling_key, names)):
+    if len({spelling_key(name) for name in names}) < len(names) or any(map(is_blank, names)):
         raise UserError(f"`label_names` must be different names. Received: {listed(names)}")
     return names
 

@@ -21,6 +21,7 @@ from keras_attention.data.tables.raw_rows import (
     whole_rows,
 )
 from keras_attention.errors import UserError
+from keras_attention.support.blank_texts import is_blank
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 JSON_LINES, JSON = (".jsonl", ".ndjson"), "json"
@@ -162,11 +163,11 @@ def _checked_delimiter(delimiter):
 def fault_of(row, columns, label=None, empty_labels=False, blanks=False):
     """Returns a BadRow if a value cannot be used, else None; with `blanks`, texts may be blank."""
     for column, value in zip(columns, row, strict=True):
-        if not value.strip() and not (empty_labels if column == label else blanks):
-            kind = "label" if column == label else "text"
-            return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
         if "\0" in value:
             return BadRow("NUL character", shown(value), "no NUL character in a text", column)
+        if is_blank(value) and not (empty_labels if column == label else blanks):
+            kind = "label" if column == label else "text"
+            return BadRow(f"empty {kind}", shown(value), f"a {kind}", column)
     return None
 
 

@@ -134,10 +134,10 @@ async function ask() {
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
     $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
-    if (model.attention && text.trim()) showView(text, second);
+    if (model.attention && !isBlank(text)) showView(text, second);
     return tell("Press Write, and the model continues your text.");
   }
-  const empty = !text.trim() || (model.pair && !second.trim());
+  const empty = isBlank(text) || (model.pair && isBlank(second));
   if (empty || (model.task === "fill-mask" && !text.toUpperCase().includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
     return tell(empty ? "Type something." : `Write ${GAP} where a word is missing.`);
@@ -182,6 +182,8 @@ async function answerTo(text, second, signal) {
   return { rows, notes: notes(answer) };
 }
 function duration(ms) { return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`; }
+// As `is_blank` of the server.
+function isBlank(text) { return /^[\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800]*$/u.test(text); }
 function percent(value) { return `${(100 * value).toFixed(1)} %`; }
 // Sorted here: JavaScript reads the labels "0" and "1" in the order of the numbers.
 function labelRows(probabilities) {
@@ -189,7 +191,7 @@ function labelRows(probabilities) {
 }
 // The labels by similarity, then the texts to compare with; either may be empty.
 async function nearest(body, text, second, signal) {
-  const labels = $("labels").value.split(",").map((one) => one.trim()).filter(Boolean), texts = second.split("\n").filter((line) => line.trim());
+  const labels = $("labels").value.split(",").map((one) => one.trim()).filter(Boolean), texts = second.split("\n").filter((line) => !isBlank(line));
   const rows = [], told = [];
   if (labels.length > 1) {
     const [answer] = (await call("/v1/zero-shot", { ...body, labels, top: 10 }, signal)).answers;
@@ -385,8 +387,8 @@ async function classifyTable() {
       if (upload !== uploads) return;
       answers.forEach((answer, i) => {
         const labels = [answer.label].flat(), label = labels.join("|"), row = at + i, kind = label || "unsure";
-        const isBlank = !texts[row].trim() || (chosen.pair && !seconds[row].trim());  // it has no answer
-        if (isBlank) counts["without text"] = (counts["without text"] || 0) + 1; else counts[kind] = (counts[kind] || 0) + 1;
+        const hasNoText = isBlank(texts[row]) || (chosen.pair && isBlank(seconds[row]));  // it has no answer
+        if (hasNoText) counts["without text"] = (counts["without text"] || 0) + 1; else counts[kind] = (counts[kind] || 0) + 1;
         const isFormula = FORMULA.test(label) && !NUMBER.test(label);
         shielded += isFormula;
         written.push([...rows[row], isFormula ? `'${label}` : label, labels.map((one) => answer.probabilities[one] ?? "").join("|")]);

@@ -13,6 +13,7 @@ from varied_texts import varied_texts
 
 from keras_attention.data.tables.table import read_table
 from keras_attention.errors import UserError
+from keras_attention.support.blank_texts import is_blank
 
 ALPHABET = "ab \",;|\t\n\r'é犬🐕\u2028\u0085\x0b\x1c\ufeff\\"
 
@@ -131,7 +132,7 @@ def test_empty_labels_where_they_are_allowed(tmp_path, suffix):
 def random_rows(draw):
     texts = [text.replace("\x00", "") for text in varied_texts(31, seed=draw.random())]
     texts += ["".join(draw.choices(ALPHABET, k=draw.randrange(1, 23))) for _ in range(31)]
-    texts = [text for text in texts if text.strip()]
+    texts = [text for text in texts if not is_blank(text)]
     return [[draw.choice(texts), draw.choice(texts), str(draw.randrange(3))] for _ in range(draw.randrange(1, 17))]
 
 
