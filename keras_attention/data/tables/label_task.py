@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.errors import UserError, is_a_name
+from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 
 KINDS = ("binary", "multiclass", "multilabel", "regression")
@@ -24,12 +25,13 @@ INVISIBLE = re.compile(
 
 
 def spelling_key(label):
-    """What labels that look the same have in common: NFKC (Unicode Annex 15), without characters that show nothing.
+    """What labels that look the same have in common: NFKC (Unicode Annex 15), without characters that show nothing and
+    without surrounding blanks.
 
     A word has the same key with composed and with combining accents, and another one without accents. A full-width 1
     has the key of 1.
     """
-    return label if label.isascii() else normalized("NFKC", INVISIBLE.sub("", label))
+    return (label if label.isascii() else normalized("NFKC", INVISIBLE.sub("", label))).strip()
 
 
 class Task(NamedTuple):
@@ -65,8 +67,8 @@ def find_task(labels, *, task=None, separator=None, lists=False):
         Task.
 
     Raises:
-        UserError: if the labels do not fit the task, there is only one label, two labels differ only in blanks or in
-            the notation of a number, or there are so many that the column is probably not the label.
+        UserError: if the labels do not fit the task, there is only one label, two labels differ only in the notation
+            of a number, or there are so many that the column is probably not the label.
     """
     if task not in (None, *KINDS):
         raise UserError(f"The task must be one of {', '.join(KINDS)}. Received: --task {task}")
@@ -124,7 +126,8 @@ def encode_labels(labels, task, lines=None, where=""):
 def _one_spelling(counts):
     """Counts of labels after their spellings are merged, and a sentence about the merged ones, or an empty str.
 
-    The spelling that stays is the most frequent one; of equally frequent ones, the first.
+    The spelling that stays is the most frequent one without invisible characters and surrounding blanks; of equally
+    frequent ones, the first.
     """
     spellings = {}
     for name in counts:
@@ -133,7 +136,7 @@ def _one_spelling(counts):
         return counts, ""
     merged, sentences = Counter(), []
     for names in spellings.values():
-        kept = max(names, key=lambda name: (is_a_name(name), counts[name]))
+        kept = max(names, key=lambda name: (is_a_name(name) and name == name.strip(), counts[name]))
         merged[kept] = sum(counts[name] for name in names)
         others = ", ".join(f"{name!a} ({counts[name]:,})" for name in names if name != kept)
         sentences += [f"{kept!a} ({counts[kept]:,}) stands for {others} too"] if others else []
@@ -208,9 +211,8 @@ def _check_names(different, num_rows, task):
             "the column of the texts given as label? If these are classes, pass --task multiclass or multilabel."
         )
     alike = {}
-    for name in different:
-        key = spelling_key(name)
-        other = alike.setdefault(_as_float(key) if _is_number(key) else key.strip(), name)
+    for name in filter(_is_number, different):
+        other = alike.setdefault(_as_float(name), name)
         if other != name:
             raise UserError(
                 f"The labels {shown(other)} ({different[other]:,} rows) and {shown(name)} ({different[name]:,} rows) "
@@ -233,11 +235,11 @@ def _in_order(names):
 
 def _parts(label, separator):
     """Returns the different parts of a label."""
-    return list(dict.fromkeys(part.strip() for part in label.split(separator) if part.strip()))
+    return list(dict.fromkeys(part.strip() for part in label.split(separator) if not is_blank(part)))
 
 
 def _is_number(label):
-    return NUMBER.fullmatch(spelling_key(label).strip()) is not None
+    return NUMBER.fullmatch(spelling_key(label)) is not None
 
 
 def _as_float(label):
