@@ -167,7 +167,11 @@ def _multilabel(labels, task, separator, lists):
     parts = [_parts(label, separator) for label in labels]
     _check_no_columns(labels, parts, separator)
     different, merged = _one_spelling(Counter(part for some in parts for part in some))
-    _check_names(different, len(labels), task)
+    _check_names(different, len(labels), "multilabel" if lists else task)
+    if len({frozenset(map(spelling_key, some)) for some in parts}) == 1:
+        raise UserError(
+            f"Every text has the labels {listed(_in_order(different))}: there is nothing to learn. Check the labels."
+        )
     each = sum(different.values()) / len(labels)
     because = f"{len(different):,} different labels, {each:.2f} for each text: multi-label classification"
     return Task("multilabel", _in_order(different), separator, because + merged)

@@ -10,6 +10,9 @@ from keras_attention.data.tables.raw_rows import listed
 from keras_attention.errors import UserError, quoted
 from keras_attention.support.blank_texts import is_blank
 
+BYTES = (bytes, bytearray, memoryview)
+TEXT_OR_BYTES = (str, *BYTES)
+
 
 def as_labels(labels, where="texts"):
     """Converts labels of any common Python type into a list.
@@ -35,7 +38,7 @@ def as_labels(labels, where="texts"):
     elif getattr(labels, "ndim", 1) == 2:
         labels = labels if np.ma.isMaskedArray(labels) else np.asarray(labels)
         labels = labels[:, 0] if labels.shape[1] == 1 else labels
-    no_order = isinstance(labels, (str, bytes, bytearray, Mapping, Set))
+    no_order = isinstance(labels, (*TEXT_OR_BYTES, Mapping, Set))
     if no_order or not isinstance(labels, Iterable) or getattr(labels, "ndim", 1) not in (1, 2):
         kind = f"{type(labels).__name__}{_axes(labels)}"
         raise UserError(f"`labels` must be a list or another sequence of labels. Received: {kind}")
@@ -60,7 +63,7 @@ def _cleaned(label, number, where):
         return label
     if getattr(label, "ndim", None) == 0 and not isinstance(label, (np.generic, np.ma.core.MaskedConstant)):
         label = np.asarray(label)[()]  # of NumPy, TensorFlow or PyTorch
-    several = isinstance(label, Iterable) and not isinstance(label, (str, bytes, bytearray, Mapping))
+    several = isinstance(label, Iterable) and not isinstance(label, (*TEXT_OR_BYTES, Mapping))
     if several and getattr(label, "ndim", 1) == 1:
         ordered = sorted(label, key=str) if isinstance(label, Set) else label
         return [_cleaned_name(name, number, where) for name in ordered]
@@ -78,7 +81,7 @@ def _cleaned_name(name, number, where):
     missing = name is None or isinstance(name, np.ma.core.MaskedConstant) or str(name) in ("<NA>", "NaT")
     if missing or (isinstance(name, Number) and name != name):
         raise UserError(f"Label {number} of `{where}` is missing. Received: {name!r}. Leave out such rows.")
-    if isinstance(name, (bytes, bytearray)):
+    if isinstance(name, BYTES):
         raise UserError(
             f"Label {number} of `{where}` is {type(name).__name__}. Received: {name!r:.80}. Expected: a str, such as "
             "label.decode()."
@@ -137,6 +140,9 @@ SEVERAL = (list, np.ndarray)  # the types of several labels of a text, see `as_l
 
 def _checked_names(label_names):
     if isinstance(label_names, (str, bytes, Mapping, Set)) or not isinstance(label_names, Iterable):
+        raise UserError(f"`label_names` must be a list of str. Received: {quoted(label_names)}")
+    label_names = list(label_names)
+    if any(not isinstance(name, (str, Number, np.bool_)) or name != name for name in label_names):
         raise UserError(f"`label_names` must be a list of str. Received: {quoted(label_names)}")
     names = tuple(str(name).strip() for name in label_names)
     if len({spelling_key(name) for name in names}) < len(names) or any(map(is_blank, names)):

@@ -43,6 +43,11 @@ def test_a_separator_makes_it_multilabel():
     np.testing.assert_array_equal(targets, [[0, 0, 1], [1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 1, 0]])
 
 
+def test_lists_of_labels_in_python_are_not_taken_for_texts():
+    task = find_task(["a|b", "c", "d|e|f"], separator="|", lists=True)
+    assert task.label_names == ("a", "b", "c", "d", "e", "f")
+
+
 def test_labels_that_look_like_several_are_told():
     labels = ["1", "2", "1,2", "3"] * 2
     assert find_task(labels).because.endswith("('1,2' looks like several labels: --separator ',' if it is)")
@@ -94,6 +99,13 @@ def test_a_task_that_was_asked_for(labels, asked, kind, names):
         (["1", "0", "1.0"], {"task": "multiclass"}, "'1' (1 rows) and '1.0' (1 rows)"),
         (["1", "0", " 1.0"], {"task": "multiclass"}, "'1' (1 rows) and ' 1.0' (1 rows) are too similar"),
         (["a", " a", "a\N{NO-BREAK SPACE}"], {}, "Every label is 'a': there is nothing to learn"),
+        (
+            ["-1,1", "1,-1", "1,-1"],
+            {"separator": ","},
+            "has the labels '-1', '1': there is nothing to learn",
+        ),
+        (["0|2", "2|0"], {"separator": "|", "lists": True}, "Every text has the labels '0', '2'"),
+        (["a,b", "b,a ,"], {"separator": ","}, "Every text has the labels 'a', 'b'"),
         (["1,0,1", "0,1,0"], {"separator": ","}, "a 0 or 1 for each of several labels, such as '1,0,1'"),
         (["1", "0 0", "0 1"], {"separator": " "}, "such as '0 0'"),
     ],
