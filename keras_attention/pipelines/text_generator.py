@@ -404,13 +404,20 @@ class _Text:
         if self.finish:
             return self.text
         text = self.text.rstrip("\ufffd")  # a character with missing bytes
-        held = [n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])]
-        return text[: len(text) - max(held, default=0)]
+        return text[: len(text) - max((_begun(stop, text) for stop in self.stop), default=0)]
 
     def generation(self):
         """The Generation."""
         ids = self.ids[self.start :]
         return Generation(self.text, self.finish, self.generator._shown_tokens(ids), ids, self.log_probs)
+
+
+def _begun(stop, text):
+    """The most characters at the end of a text that are the start of a stop text, but not all of it."""
+    start = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while start >= 0 and not stop.startswith(text[start:]):
+        start = text.find(stop[0], start + 1)
+    return len(text) - start if start >= 0 else 0
 
 
 def _any_text(length):

@@ -1,5 +1,7 @@
 """What each setting of a text generator does, on a model whose answers can be computed from its table."""
 
+import random
+import time
 from collections import Counter
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from pipelines.table_model import WINDOW, greedy, log_softmax, next_logits, possible, table_generator
 
 from keras_attention.errors import UserError
+from keras_attention.pipelines.text_generator import _begun
 from keras_attention.tokenizers.special_tokens import END_ID
 
 PROMPTS = ["a dog", "", "no", "bee"]
@@ -199,6 +202,21 @@ def test_no_piece_shows_the_beginning_of_a_stop_text(one):
         assert len(shown) <= 3
     assert shown == whole[:3]
     assert list(one.stream("a dog", max_tokens=11, seed=2, stop=whole[:3])) == []
+
+
+def test_as_many_characters_are_held_back_as_may_begin_a_stop_text():
+    letters = random.Random(7)
+    for _ in range(2003):
+        stop, text = ("".join(letters.choices("ab", k=letters.randrange(low, 11))) for low in (1, 0))
+        expected = max((n for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
+        assert _begun(stop, text) == expected
+
+
+def test_a_stream_with_a_stop_text_of_a_megabyte_takes_no_longer(one):
+    whole = one.generate("a dog", max_tokens=11, seed=2)
+    start = time.process_time()
+    assert "".join(one.stream("a dog", max_tokens=11, seed=2, stop=whole[-1] * 1_000_003)) == whole
+    assert time.process_time() - start < 5
 
 
 def test_a_long_stream_begins_with_one_token_and_loses_none():
