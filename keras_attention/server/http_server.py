@@ -247,6 +247,7 @@ def _add_errors(app):
 
 BACKLOG = 2048
 END_SECONDS = 5  # from the last answer to the end of the process
+FREEING_SECONDS = 2  # of them, for the system to free the memory of the process while other processes compute
 # Seconds that an idle connection stays open: longer than clients keep theirs, so that none is closed during a request.
 KEEP_ALIVE_SECONDS = 75
 # Seconds after which Python switches threads: /health must not wait for dozens of answers.
@@ -293,7 +294,7 @@ class EndingServer(uvicorn.Server):
 
     def handle_exit(self, sig, frame):
         if self._timer is None:
-            self._timer = threading.Timer(grace_seconds(self._settings), self._end_now)
+            self._timer = threading.Timer(grace_seconds(self._settings) - FREEING_SECONDS, self._end_now)
             self._timer.daemon = True
             self._timer.start()
         super().handle_exit(sig, frame)

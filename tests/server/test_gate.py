@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
 from keras_attention.pipelines.work import stop_if_unwanted
-from keras_attention.server import ServerSettings
+from keras_attention.server import ServerSettings, http_server
 from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.http_server import _add_errors, bind
@@ -205,7 +206,7 @@ import asyncio, os, signal, sys, threading, time
 import uvicorn
 from keras_attention.server import ServerSettings
 from keras_attention.server import http_server
-http_server.END_SECONDS = 0.5
+http_server.END_SECONDS, http_server.FREEING_SECONDS = 0.5, 0
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         await receive()
@@ -223,6 +224,22 @@ print("never")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr
     assert time.monotonic() - began < 60
+
+
+def test_a_process_that_is_ended_has_time_to_free_its_memory(monkeypatch):
+    started = []
+
+    class Timer:
+        def __init__(self, seconds, call):
+            self.start = lambda: started.append(seconds)
+
+    monkeypatch.setattr(http_server.threading, "Timer", Timer)
+    settings = ServerSettings(seconds=7)
+    server = http_server.EndingServer(uvicorn.Config(None), settings, lambda: None)
+    for _ in range(2):  # a second signal does not begin anew
+        server.handle_exit(signal.SIGTERM, None)
+    (seconds,) = started
+    assert 2 * settings.seconds < seconds <= http_server.grace_seconds(settings) - 1
 
 
 @pytest.fixture
