@@ -25,6 +25,7 @@ from keras_attention.errors import UserError, one_line, quoted
 
 TIMEOUT = 10  # seconds without a byte
 LONGEST_ANSWER = 60  # seconds for a whole answer about a model
+SLOWEST, PATIENCE = 1000, 60  # a file comes with fewer bytes per second for at most so many seconds
 MAX_ANSWER = 16 << 20  # bytes
 MAX_REDIRECTS = 10
 TRIES = 3
@@ -254,7 +255,7 @@ def _chunks(announced):
     from huggingface_hub.utils import tqdm
 
     url = hf_hub_url(announced.repository, announced.file, revision=announced.commit)
-    received = 0
+    received, start = 0, time.monotonic()
     try:
         with (
             explained_by_hub(announced.name, announced.repository, announced.commit),
@@ -265,6 +266,8 @@ def _chunks(announced):
                 received += len(chunk)
                 if received > announced.size:
                     raise _UnsoundError(f"it sends more than the announced {announced.size:,} bytes")
+                if time.monotonic() - start > PATIENCE + received / SLOWEST:
+                    raise UnreachableError(f"it sends less than {SLOWEST:,} bytes per second")
                 yield chunk
                 bar.update(len(chunk))
     except _UnsoundError as error:

@@ -87,6 +87,13 @@ def test_an_answer_that_drips_is_refused(server, monkeypatch):
     refused(NAME, "cannot be reached: its answer takes longer than -1 seconds")
 
 
+def test_a_file_that_drips_is_given_up(server, caches, monkeypatch):
+    monkeypatch.setattr(hub_files, "PATIENCE", -1)
+    monkeypatch.setattr(hub_files, "SLOWEST", 10**12)
+    refused(NAME, "config.json could not be downloaded, try again later: it sends less than 1,000,000,000,000 bytes")
+    assert files_in(caches / "theirs") == []
+
+
 @pytest.mark.parametrize(
     "told",
     [
