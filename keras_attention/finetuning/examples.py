@@ -124,6 +124,7 @@ class TableSettings:
     encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
     separator: str | None = setting(None, "character between the labels of a row, for several labels per text")
+    encoding: str | None = setting(None, "encoding of the tables, such as windows-1252; default: UTF-8")
 
     def __post_init__(self):
         for name in ("teacher", "freeze", "lora", "contrastive"):
@@ -153,11 +154,13 @@ def load_tables(config):
         train, test = dates(DATES, config.seed, "train"), dates(TEST_DATES, config.seed, "test")
         short = range(0, DATES, DATES // SMOKE_DATES), range(0, TEST_DATES, TEST_DATES // SMOKE_DATES)
         return (train.some(short[0]), None, test.some(short[1])) if config.smoke else (train, None, test)
-    examples = []
+    examples, several = [], config.separator is not None
     for path in (config.table, config.validation, config.test):
         found, said = None, None
         if path:
-            found, said = read_examples(path, config.text, config.label, config.text_b)
+            found, said = read_examples(
+                path, config.text, config.label, config.text_b, encoding=config.encoding, empty_labels=several
+            )
             print(*map(one_line, said.splitlines()), sep="\n")
         examples.append(found)
     return examples

@@ -8,7 +8,7 @@ import pytest
 import keras_attention
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.errors import UserError
-from keras_attention.finetuning.examples import Examples, given_examples
+from keras_attention.finetuning.examples import Examples, TableSettings, given_examples, load_tables
 from keras_attention.finetuning.start import check_label_names
 from keras_attention.finetuning.workflow import finetune_lists
 
@@ -107,3 +107,14 @@ def test_a_model_learns_columns_of_0_and_1():
     assert model.task["label_names"] == ["sport", "politics", "tech"]
     assert sorted(model.classify("the goal chip today")) == ["sport", "tech"]
     assert model.classify("the vote today") == ["politics"]
+
+
+def test_the_recipe_reads_tables_in_other_encodings_and_rows_without_labels(tmp_path):
+    table = tmp_path / "reviews.csv"
+    table.write_bytes("text;label\ncafé;gut|süß\nthé;\n".encode("windows-1252"))
+    train, validation, test = load_tables(TableSettings(str(table), encoding="windows-1252", separator="|"))
+    assert (train.texts, train.labels, validation, test) == (["café", "thé"], ["gut|süß", ""], None, None)
+    with pytest.raises(UserError, match="--encoding windows-1252"):
+        load_tables(TableSettings(str(table)))
+    with pytest.raises(UserError, match="empty label"):
+        load_tables(TableSettings(str(table), encoding="windows-1252"))
