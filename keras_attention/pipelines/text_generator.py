@@ -254,7 +254,7 @@ class TextGenerator(Pipeline):
         scores = []
         check_finite([log_prob for log_probs in found for log_prob in log_probs], "a log probability")
         for ids, log_probs in zip(self._beginnings(texts), found, strict=True):
-            perplexity = math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
+            perplexity = _perplexity(log_probs) if log_probs else None
             scores.append(TextScore(sum(log_probs), perplexity, self._shown_tokens(ids[1:]), log_probs))
         return scores[0] if alone else scores
 
@@ -410,6 +410,14 @@ class _Text:
         """The Generation."""
         ids = self.ids[self.start :]
         return Generation(self.text, self.finish, self.generator._shown_tokens(ids), ids, self.log_probs)
+
+
+def _perplexity(log_probs):
+    """exp(-mean log probability); raises UserError if it is beyond all numbers."""
+    try:
+        return math.exp(-sum(log_probs) / len(log_probs))
+    except OverflowError:
+        check_finite(math.inf, "a perplexity")
 
 
 def _begun(stop, text):

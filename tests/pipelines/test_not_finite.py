@@ -54,6 +54,14 @@ def test_no_label_from_a_damaged_bag_of_words():
         classifier.classify("A dog runs.")
 
 
+def test_no_perplexity_beyond_all_numbers():
+    generator = tiny_generator()
+    for weight in generator.model.weights:
+        weight.assign(np.random.default_rng(7).choice([-1e8, 1e8], weight.shape).astype("float32"))
+    with pytest.raises(UserError, match=ERROR):
+        generator.score(["A dog"])
+
+
 def test_an_idf_of_zero_counts_nothing():
     words = BagOfWords(["dog"], np.zeros(1, "float32"), np.ones((1, 2), "float32"), np.array([3.0, 5.0], "float32"))
     assert words.logits(["A dog runs."]).tolist() == [[3.0, 5.0]]
