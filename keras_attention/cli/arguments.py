@@ -254,7 +254,7 @@ def add_classify(commands):
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     help_text = "continue an interrupted run from --input or --table to --output"
     command.add_argument("--resume", action="store_true", help=help_text)
-    help_text = "page (.html) with each word coloured by how much the probability falls without it"
+    help_text = "page (.html) with each word coloured by how much the probability falls without it; up to 100 texts"
     command.add_argument("--explain", metavar="FILE", help=help_text)
     help_text = "classify without training, by similarity with these labels; --model is then an encoder"
     command.add_argument("--labels", metavar="A,B", help=help_text)

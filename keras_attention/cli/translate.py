@@ -46,7 +46,8 @@ def translate(arguments):
             job.write(_lines(arguments, window, answers), truncated, _notes(window, answers, doubts))
     if doubts.total() > MOST_NOTES and job.total > 1:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
-        print(f"keras-attention: {job.total:,} sentences, of these {counts}. --json marks each one.", file=sys.stderr)
+        run = "sentences" if job.answered == job.total else "sentences answered in this run"
+        print(f"keras-attention: {job.answered:,} {run}, of these {counts}. --json marks each one.", file=sys.stderr)
 
 
 def _check_options(arguments):

@@ -4,6 +4,7 @@ import io
 import json
 import resource
 import sys
+from types import SimpleNamespace
 
 import pytest
 from cli.running import translator
@@ -16,7 +17,7 @@ from keras_attention import compile_cache
 from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.io import terminal as terminal_module
-from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.cli.io.many_texts import Job, ProgressLine
 from keras_attention.pipelines import classifier, texts
 
 WINDOW = 5
@@ -242,3 +243,15 @@ def test_the_parts_of_a_single_text_are_counted(monkeypatch):
     judge.long_texts = "whole"
     judge.classify("dog " * 97, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1] > 1
+
+
+def test_a_continued_run_counts_its_own_answers(capsys):
+    output = SimpleNamespace(done=3)
+    output.write = lambda lines, done: setattr(output, "done", done)
+    job = Job(iter(["d", "e"]), 5, output)
+    for window in job.windows():
+        assert window.first == 4
+        job.write(["x", "y"], [False, True])
+    job.tell_cut()
+    assert job.answered == 2
+    assert "1 of 2 texts (the first is number 5) have more tokens" in capsys.readouterr().err

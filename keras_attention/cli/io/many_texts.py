@@ -85,6 +85,7 @@ class Job:
 
     Attributes:
         total: int, number of all texts; 1 for typed input.
+        answered: int, number of texts answered in this run; after --resume, without those of earlier runs.
         lost: str, the part of a long text that the model does not read.
         limit: int, the number of tokens that the model reads, for the message about longer texts; or None.
     """
@@ -93,7 +94,7 @@ class Job:
         self.lost, self.limit = LOST[START], None
         self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
-        self._size, self._cut = 0, []
+        self.answered, self._size, self._cut = 0, 0, []
 
     def windows(self):
         """Yields each Window. Pass its answers to `write` before you request the next window."""
@@ -119,6 +120,7 @@ class Job:
         compiling_note.clear()
         self._cut += [first + i for i, was_cut in enumerate(truncated) if was_cut]
         self._output.write(lines, self._output.done + self._size)
+        self.answered += self._size
         if self._typed:
             sys.stdout.flush()
         for note in notes:
@@ -129,7 +131,7 @@ class Job:
         if self._cut:
             limit = "" if self.limit is None else f" ({self.limit:,})"
             print(
-                f"keras-attention: {len(self._cut):,} of {self._output.done:,} texts (the first is number "
+                f"keras-attention: {len(self._cut):,} of {self.answered:,} texts (the first is number "
                 f"{self._cut[0]:,}) have more tokens than this model reads{limit}: their {self.lost} was left out.",
                 file=sys.stderr,
             )
