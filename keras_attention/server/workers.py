@@ -116,8 +116,8 @@ class Workers:
     def _too_late(self):
         return Refusal(
             503,
-            f"There was no answer within {self.seconds:g} seconds. The first answers of a model take longer, because it is "
-            "compiled: try again, or send less text.",
+            f"There was no answer within {self.seconds:g} seconds. The first answers of a model take longer, "
+            "because it is compiled: try again, or send less text.",
         )
 
     def check_room(self):
