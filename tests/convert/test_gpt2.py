@@ -369,6 +369,7 @@ def test_a_converted_entry_generates_and_scores(write, tmp_path, capsys):
     assert main(["convert", str(write(tensors)), "--out", str(tmp_path / "mine"), "--language", "en"]) == 0
     assert failing_examples(tmp_path / "mine") == (2, [])
     generator = keras_attention.load(tmp_path / "mine")
+    library = Tokenizer.from_file(str(tmp_path / "gpt2" / "tokenizer.json"))
     for prompt in ("A dog", "A", ""):
         read = generator.tokenizer.encode([prompt])[0].tolist() or [0]
         (one,) = generator.generations(prompt, max_tokens=3, temperature=0.0)
@@ -377,6 +378,7 @@ def test_a_converted_entry_generates_and_scores(write, tmp_path, capsys):
             best = logits.max() - np.logaddexp.reduce(logits)
             assert (token, log_prob) == (logits.argmax(), pytest.approx(best, abs=1e-4))
             read.append(token)
+        assert prompt + one.text == library.decode(read)
     ids = generator.tokenizer.encode(["A dog"])[0].tolist()
     expected = log_probabilities(tensors, ids)
     capsys.readouterr()
