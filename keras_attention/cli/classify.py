@@ -7,7 +7,7 @@ from keras_attention.cli.io.many_texts import check_source, many_rows, many_text
 from keras_attention.cli.io.terminal import json_text, load, one_output_line
 from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.files import OPENERS
-from keras_attention.data.tables.table import AnsweredTable, format_of
+from keras_attention.data.tables.table import JSON, AnsweredTable, format_of
 from keras_attention.errors import UserError, counted, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.pipelines.texts import LOST
@@ -101,6 +101,7 @@ def _check_output(arguments):
         raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
     check_text_name(arguments.output, "CSV, TSV (.tsv, .tab, .txt) and JSON lines (.jsonl, .ndjson), as the table is")
     expected, found = format_of(arguments.table), format_of(arguments.output)
+    found = JSON if Path(arguments.output).suffix.lower() == ".json" else found
     if arguments.delimiter is None and None not in (expected, found) and expected != found:
         raise UserError(
             f"The output has the format of the table: {arguments.output} would not be what its name says. "

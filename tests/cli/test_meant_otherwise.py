@@ -17,6 +17,7 @@ import pytest
         (("translate", "--model", "tiny", "a", "--output", "o.xlsx"), "Written are lines of text"),
         (("translate", "--model", "tiny", "a", "--output", "o.PDF"), "Written are lines of text"),
         (("classify", "--model", "tiny", "--table", "new.csv", "--output", "o.xlsx"), "Written are CSV, TSV"),
+        (("classify", "--model", "tiny", "--table", "new.csv", "--output", "o.json"), "Expected: a name like new.csv"),
         (("translate", "a"), "--model is missing. Choices: tiny; or"),
         (("attention", "a", "--out", "a.html"), "--model is missing. Choices: tiny; or"),
         (("evaluate", "--source", "new.csv", "--target", "new.csv"), "--model is missing. Choices: tiny; or"),
