@@ -38,8 +38,12 @@ ROOM = 64 * 2**20  # bytes that must be free: TensorFlow fails where it cannot w
 MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed
 VARIABLE = "KERAS_ATTENTION_CACHE"
 EAGER = "KERAS_ATTENTION_EAGER"
+PLAIN = re.compile(r"[\w./:@%+=,~-]+", re.ASCII)  # a value of a flag without quotes
 FLAG = "--tf_xla_persistent_cache_directory="
-INHERITED = re.compile(rf"\s*{FLAG}\S*/\.session-(\d+)-\S*")  # in the environment of a process that we have started
+# In the environment of a process that we have started.
+INHERITED = re.compile(
+    rf'\s*{FLAG}(?:"(?:\\.|[^"\\])*/\.session-(?P<quoted>\d+)-[^"]*"|\S*/\.session-(?P<plain>\d+)-\S*)'
+)
 PROGRAM = re.compile(r"[A-Za-z0-9_.-]{1,180}\.([0-9a-f]{64})")
 GRAPH_FILE = re.compile(r"graph_([0-9a-f]{32})\.pb")
 MARK = "stored_"  # precedes the digest of a graph in the names of its functions, and so in what XLA compiles
@@ -236,7 +240,7 @@ def use_compile_cache():
     if _in_use:
         return True
     root, flags = cache_root(), os.environ.get("TF_XLA_FLAGS", "")
-    if (inherited := INHERITED.search(flags)) and int(inherited[1]) != os.getpid():
+    if (inherited := INHERITED.search(flags)) and int(inherited["quoted"] or inherited["plain"]) != os.getpid():
         flags = flags.replace(inherited[0], "")
     if root is None or FLAG in flags:
         return False
@@ -251,13 +255,18 @@ def use_compile_cache():
         ):  # a home that cannot be written to is no accident
             _warn_once(root, error.strerror or str(error))
         return False
-    os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{cache.session}".strip()
+    os.environ["TF_XLA_FLAGS"] = f"{flags} {FLAG}{_as_value(str(cache.session))}".strip()
     atexit.register(cache.close)
     _in_use.append(cache)
     return True
 
 
 _in_use: list = []
+
+
+def _as_value(path):
+    """A path as the value of a flag: TensorFlow splits its flags at blanks, such as in "/home/Ada Lovelace"."""
+    return path if PLAIN.fullmatch(path) else '"' + re.sub(r'(["\\])', r"\\\1", path) + '"'
 
 
 def keep_compiled():

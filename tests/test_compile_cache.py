@@ -1,6 +1,7 @@
 """Compiled programs are kept for the next process, and never read where somebody else could have written them."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -283,6 +284,18 @@ def test_the_programs_of_a_graph_are_forgotten_and_no_others(opened):
     assert len(stored(second, OTHER)) == 1
 
 
+def test_a_folder_with_blanks_and_quotes_is_one_flag(tmp_path, monkeypatch):
+    (root := tmp_path / 'Ada "L" O\'Hara').mkdir()
+    monkeypatch.setenv(compile_cache.VARIABLE, str(root))
+    monkeypatch.setattr(compile_cache, "_in_use", [])
+    monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+    assert use_compile_cache()
+    (cache,) = compile_cache._in_use
+    flag, value = os.environ["TF_XLA_FLAGS"].split("=", 1)
+    assert (flag + "=", json.loads(value)) == (compile_cache.FLAG, str(cache.session))
+    cache.close()
+
+
 @pytest.mark.parametrize(
     ("before", "kept"),
     [
@@ -290,6 +303,7 @@ def test_the_programs_of_a_graph_are_forgotten_and_no_others(opened):
         ("--tf_xla_auto_jit=2", "--tf_xla_auto_jit=2 "),
         ("--tf_xla_auto_jit=2 {flag}/x/programs/m/.session-1-abc", "--tf_xla_auto_jit=2 "),  # of a parent process
         ("{flag}/x/programs/m/.session-1-abc --tf_xla_auto_jit=2", "--tf_xla_auto_jit=2 "),
+        (r'--tf_xla_auto_jit=2 {flag}"/Ada \"L\"/programs/m/.session-1-abc"', "--tf_xla_auto_jit=2 "),
         ("--tf_xla_auto_jit=2 {flag}/mine", None),
     ],
 )
@@ -364,6 +378,8 @@ LOAD = "import {}, sys, keras_attention; print(*keras_attention.load(sys.argv[1]
     ids=["command", "python", "tensorflow before"],
 )
 def test_the_second_translation_compiles_nothing(tmp_path, zoo, command):
+    tmp_path = tmp_path / 'Ada "L" O\'Hara'  # TensorFlow splits its flags at blanks
+    tmp_path.mkdir()
     environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path / "cache"), "PYTHONPATH": os.getcwd()}
     environment.pop("TF_XLA_FLAGS", None)
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
@@ -379,6 +395,7 @@ def test_the_second_translation_compiles_nothing(tmp_path, zoo, command):
     assert programs[0] == programs[1]
     assert [path.name[:3] for path in programs[0]] == ["gra", "xla"]
     assert not list((tmp_path / "cache" / "programs").glob("*/.session*"))
+    assert list(tmp_path.parent.glob("Ada*")) == [tmp_path]  # nor in a folder with a part of the name
 
 
 @pytest.mark.slow
