@@ -86,7 +86,7 @@ setup(
         "huggingface_hub>=2.4,<3",
         "matplotlib>=3.11",
         "pyyaml>=6.0.3",
-        "regex>=2025.11",
+        "regex>=2025.11.3",
         "sacrebleu>=2.6",
         "sacremoses>=0.2",
         "scikit-learn>=1.9",
