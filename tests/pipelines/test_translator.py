@@ -58,7 +58,8 @@ def test_one_beam_is_greedy_search_of_the_model():
 def test_what_translate_returns():
     texts = ENGLISH[:2]
     plain = translator().translate(texts)
-    assert [type(text) for text in plain] == [str, str]
+    assert [type(answer) for answer in plain] == [Translation, Translation]
+    assert plain == [str(answer) for answer in plain] == [answer.text for answer in plain]
     assert translator().translate(texts[0]) == plain[0]
     full = translator().translate(texts, return_attention=True)
     assert [answer.text for answer in full] == plain
