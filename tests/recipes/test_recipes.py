@@ -268,7 +268,7 @@ def test_a_sparse_language_model_of_images(run, tmp_path):
     assert writer.model.attention_pattern == "strided:stride=28"
     assert set(writer.generate("0110", max_tokens=20, temperature=1.0)) <= set("01")
     assert (tmp_path / "drawn_smoke" / "images.png").stat().st_size > 1000
-    code, _, err = run(recipe, *flags, "--attention-pattern=circle")
+    code, _, err = run(recipe, *flags, "--out=other", "--attention-pattern=circle")
     assert (code, "Received: circle" in err) == (2, True)
 
 

@@ -109,7 +109,7 @@ def test_the_command_works_in_a_fresh_environment(form, checkout, python, tmp_pa
         "wheel": ([wheel], [f"{DISTRIBUTION}[serve] @ {wheel.as_uri()}"]),
         "index": ([DISTRIBUTION], [f"{DISTRIBUTION}[serve]"]),
     }[form]
-    run(*pip, *source, cwd=tmp_path)
+    run(*pip, "--ignore-installed", *source, cwd=tmp_path)  # that of the environment with the tools
     program = "from keras_attention.support.installation import install_command; print(install_command('serve'))"
     command = shlex.split(run(python, "-P", "-c", program, cwd=tmp_path).stdout)
     assert command == ["pip", "install", *expected]
