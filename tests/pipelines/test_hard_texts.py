@@ -47,7 +47,7 @@ def test_written_texts(compiled, name):
     assert time.process_time() - begun <= MOST_SECONDS
     unreadable = name in ("half of a surrogate pair", "bytes that were no UTF-8")
     for way, outcome in found.items():
-        if unreadable or (way == "fill_mask" and ("[MASK]" not in WRITTEN[name] or outcome == "refused")):
+        if unreadable or (way == "fill_mask" and ("[MASK]" not in WRITTEN[name].upper() or outcome == "refused")):
             assert outcome == "refused"
         elif name in CUT:
             assert outcome is True
