@@ -35,9 +35,9 @@ import keras
 import numpy as np
 
 from keras_attention.cli.main import guarded
-from keras_attention.errors import UserError
 from keras_attention.layers import attend, causal_mask, multi_head
 from keras_attention.models import BertMaskedLM, Transformer
+from keras_attention.support.errors import UserError
 from keras_attention.training.backends import compile_update
 from keras_attention.training.objective import token_cross_entropy
 

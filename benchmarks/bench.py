@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.cli.main import guarded
+from keras_attention.support.atomic_files import whole_file
 from keras_attention.training.history import run_facts
-from keras_attention.whole_file import whole_file
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

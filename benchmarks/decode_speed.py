@@ -28,9 +28,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.cli.main import guarded
-from keras_attention.cores import available_cores
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UserError
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UserError
 from keras_attention.training.history import run_facts
 
 SETTINGS = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]

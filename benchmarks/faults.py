@@ -33,7 +33,7 @@ sys.path += [str(ROOT), str(ROOT / "tests")]
 from training.damages import DAMAGES  # noqa: E402
 
 from keras_attention.cli.main import guarded  # noqa: E402
-from keras_attention.errors import UserError  # noqa: E402
+from keras_attention.support.errors import UserError  # noqa: E402
 from keras_attention.training import checkpoints  # noqa: E402
 
 EPOCHS, STEPS, VOCABULARY, ROWS, LENGTH = 3, 7, 29, 8, 5

@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.flags import add_settings
+from keras_attention.support.flags import add_settings
 
 with silent_libraries():
     from keras_attention.evaluation import classification_scores as measures

@@ -32,8 +32,8 @@ from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.start import FROM_NOTHING, accelerated
 from keras_attention.finetuning.workflow import finetune_classifier
 from keras_attention.pipelines.release import add_to_card
+from keras_attention.support.atomic_files import whole_file
 from keras_attention.visualize.score_plots import score_by_labels_plot
-from keras_attention.whole_file import whole_file
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_entry
 from keras_attention.zoo.registry import find_entry

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.cli.main import guarded
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 UNKNOWN, BUCKETS = 1, (4, 8, 16, 24, 32, 64)  # 0 is padding; lengths of padded phrases
 TOKEN = re.compile(r"[()]|[^\s()]+")

@@ -63,7 +63,7 @@ def damage(arguments, place):
     from zoo.damage import damages
     from zoo.tiny_entry import write_tiny_entry
 
-    from keras_attention.errors import EntryError
+    from keras_attention.support.errors import EntryError
     from keras_attention.zoo.entry import read_entry
 
     folder = write_tiny_entry(place / "entry").folder
@@ -81,7 +81,7 @@ def budget(arguments, place):
     from zoo.hostile_entries import SIZES, make
     from zoo.tiny_entry import write_tiny_entry
 
-    from keras_attention.errors import EntryError
+    from keras_attention.support.errors import EntryError
     from keras_attention.zoo.entry import read_entry
 
     base = write_tiny_entry(place / "budget").folder

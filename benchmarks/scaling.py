@@ -19,8 +19,8 @@ import time
 
 from keras_attention.cli.launch import free_ports
 from keras_attention.cli.main import guarded
-from keras_attention.cores import available_cores
-from keras_attention.errors import UserError
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UserError
 
 PROJECTIONS = {"8 GPUs of one machine": (8, 100e9), "4 hosts": (4, 25e9 / 8)}  # devices, bytes per second of each
 

@@ -11,7 +11,7 @@ import urllib.request
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from keras_attention.child_process import package_command, package_environment
+from keras_attention.support.child_process import package_command, package_environment
 
 CORES = os.sched_getaffinity(0)
 CLIENT_CORE, SERVER_CORE = min(CORES), max(CORES)

@@ -125,8 +125,8 @@ def finetune(
         UserError: if texts and labels do not fit together, the start does not exist, or `out` exists and may not be
             replaced.
     """
-    from keras_attention.errors import UserError
     from keras_attention.pipelines.texts import labelled_texts, names_of_columns
+    from keras_attention.support.errors import UserError
 
     columns: dict = {"text": text, "label": label, "text_b": text_b}
     label_names = names_of_columns(labels, label) if label_names is None else label_names

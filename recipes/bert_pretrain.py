@@ -17,10 +17,10 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.masked_lm import ProseSettings, load_prose
-from keras_attention.flags import parse_config, setting
 from keras_attention.models import BERT_PRESETS, BertMaskedLM, BertPretrainer
 from keras_attention.models.bert_encoder import SETTINGS
 from keras_attention.models.bert_starts import start_with_structure
+from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import class_cross_entropy, token_cross_entropy
 from keras_attention.training.optim import LinearDecay

@@ -21,10 +21,10 @@ from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.distillation import MaskedTexts, TextSettings, distillation_batches
 from keras_attention.data.prose.documents import docstrings, read_documents
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
-from keras_attention.flags import parse_config, setting
 from keras_attention.models import BertEncoder, BertMaskedLM
 from keras_attention.models.bert_starts import Distiller, student_of, with_policy
 from keras_attention.pipelines.release import write_distilled
+from keras_attention.support.flags import parse_config, setting
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import objective
 from keras_attention.training.devices import in_float32

@@ -19,9 +19,9 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
-from keras_attention.flags import parse_config, setting
 from keras_attention.models import LANGUAGE_MODELS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
+from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
 from keras_attention.training.objective import token_cross_entropy
 from keras_attention.training.optim import LinearDecay, Muon

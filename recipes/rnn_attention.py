@@ -23,8 +23,8 @@ from keras_attention.cli.main import run_recipe
 from keras_attention.cli.translate import try_out
 from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.translation.pairs import TranslationSettings, load_pairs
-from keras_attention.flags import parse_config, setting
 from keras_attention.models.seq2seq import CHOICES, SETTINGS, AttentionSeq2Seq
+from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.objective import Loss, symmetric_divergence, token_cross_entropy
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings

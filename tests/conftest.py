@@ -67,7 +67,7 @@ def pytest_runtest_setup():
 @pytest.fixture(autouse=True, scope="session")
 def graphs():
     """Pipelines of equal models trace and compile once in a process."""
-    from keras_attention import compile_cache
+    from keras_attention.support import compile_cache
 
     compile_cache._in_use.append(GraphsOfThisProcess())
 

@@ -13,7 +13,7 @@ from doc_pages import commands
 
 import keras_attention
 from keras_attention.cli import main as cli
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.session import Session
 
 ROOT = Path(__file__).parents[1]

@@ -2,7 +2,7 @@
 
 from keras_attention.catalog.common import TEXT_TOKENIZER, WITHOUT_PATTERN, language_of
 from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import (
     MAX_TERMS,
     OBJECT,

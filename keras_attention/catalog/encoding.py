@@ -8,7 +8,7 @@ from keras_attention.catalog.common import (
     language_of,
     layer_parts,
 )
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import ATTENTION_PATTERN, TRUTH, Architecture, Use, choice, number, register, whole
 
 BERT_TOKENIZERS = ("wordpiece",)

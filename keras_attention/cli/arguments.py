@@ -4,8 +4,8 @@ import argparse
 from dataclasses import fields
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.flags import add_settings
 from keras_attention.server import ServerSettings
+from keras_attention.support.flags import add_settings
 from keras_attention.zoo.registry import DEFAULT_MODELS
 
 DEFAULT_MASKED_LM = "bert_mini_en"

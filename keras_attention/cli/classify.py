@@ -8,11 +8,11 @@ from keras_attention.cli.io.terminal import json_text, load, one_output_line
 from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import JSON, AnsweredTable, format_of
-from keras_attention.errors import UserError, counted, quoted
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.pipelines.texts import LOST
+from keras_attention.support.atomic_files import claim_place
+from keras_attention.support.errors import UserError, counted, quoted
 from keras_attention.visualize.pages import check_page_path
-from keras_attention.whole_file import claim_place
 from keras_attention.zoo.registry import models_with_task, open_entry
 
 MOST_EXPLAINED = 100  # texts on one page

@@ -5,7 +5,7 @@ from pathlib import Path
 from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value

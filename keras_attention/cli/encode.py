@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 from keras_attention.cli.io.many_texts import many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, safe
 from keras_attention.cli.io.text_files import check_no_file_names
-from keras_attention.errors import BAD_USAGE, UserError, counted
 from keras_attention.finetuning.settings import DEFAULT_START
+from keras_attention.support.atomic_files import whole_file
 from keras_attention.support.blank_texts import is_blank
-from keras_attention.whole_file import whole_file
+from keras_attention.support.errors import BAD_USAGE, UserError, counted
 from keras_attention.zoo.registry import open_entry
 
 

@@ -9,9 +9,9 @@ from keras_attention.cli.io.terminal import compiling_note, json_text, print_who
 from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.translation.parallel_corpus import read_parallel
-from keras_attention.errors import UserError, quoted
 from keras_attention.evaluation import translation_scores as metrics
-from keras_attention.whole_file import whole_file
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.zoo.registry import no_model, open_entry
 
 LENGTH_EDGES = (6, 11, 16, 21, 31)  # words

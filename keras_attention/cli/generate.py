@@ -3,7 +3,7 @@
 from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe
 from keras_attention.cli.io.text_files import check_no_file_names, standard_input_lines
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import no_model, open_entry
 
 BETWEEN = "\n---"  # separates answers

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 
-from keras_attention.child_process import package_command, package_environment
-from keras_attention.cores import available_cores
-from keras_attention.errors import UserError
+from keras_attention.support.child_process import package_command, package_environment
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UserError
 
 TRY_AGAIN = 75  # exit code of a worker after another worker has stopped
 GRACE_SECONDS = 60  # time for the other workers to notice a failure and to save

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 from keras_attention import __version__
 from keras_attention.cli.io.terminal import compiling_note
-from keras_attention.compile_cache import use_compile_cache, when_compiling
-from keras_attention.errors import BAD_USAGE, UserError, WorkerLostError, one_line
-from keras_attention.flags import OneLineParser
-from keras_attention.whole_file import NOT_WRITABLE, release_claims
+from keras_attention.support.atomic_files import NOT_WRITABLE, release_claims
+from keras_attention.support.compile_cache import use_compile_cache, when_compiling
+from keras_attention.support.errors import BAD_USAGE, UserError, WorkerLostError, one_line
+from keras_attention.support.flags import OneLineParser
 
 PROGRAM = "keras-attention"
 TRY_AGAIN = 75

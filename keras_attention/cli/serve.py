@@ -6,8 +6,8 @@ import sys
 from functools import partial
 
 from keras_attention.cli.io.terminal import compiling_note, safe, silent_libraries
-from keras_attention.errors import UserError, one_line
 from keras_attention.server import ServerSettings
+from keras_attention.support.errors import UserError, one_line
 from keras_attention.support.installation import install_command
 from keras_attention.zoo.registry import find_entry, list_models
 

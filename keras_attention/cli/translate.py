@@ -10,10 +10,10 @@ from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line
 from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, standard_input_lines, text_output
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UserError, counted
+from keras_attention.support.atomic_files import claim_place, whole_files
+from keras_attention.support.errors import UserError, counted
 from keras_attention.support.installation import install_command
 from keras_attention.visualize.pages import check_page_path
-from keras_attention.whole_file import claim_place, whole_files
 from keras_attention.zoo.registry import no_model, open_entry
 
 

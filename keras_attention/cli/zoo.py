@@ -5,8 +5,8 @@ import time
 import warnings
 
 from keras_attention.cli.io.terminal import compiling_note, print_json, safe, silent_libraries
-from keras_attention.compile_cache import keep_compiled, use_compile_cache
-from keras_attention.errors import UserError
+from keras_attention.support.compile_cache import keep_compiled, use_compile_cache
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.card import first_sentence
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import find_entry, list_models, open_entry, zoo_folders

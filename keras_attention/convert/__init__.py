@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_attention.convert.published_settings import Converted, Fields
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 __all__ = ["Converted", "load_checkpoint"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from keras_attention.convert.published_settings import Converted, Fields, gpt2_settings, read_json
 from keras_attention.convert.published_weights import SafetensorsFile, check_shapes, tensor_file
-from keras_attention.errors import UserError, quoted
 from keras_attention.models import GPT
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers import ByteLevelTokenizer
 from keras_attention.tokenizers.byte_level_tokenizer import merge_of, pieces_in_order, read_merges, read_pieces
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from keras_attention.compile_cache import cache_root
 from keras_attention.convert import wordpiece_files
 from keras_attention.convert.hub_files import (
     SITE,
@@ -19,8 +18,9 @@ from keras_attention.convert.hub_files import (
 )
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields, model_settings
 from keras_attention.convert.sentence_vectors import VECTOR_FILES
-from keras_attention.errors import UserError, parse_json, quoted
-from keras_attention.whole_file import locked, whole_file
+from keras_attention.support.atomic_files import locked, whole_file
+from keras_attention.support.compile_cache import cache_root
+from keras_attention.support.errors import UserError, parse_json, quoted
 
 NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?", re.ASCII)
 COMMIT = re.compile("[0-9a-f]{40}")

@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import UserError, one_line, quoted
+from keras_attention.support.errors import UserError, one_line, quoted
 
 TIMEOUT = 10  # seconds without a byte
 LONGEST_ANSWER = 60  # seconds for a whole answer about a model

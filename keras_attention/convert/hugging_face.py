@@ -14,7 +14,7 @@ from keras_attention.convert.published_weights import (
 )
 from keras_attention.convert.sentence_vectors import read_vectors
 from keras_attention.convert.wordpiece_files import read_tokenizer
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 ADAPTER = "adapter_config.json"
 KINDS = {

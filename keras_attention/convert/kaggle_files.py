@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from keras_attention.errors import UserError, one_line
+from keras_attention.support.errors import UserError, one_line
 
 _patching = threading.Lock()
 

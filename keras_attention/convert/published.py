@@ -11,12 +11,12 @@ import re
 import subprocess
 from pathlib import Path
 
-from keras_attention.child_process import package_command, package_environment
 from keras_attention.convert import hub
 from keras_attention.convert.hub import Fetched, published_cache
 from keras_attention.convert.kaggle_files import fetched_kaggle_file
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields
-from keras_attention.errors import UserError, one_line, quoted
+from keras_attention.support.child_process import package_command, package_environment
+from keras_attention.support.errors import UserError, one_line, quoted
 
 SCHEMES = ("hf://", "kaggle://")
 KAGGLE = re.compile(r"kaggle://(\w[\w-]*/\w[\w.-]*/keras/\w[\w.-]*)(?:/(\d{1,6}))?", re.ASCII | re.IGNORECASE)

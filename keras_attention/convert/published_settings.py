@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 
 if TYPE_CHECKING:
     import keras

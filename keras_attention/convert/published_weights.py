@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json, quoted
 from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
+from keras_attention.support.errors import UserError, parse_json, quoted
 
 MAX_HEADER_BYTES = 2 * 1024 * 1024
 MAX_AXES = 8

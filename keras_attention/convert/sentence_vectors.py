@@ -4,7 +4,7 @@ Each key of these files is applied, has no influence on the vectors, or has a va
 """
 
 from keras_attention.convert.published_settings import Fields, Vectors
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 
 MODULES, LIBRARY = "modules.json", "config_sentence_transformers.json"
 # The first of these files that a checkpoint has describes its module Transformer.

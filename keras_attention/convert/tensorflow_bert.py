@@ -21,7 +21,7 @@ from keras_attention.convert.published_settings import (
     read_vocabulary,
 )
 from keras_attention.convert.published_weights import build_filled, check_shapes, google_name, matrix_shapes
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 LEFT_OUT = ("bert/pooler/", "cls/seq_relationship/")  # in Google's checkpoints
 DTYPES = ("float32", "float16", "bfloat16")

@@ -14,7 +14,7 @@ from keras_attention.convert.published_settings import (
     read_json,
     read_vocabulary,
 )
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
 PAD, UNKNOWN, START, END, MASK = SPECIAL_TOKENS

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import UserError
-from keras_attention.whole_file import locked, tidy, whole_file
+from keras_attention.support.atomic_files import locked, tidy, whole_file
+from keras_attention.support.errors import UserError
 
 TIMEOUT = 30  # seconds without an answer
 CHUNK = 1 << 16  # bytes

@@ -9,7 +9,7 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 

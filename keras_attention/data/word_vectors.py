@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.files import opened, read_lines
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 MAX_WORDS, MAX_WIDTH, MAX_NUMBERS = 10_000_000, 10_000, 1_000_000_000
 LONGEST_LINE = 1 << 20  # bytes

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 class Score(NamedTuple):

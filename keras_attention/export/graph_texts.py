@@ -8,11 +8,11 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_attention import __version__
-from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT, VARIATION_SELECTORS
 from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # The white space that str.strip removes; TensorFlow's own strip removes only ASCII white space.

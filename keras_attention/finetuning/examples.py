@@ -10,11 +10,11 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UNREADABLE, UserError, one_line, parse_json, quoted
-from keras_attention.flags import setting
 from keras_attention.models import BertClassifier
+from keras_attention.support.atomic_files import check_holds_only, whole_folder
+from keras_attention.support.errors import UNREADABLE, UserError, one_line, parse_json, quoted
+from keras_attention.support.flags import setting
 from keras_attention.training.devices import dtype_policy
-from keras_attention.whole_file import check_holds_only, whole_folder
 
 
 @dataclass

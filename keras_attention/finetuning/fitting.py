@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_attention.data.batches import ClassificationBatches
-from keras_attention.errors import UserError
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
     ema_decay_for,
@@ -18,6 +17,7 @@ from keras_attention.finetuning.settings import (
     patience_for,
     rows_per_batch_for,
 )
+from keras_attention.support.errors import UserError
 from keras_attention.training.devices import from_chief
 from keras_attention.training.objective import (
     NO_CLASS,

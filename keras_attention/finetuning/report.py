@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.tables.label_task import Task
-from keras_attention.errors import counted
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
+from keras_attention.support.errors import counted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text

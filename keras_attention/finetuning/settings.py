@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from keras_attention.errors import UserError
-from keras_attention.flags import setting
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import setting
 from keras_attention.training.run import AccelerationSettings
 
 DEFAULT_START = "minilm_small_en"

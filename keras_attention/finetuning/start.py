@@ -10,13 +10,13 @@ from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LAB
 from keras_attention.catalog.encoding import ENCODER
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed, shown
-from keras_attention.errors import UserError, is_a_name
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
 from keras_attention.models.bert_starts import student_of
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.support.errors import UserError, is_a_name
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy

@@ -6,13 +6,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.fitting import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.stages import fit, fit_encoder, validator
 from keras_attention.finetuning.workflow import finetune_classifier, prepare, task_of
+from keras_attention.support.errors import TrainingDivergedError, UserError
 from keras_attention.support.installation import install_command
 from keras_attention.training.devices import workers
 

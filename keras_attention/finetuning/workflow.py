@@ -11,7 +11,6 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.data.tables.python_labels import named_labels
 from keras_attention.data.tables.raw_rows import listed
-from keras_attention.errors import UserError, counted
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
     ON_LABELS,
@@ -37,6 +36,7 @@ from keras_attention.finetuning.start import (
 )
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
+from keras_attention.support.errors import UserError, counted
 from keras_attention.training.history import run_facts
 from keras_attention.zoo.registry import entry_reserved
 

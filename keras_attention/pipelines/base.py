@@ -36,10 +36,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from keras_attention.compile_cache import use_compile_cache
-from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.explanation import Explanation
 from keras_attention.pipelines.pickling import pickled, pickled_folder
+from keras_attention.support.compile_cache import use_compile_cache
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.archive import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.entry import Entry

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
-from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
@@ -24,6 +23,7 @@ from keras_attention.pipelines.texts import (
     whole_text_sequences,
 )
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
-from keras_attention.errors import check_finite
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
 from keras_attention.pipelines.work import in_this_context
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import check_finite
 from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 

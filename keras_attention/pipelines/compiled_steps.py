@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.compile_cache import programs_fit
 from keras_attention.decoding.sampling import (
     SMALLEST,
     allowed_logits,
@@ -18,11 +17,12 @@ from keras_attention.decoding.sampling import (
     top_tokens,
     uniform,
 )
-from keras_attention.errors import UserError, quoted
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
 from keras_attention.pipelines.compiled import specs_of
 from keras_attention.pipelines.stored_programs import stored_program
 from keras_attention.pipelines.work import cache_bytes, memory, most_memory, stop_if_unwanted
+from keras_attention.support.compile_cache import programs_fit
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 MAX_TOKENS, MAX_STOPS = 100_000, 16

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.cores import available_cores
 from keras_attention.decoding import Hypotheses
-from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.compiled import CompiledSearch
 from keras_attention.pipelines.prepared_weights import PreparedWeights
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UserError
 from keras_attention.support.installation import install_command
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, SPECIAL_PIECES, START_ID
 

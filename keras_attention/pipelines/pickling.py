@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import MANIFEST
 from keras_attention.zoo.registry import find_entry
 

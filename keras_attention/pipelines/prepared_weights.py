@@ -7,7 +7,7 @@ from functools import cached_property
 import keras
 import tensorflow as tf
 
-from keras_attention.compile_cache import is_eager
+from keras_attention.support.compile_cache import is_eager
 
 SMALL = 1024  # values; smaller weights, such as biases, are copied into one variable
 

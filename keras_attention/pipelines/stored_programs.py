@@ -18,7 +18,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from keras_attention.compile_cache import (
+from keras_attention.support.compile_cache import (
     AGAIN,
     MARK,
     VARIABLE,
@@ -29,7 +29,7 @@ from keras_attention.compile_cache import (
     tell_compiling,
     write_stored,
 )
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.support.keras_private import register_graph_function
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.explanation import bert_view
@@ -23,6 +22,7 @@ from keras_attention.pipelines.texts import (
     text_sequences,
 )
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 

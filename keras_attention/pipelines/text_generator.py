@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.errors import UserError, check_finite
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import SOURCE_LENGTHS
 from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
 from keras_attention.pipelines.work import stop_if_unwanted
+from keras_attention.support.errors import UserError, check_finite
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.tables.python_labels import as_labels, label_columns
-from keras_attention.errors import UserError, quoted
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import PAD_ID, UNKNOWN_ID
 

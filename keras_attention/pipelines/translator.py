@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError, check_finite, quoted
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.buckets import answer_limit, batches
 from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
@@ -18,6 +17,7 @@ from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
 from keras_attention.pipelines.work import cache_bytes, memory
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView

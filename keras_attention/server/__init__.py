@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 class ServerSettings(NamedTuple):

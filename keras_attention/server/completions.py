@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, StreamingResponse
 
-from keras_attention.errors import UserError, quoted
 from keras_attention.server.messages import Refusal
+from keras_attention.support.errors import UserError, quoted
 
 ROUTE = "/v1/completions"
 MAX_ALTERNATIVES, MAX_ANSWERS = 5, 32

@@ -17,7 +17,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
-from keras_attention.errors import UserError
 from keras_attention.server import completions
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.messages import (
@@ -43,6 +42,7 @@ from keras_attention.server.messages import (
 )
 from keras_attention.server.origins import Origins
 from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, known_models, load_models, look
+from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
 from keras_attention.zoo.schema import ARCHITECTURES
 

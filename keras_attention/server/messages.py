@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import JSONResponse
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.classifier import ZeroShotClassifier, classification_as_json
 from keras_attention.pipelines.text_encoder import unit
 from keras_attention.pipelines.texts import as_texts
+from keras_attention.support.errors import UserError
 
 RETRY_SECONDS = 1
 # seconds that a connection stays open after a refusal, so that a client that is still sending can read it

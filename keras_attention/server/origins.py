@@ -9,8 +9,8 @@ import ipaddress
 import re
 import socket
 
-from keras_attention.errors import UserError, quoted
 from keras_attention.server.messages import Refusal
+from keras_attention.support.errors import UserError, quoted
 
 EVERY = "*"
 NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")

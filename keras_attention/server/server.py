@@ -16,15 +16,15 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from keras_attention.compile_cache import keep_compiled
-from keras_attention.cores import available_cores
-from keras_attention.errors import EntryError, UserError, quoted
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.stored_programs import return_memory
 from keras_attention.pipelines.work import MemoryBudget
 from keras_attention.server.batching import share_batches
 from keras_attention.server.messages import Refusal, check_limits, check_tokens
 from keras_attention.server.workers import Workers
+from keras_attention.support.compile_cache import keep_compiled
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import EntryError, UserError, quoted
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import DEFAULT_MODELS, find_entry, list_models, named_by, open_entry
 

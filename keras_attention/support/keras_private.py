@@ -12,7 +12,7 @@ from functools import cache
 import keras
 from keras import ops
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 TESTED = "3.15.1 to 3.16"  # versions of Keras
 

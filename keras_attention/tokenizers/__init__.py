@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer

@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 # Categories of Unicode 8.0, as in the reference, which ignores newer marks. Ranges of hexadecimal
 # code points, with both ends included.

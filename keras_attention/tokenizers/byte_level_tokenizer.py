@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 
 ROLES = ("end", "start", "pad", "unknown", "mask")
 MAX_PIECES, MAX_PIECE_CHARACTERS = 1_000_000, 1_024

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import (
     END_ID,

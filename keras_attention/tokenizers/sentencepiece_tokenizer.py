@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import (
     END_ID,
     PAD_ID,

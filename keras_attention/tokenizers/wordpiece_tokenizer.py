@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_attention.errors import UserError, parse_json, quoted
+from keras_attention.support.errors import UserError, parse_json, quoted
 from keras_attention.tokenizers.bert_characters import english_spacing, part_words, part_words_in_graph
 from keras_attention.tokenizers.special_tokens import PAD_ID, control_character
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_attention.errors import TrainingDivergedError, UserError
-from keras_attention.whole_file import LOCK, locked, remove_leftovers, temporary_name
+from keras_attention.support.atomic_files import LOCK, locked, remove_leftovers, temporary_name
+from keras_attention.support.errors import TrainingDivergedError, UserError
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_attention.errors import UserError, WorkerLostError, parse_json
+from keras_attention.support.errors import UserError, WorkerLostError, parse_json
 from keras_attention.training.run import STRATEGIES
 
 GPU, AMX, CPU = "a GPU", "a CPU with AMX", "a CPU"

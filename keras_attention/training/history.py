@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.cores import available_cores
-from keras_attention.errors import UNREADABLE, UserError
-from keras_attention.whole_file import locked, until_the_command_ends, whole_file
+from keras_attention.support.atomic_files import locked, until_the_command_ends, whole_file
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UNREADABLE, UserError
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ import signal
 import threading
 from dataclasses import dataclass
 
-from keras_attention.flags import setting
+from keras_attention.support.flags import setting
 
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_attention.errors import TrainingDivergedError
+from keras_attention.support.errors import TrainingDivergedError
 
 
 class Update(NamedTuple):

@@ -15,9 +15,9 @@ from matplotlib.ft2font import FT2Font
 from numpy.typing import ArrayLike
 from PIL import Image  # a requirement of Matplotlib
 
-from keras_attention.errors import UserError
+from keras_attention.support.atomic_files import check_place, whole_file
+from keras_attention.support.errors import UserError
 from keras_attention.support.installation import install_command
-from keras_attention.whole_file import check_place, whole_file
 
 CELL = 0.3  # inches, side of a cell
 LONGEST_SIDE = 24.0  # inches; larger maps get smaller cells

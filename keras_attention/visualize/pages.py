@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.errors import UserError, check_finite
-from keras_attention.whole_file import check_place, whole_file
+from keras_attention.support.atomic_files import check_place, whole_file
+from keras_attention.support.errors import UserError, check_finite
 
 
 class AttentionMap(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize.figures import check_figure_path, drawable, save_figure
 
 LINES = ("-", "--", "-.", ":")

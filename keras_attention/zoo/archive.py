@@ -8,9 +8,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_attention.errors import EntryError, UserError
+from keras_attention.support.atomic_files import whole_folder
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.tokenizers import load_tokenizer
-from keras_attention.whole_file import whole_folder
 from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry, write_json, write_manifest
 from keras_attention.zoo.registry import check_free, find_entry, open_entry

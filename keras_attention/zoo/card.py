@@ -2,7 +2,7 @@
 
 import re
 
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import architecture_of, check_fields, check_value, number, text, whole
 
 # The keys of metrics.json that a card needs, with their meaning.

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attention.errors import JOINERS, EntryError, parse_json, quoted
+from keras_attention.support.errors import JOINERS, EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.schema import WORDS_FILE, architecture_of, check_config, max_bytes_of_words
 

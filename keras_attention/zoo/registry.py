@@ -5,9 +5,9 @@ import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from keras_attention.errors import EntryError, UserError, quoted
+from keras_attention.support.atomic_files import locked, remove_leftovers, tidy, until_the_command_ends
+from keras_attention.support.errors import EntryError, UserError, quoted
 from keras_attention.support.providers import provided
-from keras_attention.whole_file import locked, remove_leftovers, tidy, until_the_command_ends
 from keras_attention.zoo.entry import JSON_FILES, MANIFEST, check_has_required, read_entry, verify_files
 
 

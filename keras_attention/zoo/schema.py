@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from keras_attention.errors import EntryError, is_a_name, quoted
+from keras_attention.support.errors import EntryError, is_a_name, quoted
 
 
 def whole(low, high):

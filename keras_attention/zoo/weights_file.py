@@ -8,7 +8,7 @@ from itertools import product
 import h5py
 import numpy as np
 
-from keras_attention.errors import EntryError, quoted
+from keras_attention.support.errors import EntryError, quoted
 from keras_attention.zoo.schema import MAX_TERM_CHARACTERS, WORDS_FILE, max_bytes_of_terms
 
 WEIGHTS = "model.weights.h5"

@@ -19,8 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
-from keras_attention.errors import UserError
-from keras_attention.flags import OneLineParser
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import OneLineParser
 from keras_attention.training.history import run_facts
 from keras_attention.training.optim import LastWeights, assign_weights, averaged_weights
 from keras_attention.zoo.card import table_text

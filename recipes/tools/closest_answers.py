@@ -23,8 +23,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.data.translation.parallel_corpus import read_parallel
-from keras_attention.flags import OneLineParser
-from keras_attention.whole_file import whole_file
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.flags import OneLineParser
 
 
 def closest(reference, hypotheses):

@@ -20,8 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as keras_attention
-from keras_attention.errors import UserError
-from keras_attention.flags import OneLineParser
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import OneLineParser
 from keras_attention.zoo.schema import WORDS_FILE
 from keras_attention.zoo.weights_file import DEFLATE, STEPS
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import StreamSettings, load_stream
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.run import RunSettings
 
 LEAST = 0.1  # smallest discount of a count

@@ -16,9 +16,9 @@ import numpy as np
 from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import read_examples
-from keras_attention.whole_file import whole_file
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.errors import UserError
 
 
 def teacher(texts, labels):

@@ -11,9 +11,9 @@ import random
 import sys
 
 from keras_attention.cli.main import guarded
-from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import read_examples
-from keras_attention.whole_file import whole_file
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.errors import UserError
 
 
 def main():

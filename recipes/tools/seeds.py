@@ -22,10 +22,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from keras_attention.child_process import package_command, package_environment
 from keras_attention.cli.io.terminal import silent_libraries
 from keras_attention.cli.main import guarded, make_parser
-from keras_attention.errors import UserError
+from keras_attention.support.child_process import package_command, package_environment
+from keras_attention.support.errors import UserError
 from keras_attention.training.history import run_facts
 from keras_attention.training.optim import LastWeights, assign_weights
 from keras_attention.zoo.card import table_text

@@ -20,8 +20,8 @@ import numpy as np
 
 from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UserError
-from keras_attention.whole_file import whole_file
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.errors import UserError
 
 SAME, DIFFERENT = "same", "different"
 SHORTEST, LONGEST = 10, 34  # words of a sentence

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from zoo.tiny_entry import ENGLISH, tiny_parts
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TABLES = BENCHMARKS.parent / ".ci" / "readme_tables.py"

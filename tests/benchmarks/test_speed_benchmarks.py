@@ -15,8 +15,8 @@ import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, tiny_mask_filler, write_tiny
 from zoo.tiny_entry import METRICS, tiny_parts, write_tiny_entry
 
-from keras_attention.cores import available_cores
-from keras_attention.errors import UserError
+from keras_attention.support.cores import available_cores
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.archive import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -3,9 +3,9 @@
 import pytest
 
 import keras_attention
-from keras_attention import whole_file
 from keras_attention.cli import translate
 from keras_attention.pipelines.translator import Translator
+from keras_attention.support import atomic_files
 
 
 def test_unknown_model(complains, tmp_path):
@@ -49,7 +49,7 @@ def test_output_that_cannot_be_written(complains, tmp_path, monkeypatch):
         assert "cannot be written" in complains("translate", "--model", "tiny", "--output", output, "x")
     for picture in (tmp_path / "nowhere" / "map.png", tmp_path / "map.jpg"):
         assert picture.name in complains("translate", "--model", "tiny", "--attention", picture, "x")
-    monkeypatch.setattr(whole_file.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(atomic_files.os, "access", lambda path, mode: False)
     assert "not writable" in complains("translate", "--model", "tiny", "--output", tmp_path / "out.txt", "x")
     assert not list(tmp_path.iterdir())
 
@@ -81,7 +81,7 @@ def test_damaged_model(run, zoo, tmp_path, capsys):
 
 
 def test_debug_shows_the_traceback(run):
-    with pytest.raises(keras_attention.errors.UserError, match="no model"):
+    with pytest.raises(keras_attention.support.errors.UserError, match="no model"):
         run("translate", "--debug", "--model", "nothing", "x")
 
 

@@ -4,9 +4,9 @@ import pytest
 from cli import bad_tables
 
 from keras_attention.cli import translate
-from keras_attention.errors import UserError
 from keras_attention.finetuning import workflow as finetune
 from keras_attention.pipelines.translator import Translation
+from keras_attention.support.errors import UserError
 
 
 class Stop(UserError):

@@ -13,12 +13,12 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
 from zoo.tiny_gpt import tiny_generator
 
-from keras_attention import compile_cache
 from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.io import terminal as terminal_module
 from keras_attention.cli.io.many_texts import Job, ProgressLine
 from keras_attention.pipelines import classifier, texts
+from keras_attention.support import compile_cache
 
 WINDOW = 5
 SENTENCES = [["A dog runs.", "Men sit.", "", "A girl climbs.", "Men."][number % 5] for number in range(23)]

@@ -13,10 +13,10 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 import keras_attention
 from keras_attention import load
 from keras_attention.cli import main as cli
-from keras_attention.compile_cache import EAGER, VARIABLE
 from keras_attention.layers.fast import layouts
 from keras_attention.models import Transformer
 from keras_attention.pipelines.translator import Translator
+from keras_attention.support.compile_cache import EAGER, VARIABLE
 
 PACKAGE = str(Path(keras_attention.__file__).parent)
 MOST_FRAMES, MOST_FILES = 11, 6  # from the command to the logits

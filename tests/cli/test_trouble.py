@@ -111,7 +111,7 @@ def test_no_home_no_network_and_a_terminal_of_ascii(zoo, tmp_path):
 
 def test_a_data_set_without_a_home_is_told(monkeypatch):
     from keras_attention.data.download import named_dataset
-    from keras_attention.errors import UserError
+    from keras_attention.support.errors import UserError
 
     monkeypatch.delenv("KERAS_ATTENTION_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)

@@ -10,8 +10,8 @@ from convert.tiny_checkpoints import SEGMENTS, TEXT, TINY_BERT, inputs, tiny_con
 from layer_checks import assert_all_close
 
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
 from keras_attention.models import BertEncoder, BertMaskedLM
+from keras_attention.support.errors import UserError
 
 FIELDS = (
     "attention_probs_dropout_prob",

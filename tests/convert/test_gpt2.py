@@ -21,8 +21,8 @@ import keras_attention
 from keras_attention.cli.convert import about_converted
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
 from keras_attention.pipelines.base import failing_examples, make_pipeline
+from keras_attention.support.errors import UserError
 
 V, D, INNER, H, L, LENGTH = 283, 15, 31, 3, 2, 13
 CONFIG = {

@@ -11,7 +11,7 @@ from kagglesdk import kaggle_env
 
 from keras_attention.convert import published
 from keras_attention.convert.published_settings import MAX_JSON_BYTES
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 NAME = "kaggle://small/bert/keras/tiny/3"
 CONFIG = json.dumps({"registered_name": "keras_hub>GemmaBackbone"}).encode()

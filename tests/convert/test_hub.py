@@ -8,7 +8,7 @@ from convert.tiny_checkpoints import TINY_BERT, write_checkpoint
 from huggingface_hub import constants
 
 from keras_attention.convert import hub, load_checkpoint, published
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 NAME = f"hf://{PUBLISHED}"
 PINNED = f"{NAME}@{COMMIT}"

@@ -10,8 +10,8 @@ from convert.tiny_checkpoints import TINY_BERT, inputs
 from keras import ops
 
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
 from keras_attention.models import BertEncoder
+from keras_attention.support.errors import UserError
 
 PIECES = (TINY_BERT / "vocab.txt").read_text().splitlines()
 SIZES = {"num_layers": 3, "num_heads": 2, "hidden_dim": 22, "intermediate_dim": 29, "max_sequence_length": 13}

@@ -14,8 +14,8 @@ from keras import ops
 
 import keras_attention
 from keras_attention.convert import load_checkpoint, published
-from keras_attention.errors import UserError
 from keras_attention.pipelines.base import failing_examples
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import read_entry
 
 NAME = f"hf://{PUBLISHED}"

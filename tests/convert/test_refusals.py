@@ -8,7 +8,7 @@ import pytest
 from convert.tiny_checkpoints import TINY_BERT, changed_header, safetensors_bytes, tiny_tensors, write_checkpoint
 
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 def refused(folder, message):

@@ -220,7 +220,7 @@ def test_what_would_give_other_vectors_is_refused_by_name(case, tmp_path):
     from convert.tiny_checkpoints import write_checkpoint
 
     from keras_attention.convert import load_checkpoint
-    from keras_attention.errors import UserError
+    from keras_attention.support.errors import UserError
 
     changes, message = REFUSED[case]
     write_checkpoint(tmp_path, architectures=["BertModel"], vocab_size=len(PIECES), **SIZES)

@@ -9,8 +9,8 @@ from convert.tiny_checkpoints import tiny_config, tiny_tensors, write_checkpoint
 
 from keras_attention.cli.convert import about_converted
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
 from keras_attention.pipelines.base import make_pipeline
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
 KINDS = ("Transformer", "Pooling", "Normalize")

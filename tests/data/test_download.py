@@ -9,8 +9,8 @@ import pytest
 
 from keras_attention.data import download
 from keras_attention.data.download import RemoteFile, named_dataset
-from keras_attention.errors import UserError
-from keras_attention.whole_file import locked
+from keras_attention.support.atomic_files import locked
+from keras_attention.support.errors import UserError
 
 CONTENT = bytes(range(251)) * 2_003
 NAME = "pairs.gz"

@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from keras_attention.data import read_lines, read_parallel, read_tsv
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 LINES = ["a dog", "", "ein\u2028Hund\x85 läuft\x0b\x0c", "犬 \x1c\x1d"]
 

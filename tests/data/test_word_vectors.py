@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.word_vectors import WordVectors, read_word_vectors
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 WORDS = ["the", "king", "queen", "man", "woman", "Zürich", "co-op", "王", ". . .", "New"]
 D = 7

@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_attention.errors import UserError
 from keras_attention.evaluation.translation_scores import (
     bleu_by_source_length,
     bleu_tradition_a,
@@ -12,6 +11,7 @@ from keras_attention.evaluation.translation_scores import (
     chrf,
     low_score_threshold,
 )
+from keras_attention.support.errors import UserError
 
 # By hand, for both pairs together: words 4/5 + 5/6, pairs 3/4 + 3/5, triples 2/3 + 2/4, quadruples 1/2 + 1/3;
 # 11 words against 12 in the references.

@@ -13,7 +13,6 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, write_tiny
 from keras_attention import load
 from keras_attention.cli.main import main
 from keras_attention.data.tables.label_task import Task
-from keras_attention.errors import UserError
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
     ON_LABELS,
@@ -30,6 +29,7 @@ from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.stages import checkpoint_folders, fit
 from keras_attention.finetuning.start import starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, prepare
+from keras_attention.support.errors import UserError
 from keras_attention.training.history import Epoch
 
 BOTH, FIRST, SECOND = (CONTRASTIVE, ON_LABELS), (CONTRASTIVE,), (ON_LABELS,)

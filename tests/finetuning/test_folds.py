@@ -8,10 +8,10 @@ from finetuning.test_linear_start import SETTINGS, start  # noqa: F401 (a fixtur
 from finetuning.test_workflow import examples
 
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.errors import UserError
 from keras_attention.finetuning import trials
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.trials import cross_validate, fold_rows
+from keras_attention.support.errors import UserError
 
 
 @pytest.mark.parametrize("kind", ["multiclass", "regression"])

@@ -11,12 +11,12 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 import keras_attention
 from keras_attention.data.tables.label_task import Task
-from keras_attention.errors import UserError
 from keras_attention.finetuning import fitting
 from keras_attention.finetuning.finishing import where_as_good
 from keras_attention.finetuning.head import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import read_entry
 
 N, M, D, K = 61, 23, 7, 3

@@ -12,10 +12,10 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention import load
 from keras_attention.cli.main import main
-from keras_attention.errors import UserError
 from keras_attention.finetuning import fitting
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.support.errors import UserError
 
 SETTINGS = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, lora=2, learning_rate=1e-2, blend="none")
 LAYERS = 2

@@ -7,12 +7,12 @@ import pytest
 from zoo.tiny_bert import scaled, tiny_encoder, tokenizer, write_tiny
 
 import keras_attention
-from keras_attention.errors import UserError
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.support.errors import UserError
 
 QUICK = {"epochs": 1, "rows_per_batch": 16, "jit_compile": False, "learning_rate": 1e-4}
 SAY = {"say": lambda _: None}

@@ -10,11 +10,11 @@ from finetuning.test_workflow import examples, write_csv
 from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention.cli.main import main
-from keras_attention.errors import TrainingDivergedError, UserError
 from keras_attention.finetuning import trials
 from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.support.atomic_files import locked
+from keras_attention.support.errors import TrainingDivergedError, UserError
 from keras_attention.training.history import TrainResult
-from keras_attention.whole_file import locked
 
 optuna = pytest.importorskip("optuna")
 SETTINGS = FinetuneSettings(max_tokens=17, jit_compile=False)

@@ -11,7 +11,6 @@ from zoo.tiny_bert import tiny_encoder, tokenizer, write_tiny
 
 import keras_attention
 from keras_attention.cli.main import main
-from keras_attention.errors import UserError
 from keras_attention.evaluation.classification_scores import best_thresholds
 from keras_attention.finetuning import fitting
 from keras_attention.finetuning.examples import Examples
@@ -20,6 +19,7 @@ from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings, epochs_for, parts_for
 from keras_attention.finetuning.start import accelerated, starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.support.errors import UserError
 from keras_attention.training import devices
 from keras_attention.zoo.entry import read_entry
 

@@ -8,8 +8,8 @@ from zoo.tiny_entry import tiny_parts, write_tiny_entry
 from zoo.tiny_gpt import tiny_generator
 
 import keras_attention
-from keras_attention.errors import UserError
 from keras_attention.models import GPT, AttentionSeq2Seq, BertClassifier, BertEncoder, BertMaskedLM, Transformer
+from keras_attention.support.errors import UserError
 
 IDS = {"token_ids": np.array([[2, 7, 11, 3, 0]], "int32"), "segment_ids": np.array([[0, 0, 0, 0, 0]], "int32")}
 

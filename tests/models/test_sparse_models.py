@@ -8,9 +8,9 @@ from layer_checks import assert_all_close, random_array
 from models.test_gpt import filled_left, last_logits
 
 from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
-from keras_attention.errors import EntryError
 from keras_attention.layers.sparse_patterns import PATTERNS
 from keras_attention.models import GPT, BertMaskedLM
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.archive import load_network, read_entry
 from keras_attention.zoo.schema import ATTENTION_PATTERN, PATTERN_BOUNDS
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import strategies
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 CONTROL = ["[MASK]", "[CLS]", "[SEP]", "[PAD]", "[UNK]", "</s>", "<s>", "<pad>", "<unk>", "▁"]
 WRITTEN = {

@@ -9,7 +9,7 @@ import pytest
 from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_mask_filler
 from zoo.tiny_entry import ENGLISH, tiny_translator
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 

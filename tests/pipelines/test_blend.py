@@ -10,8 +10,8 @@ from zoo.tiny_bert import TEXTS, task, tiny_classifier, tokenizer
 from zoo.tiny_entry import METRICS
 
 import keras_attention
-from keras_attention.errors import EntryError
 from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.entry import write_manifest
 from keras_attention.zoo.weights_file import save_words

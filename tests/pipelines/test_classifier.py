@@ -6,11 +6,11 @@ from keras import ops
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention
-from keras_attention.errors import EntryError, UserError
 from keras_attention.layers.fast import blocks, chunked_attention
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.texts import text_sequences
+from keras_attention.support.errors import EntryError, UserError
 
 
 def logits_by_hand(classifier, text, text_b=None):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler, tokenizer
 
-from keras_attention.errors import UserError
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.pipelines import explanation
 from keras_attention.pipelines.classifier import ZeroShotClassifier
 from keras_attention.pipelines.explanation import units
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.support.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pipelines.hard_texts import ANY_TEXT, CONTROL, NO_TEXTS, WRITTEN, answer
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer
 from zoo.tiny_entry import tiny_parts, tiny_translator
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import TruncatedText
+from keras_attention.support.errors import UserError
 
 MOST_SECONDS = 2.0
 MAKE = {

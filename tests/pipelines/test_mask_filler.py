@@ -6,10 +6,10 @@ from keras import ops
 from zoo.tiny_bert import TEXTS, tiny_encoder, tiny_mask_filler, tokenizer, write_tiny
 
 import keras_attention
-from keras_attention.errors import UserError
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.support.errors import UserError
 
 
 def log_probs_at(model, ids, place):

@@ -10,11 +10,11 @@ from zoo.tiny_gpt import tiny_generator
 
 from keras_attention.cli.io.terminal import json_text
 from keras_attention.cli.main import main
-from keras_attention.errors import UserError, parse_json
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.models import BertClassifier
 from keras_attention.pipelines.classifier import ZeroShotClassifier
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.support.errors import UserError, parse_json
 
 ERROR = "The model computed NaN or infinity as .*, so there is no answer. Its weights are damaged or too large"
 

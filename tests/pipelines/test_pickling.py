@@ -12,7 +12,7 @@ from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
 
 import keras_attention
 from keras_attention.cli.main import main
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 TEXTS = ["a bc", "", "ab abc , a"]
 

@@ -11,8 +11,8 @@ from server.tiny_zoo import server_in_this_process
 
 import keras_attention as ka
 from keras_attention.cli import main as cli
-from keras_attention.errors import EntryError, UserError
 from keras_attention.pipelines.base import failing_examples, load_pipeline, make_pipeline
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.schema import ARCHITECTURES
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pipelines.table_model import WINDOW, greedy, log_softmax, next_logits, possible, table_generator
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.text_generator import _begun
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 
 PROMPTS = ["a dog", "", "no", "bee"]

@@ -6,10 +6,10 @@ from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tiny_mask_filler
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
 import keras_attention as ka
-from keras_attention.errors import EntryError
 from keras_attention.pipelines.base import MEASURED_BEFORE, failing_examples
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.pipelines.translator import Translator
+from keras_attention.support.errors import EntryError
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention import compile_cache
-from keras_attention.compile_cache import MARK, CompileCache
-from keras_attention.errors import UserError
 from keras_attention.pipelines import stored_programs
 from keras_attention.pipelines.stored_programs import call_compiled, stored_program
+from keras_attention.support import compile_cache
+from keras_attention.support.compile_cache import MARK, CompileCache
+from keras_attention.support.errors import UserError
 
 SPECS = [tf.TensorSpec((None, 3), tf.float32), tf.TensorSpec((), tf.int32)]
 X = np.arange(21, dtype="float32").reshape(7, 3) / 11

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines import texts
 from keras_attention.pipelines.texts import text_sequences, whole_text_sequences
+from keras_attention.support.errors import UserError
 
 
 def test_a_text_stands_between_start_and_end():

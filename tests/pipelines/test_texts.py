@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.texts import as_pair, as_texts, is_calendar_day, source_surfaces
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 

@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from keras_attention.cores import available_cores
 from keras_attention.pipelines.compiled import map_in_threads
+from keras_attention.support.cores import available_cores
 
 
 def test_results_come_in_order_from_as_many_threads_as_cores():

@@ -5,10 +5,10 @@ import pytest
 from pipelines.test_attention_view import data_of, weights_of
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 
-from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.translator import Translator
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
 pytestmark = pytest.mark.slow

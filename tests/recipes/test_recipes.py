@@ -27,9 +27,9 @@ from keras_attention.cli import main as cli
 from keras_attention.data.prose.distillation import EpochBatches
 from keras_attention.data.prose.token_stream import Windows
 from keras_attention.data.translation.parallel_corpus import load_encoded
-from keras_attention.flags import read_settings
 from keras_attention.models import LANGUAGE_MODELS
-from keras_attention.whole_file import release_claims
+from keras_attention.support.atomic_files import release_claims
+from keras_attention.support.flags import read_settings
 from keras_attention.zoo.entry import read_entry
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.py"))

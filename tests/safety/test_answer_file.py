@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keras_attention.cli.io.text_files import kept_answers
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 JOB = {"model": "a", "input": "b"}
 

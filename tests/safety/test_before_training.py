@@ -6,11 +6,11 @@ import pytest
 from zoo.tiny_entry import METRICS
 
 from keras_attention.cli.main import main
-from keras_attention.errors import EntryError, UserError
 from keras_attention.finetuning import workflow
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo.card import check_metrics
 from keras_attention.zoo.entry import as_json, read_entry
 

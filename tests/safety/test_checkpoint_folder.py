@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training import checkpoints
 
 

@@ -10,12 +10,12 @@ from zoo.tiny_entry import ENGLISH
 
 from keras_attention.cli.main import main
 from keras_attention.data.prose.token_stream import TokenStream
-from keras_attention.errors import UserError
+from keras_attention.support.atomic_files import release_claims, whole_file, whole_files
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.training.history import claim_files
 from keras_attention.training.run import RunSettings
 from keras_attention.visualize import figures
-from keras_attention.whole_file import release_claims, whole_file, whole_files
 
 
 def names(folder):

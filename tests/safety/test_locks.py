@@ -13,14 +13,21 @@ from pathlib import Path
 import pytest
 
 from keras_attention.cli.main import main
-from keras_attention.errors import UserError
-from keras_attention.whole_file import lock_file, locked, release_claims, tidy, until_the_command_ends, whole_file
+from keras_attention.support.atomic_files import (
+    lock_file,
+    locked,
+    release_claims,
+    tidy,
+    until_the_command_ends,
+    whole_file,
+)
+from keras_attention.support.errors import UserError
 
 ROOT = str(Path(__file__).parents[2])
 RECIPES = sorted((Path(ROOT) / "recipes").glob("*.py"))
 HOLD = """
 import sys, time
-from keras_attention.whole_file import locked
+from keras_attention.support.atomic_files import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
@@ -179,8 +186,8 @@ def test_leftovers_of_dead_writers_go_and_all_else_stays(tmp_path):
 COUNT = """
 import sys
 from pathlib import Path
-from keras_attention.errors import UserError
-from keras_attention.whole_file import locked
+from keras_attention.support.errors import UserError
+from keras_attention.support.atomic_files import locked
 place, done = Path(sys.argv[1]), 0
 while done < 100:
     try:

@@ -6,7 +6,7 @@ import pytest
 from zoo.tiny_entry import write_tiny_entry
 
 from keras_attention.cli.main import main
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.entry import write_manifest
 from keras_attention.zoo.registry import check_free, claim_entry
 

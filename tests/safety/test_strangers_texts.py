@@ -17,7 +17,7 @@ from keras_attention.cli import generate
 from keras_attention.cli.io.terminal import json_text, print_json, safe
 from keras_attention.cli.main import main
 from keras_attention.convert import load_checkpoint
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import (
     ByteLevelTokenizer,
     CharacterTokenizer,

@@ -26,7 +26,6 @@ from safety.crash_scenarios import (
 )
 from zoo.tiny_bert import tiny_classifier
 
-from keras_attention import compile_cache
 from keras_attention.cli import classify, encode, generate, translate, zoo  # noqa: F401 (imported before the fork)
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import TokenStream
@@ -34,10 +33,11 @@ from keras_attention.data.translation.parallel_corpus import ParallelCorpus, Tok
 from keras_attention.finetuning import report, trials
 from keras_attention.pipelines import base
 from keras_attention.pipelines.text_encoder import Embeddings
+from keras_attention.support import compile_cache
+from keras_attention.support.atomic_files import whole_file
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.training.history import save_trained
 from keras_attention.visualize import figures
-from keras_attention.whole_file import whole_file
 
 ROWS = "text,mood,label\n" + "".join(f'"a day, {i}",fine,{i}\n' for i in range(13))
 EXPLAINED = {"text": "a day", "text_b": None, "label": "good", "value": 0.75, "words": [], "truncated": False}

@@ -22,9 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from safety.faults import Faults
 
 from keras_attention.cli.io.text_files import kept_answers
-from keras_attention.errors import EntryError, UserError
+from keras_attention.support.atomic_files import lock_file, whole_folder
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.training import checkpoints
-from keras_attention.whole_file import lock_file, whole_folder
 from keras_attention.zoo.entry import REQUIRED, WEIGHTS, verify_files, write_manifest
 from keras_attention.zoo.registry import check_free
 

@@ -36,7 +36,7 @@ import keras_attention
 from keras_attention.cli.main import guarded
 from keras_attention.cli.main import main as run_command
 from keras_attention.data import download as data_download
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.training import checkpoints
 from keras_attention.zoo.entry import verify_files
 

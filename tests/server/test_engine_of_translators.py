@@ -7,11 +7,11 @@ import pytest
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH, tiny_parts, write_tiny_entry
 
-from keras_attention.errors import UserError
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
 from keras_attention.server.server import load_models
+from keras_attention.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 

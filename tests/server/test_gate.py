@@ -14,7 +14,6 @@ import uvicorn
 from fastapi import FastAPI
 from zoo.tiny_bert import tiny_classifier
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
@@ -33,6 +32,7 @@ from keras_attention.server.messages import (
 )
 from keras_attention.server.server import Server, ServerMetrics, Workers
 from keras_attention.server.workers import STREAM_AHEAD
+from keras_attention.support.errors import UserError
 
 HEADERS = [(b"content-type", b"application/json")]
 SCOPE = {"type": "http", "method": "POST", "path": "/here", "headers": HEADERS}

@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
-from keras_attention.errors import UserError
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import make_app
 from keras_attention.server.origins import Origins, checked_names
 from keras_attention.server.server import Server, ServerMetrics
+from keras_attention.support.errors import UserError
 
 
 def status_of(headers, address="127.0.0.1", more=(), method="POST", path="/v1/translate"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.errors import UserError
 from keras_attention.layers import MultiHeadAttention, masks
 from keras_attention.support import keras_private
+from keras_attention.support.errors import UserError
 from keras_attention.training.optim import Muon
 
 IDS = np.array([[3, 5, 2, 0, 0], [4, 0, 0, 0, 0]])
@@ -135,8 +135,8 @@ def test_a_method_of_muon_that_nothing_would_call_is_an_error(name, monkeypatch)
 def test_a_program_is_traced_where_tensorflow_lacks_the_private_part(monkeypatch):
     import tensorflow as tf
 
-    from keras_attention import compile_cache
     from keras_attention.pipelines.stored_programs import stored_program
+    from keras_attention.support import compile_cache
 
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", None)
     dense = keras.layers.Dense(3)

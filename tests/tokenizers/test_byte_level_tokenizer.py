@@ -10,7 +10,7 @@ from tiny_byte_level import END, TEXTS, pieces, tiny_byte_level, write_published
 from tokenizers import Tokenizer
 from varied_texts import varied_texts
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import ByteLevelTokenizer, load_tokenizer
 from keras_attention.tokenizers.byte_level_tokenizer import BYTE_OF, read_merges, read_pieces
 

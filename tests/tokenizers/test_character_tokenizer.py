@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from varied_texts import varied_texts
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 

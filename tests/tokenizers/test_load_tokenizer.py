@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 
 

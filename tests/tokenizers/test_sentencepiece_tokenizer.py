@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from varied_texts import varied_texts
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import SentencePieceTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import FEW_TEXTS
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from bert_texts import bert_texts
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer, load_tokenizer
 from keras_attention.tokenizers import wordpiece_tokenizer as piece_cutter
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.wordpiece_tokenizer import SPECIALS, count_words, learn_pieces
 
 TEXTS = ["walk walks walked walking talk talks talked talking", "the walkers, the talkers"] * 31 + ["犬 once"]

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from tiny_run import Steep, TinyBatches, TinyModel, arrays_of, make_optimizer, run, untimed
 
-from keras_attention.errors import TrainingDivergedError
+from keras_attention.support.errors import TrainingDivergedError
 from keras_attention.training.optim import assign_weights
 
 

@@ -7,7 +7,7 @@ import pytest
 from training.damages import DAMAGES, flip_a_bit, take_from_the_oldest
 from training.tiny_run import run, untimed
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training import checkpoints
 from keras_attention.training.optim import LayerWiseAdamW
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from models.tiny_bert import TINY, make_texts
 
-from keras_attention.errors import UserError
 from keras_attention.models import BertMaskedLM
+from keras_attention.support.errors import UserError
 from keras_attention.training import devices
 from keras_attention.training.devices import AMX, CLUSTERS, CPU, GPU, accelerate, description, in_float32
 from keras_attention.training.run import AccelerationSettings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from training.tiny_run import TinyBatches, TinyModel
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.history import (
     EarlyStopping,
     EpochBar,

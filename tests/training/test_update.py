@@ -7,7 +7,7 @@ import tensorflow as tf
 from recipe_modules import load_recipe
 from training.tiny_run import VOCABULARY, Steep, TinyBatches, TinyModel, arrays_of, run, token_loss
 
-from keras_attention.errors import TrainingDivergedError
+from keras_attention.support.errors import TrainingDivergedError
 from keras_attention.training.backends import compile_update
 
 

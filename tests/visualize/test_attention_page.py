@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, attention_page
 
 ROWS, COLUMNS = ["Ein", "Hund", "</s>"], ["A", "dog", "runs", "</script>", "\ud800"]

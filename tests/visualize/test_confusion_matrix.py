@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize import score_plots as confusion_matrix
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 

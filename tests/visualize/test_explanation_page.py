@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize.pages import ExplanationPage
 
 

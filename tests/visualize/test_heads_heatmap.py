@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize import figures as module
 from keras_attention.visualize.figures import heads_heatmap
 

@@ -8,8 +8,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from keras_attention import whole_file
-from keras_attention.errors import UserError
+from keras_attention.support import atomic_files
+from keras_attention.support.errors import UserError
 from keras_attention.visualize import figures as figure_file
 from keras_attention.visualize import figures as heatmap
 from keras_attention.visualize.figures import attention_heatmap
@@ -91,7 +91,7 @@ def test_unwritable_paths(tmp_path, monkeypatch):
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(UserError, match="it is a folder"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, tmp_path / "folder.png")
-    monkeypatch.setattr(whole_file.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(atomic_files.os, "access", lambda path, mode: False)
     with pytest.raises(UserError, match="not writable"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, tmp_path / "map.png")
 
@@ -103,7 +103,7 @@ def test_a_failed_write_keeps_the_old_picture(tmp_path, monkeypatch):
     def full_disk(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(whole_file.os, "replace", full_disk)
+    monkeypatch.setattr(atomic_files.os, "replace", full_disk)
     with pytest.raises(UserError, match="No space left"):
         attention_heatmap(alignment(3, 5), SOURCE, TARGET, path)
     assert path.read_bytes() == b"old"

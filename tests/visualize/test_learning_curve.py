@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize import score_plots as learning_curve
 from keras_attention.visualize.score_plots import learning_curve_plot
 

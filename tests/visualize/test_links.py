@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize.figures import links_plot
 
 WORDS = ["It", "never", "bores", "you"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.visualize import score_plots as score_by_labels
 from keras_attention.visualize.score_plots import score_by_labels_plot
 

@@ -13,9 +13,9 @@ from tiny_byte_level import tiny_byte_level
 from zoo.tiny_entry import DECODING, ENGLISH, METRICS, tiny_parts, write_tiny_entry
 
 import keras_attention
-from keras_attention.errors import EntryError, UserError
 from keras_attention.models import AttentionSeq2Seq
 from keras_attention.pipelines.base import failing_examples
+from keras_attention.support.errors import EntryError, UserError
 from keras_attention.tokenizers import CharacterTokenizer
 from keras_attention.zoo import archive
 from keras_attention.zoo.archive import load_entry, rewrite_entry, write_entry

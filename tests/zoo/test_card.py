@@ -3,7 +3,7 @@
 import pytest
 from zoo.tiny_entry import CONFIG, METRICS
 
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.card import REQUIRED, card_text
 
 

@@ -10,7 +10,7 @@ from zoo.damage import CUTS, FLIPS, damages
 from zoo.hostile_entries import HOSTILE, SIZES, make
 from zoo.tiny_entry import write_tiny_entry
 
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo import entry as entries
 from keras_attention.zoo.entry import MANIFEST, read_entry
 

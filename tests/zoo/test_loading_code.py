@@ -39,7 +39,7 @@ STARTS = [
 # importlib.resources for the templates of the pages, importlib.util to find a package of fonts.
 ALLOWED = {
     ("keras_attention.cli.translate", "importlib"),  # util: whether the package of --engine is installed
-    ("keras_attention.compile_cache", "importlib"),  # metadata: the versions of packages
+    ("keras_attention.support.compile_cache", "importlib"),  # metadata: the versions of packages
     ("keras_attention.convert.hub", "urllib"),  # parse: what of an address is quoted; huggingface_hub downloads
     ("keras_attention.convert.published", "subprocess"),  # converts in a process of its own, by this package's code
     ("keras_attention.pipelines.stored_programs", "ctypes"),  # the C library's own call that returns memory
@@ -48,10 +48,10 @@ ALLOWED = {
     ("keras_attention.support.moved", "importlib"),  # of modules named in that file
     ("keras_attention.visualize.pages", "importlib"),
     ("keras_attention.visualize.figures", "importlib"),
-    ("keras_attention.whole_file", "ctypes"),  # the system's own call that swaps two folders
-    ("keras_attention.whole_file", "socket"),  # the name of this machine
-    ("keras_attention.errors", "zipfile"),  # the name of an error
-    ("keras_attention.flags", "yaml"),  # safe_load, of the settings of a recipe
+    ("keras_attention.support.atomic_files", "ctypes"),  # the system's own call that swaps two folders
+    ("keras_attention.support.atomic_files", "socket"),  # the name of this machine
+    ("keras_attention.support.errors", "zipfile"),  # the name of an error
+    ("keras_attention.support.flags", "yaml"),  # safe_load, of the settings of a recipe
     ("keras_attention.training.devices", "from_config"),  # of a model in memory
     ("keras_attention.zoo.schema", "importlib"),  # of what is registered; a file names the architecture alone
 }

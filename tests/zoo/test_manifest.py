@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from keras_attention.errors import EntryError
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo import entry as manifest
 from keras_attention.zoo.entry import verify_files, write_manifest
 

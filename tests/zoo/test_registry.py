@@ -3,7 +3,7 @@
 import pytest
 
 import keras_attention
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.zoo import registry as finding
 from keras_attention.zoo.registry import find_entry, list_models, zoo_folders
 

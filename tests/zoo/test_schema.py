@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from zoo.tiny_entry import CONFIG
 
-from keras_attention.errors import EntryError
 from keras_attention.models import AttentionSeq2Seq, Transformer
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import ARCHITECTURES, check_config
 

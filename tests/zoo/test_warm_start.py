@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.errors import UserError
 from keras_attention.models import Transformer
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.archive import take_weights
 
 SETTINGS = {

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attention.errors import EntryError
 from keras_attention.models.seq2seq import AttentionSeq2Seq
+from keras_attention.support.errors import EntryError
 from keras_attention.zoo.weights_file import load_weights, save_weights, weight_names
 
 

@@ -19,9 +19,9 @@ from keras_attention.cli.io.text_files import (
     standard_input_lines,
 )
 from keras_attention.data.files import opened
-from keras_attention.errors import UserError, counted, one_line
 from keras_attention.pipelines.texts import LOST, START, TruncatedText
-from keras_attention.whole_file import check_place
+from keras_attention.support.atomic_files import check_place
+from keras_attention.support.errors import UserError, counted, one_line
 from keras_attention.zoo.entry import MANIFEST
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import contextmanager
 
-from keras_attention.errors import JOINERS, MOST_QUOTED, UserError
+from keras_attention.support.errors import JOINERS, MOST_QUOTED, UserError
 from keras_attention.training.run import deferred_interrupts
 
 

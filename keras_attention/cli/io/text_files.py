@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from keras_attention.cli.io.terminal import safe
 from keras_attention.data.files import decoded_lines, encoding_hint, lines_of, opened, recoded
-from keras_attention.errors import UserError, parse_json
-from keras_attention.whole_file import (
+from keras_attention.support.atomic_files import (
     check_place,
     explained,
     flush,
@@ -24,6 +23,7 @@ from keras_attention.whole_file import (
     temporary_name,
     whole_file,
 )
+from keras_attention.support.errors import UserError, parse_json
 
 
 def standard_input_lines(encoding=None):

@@ -9,8 +9,8 @@ import numpy as np
 from keras_attention.data.batches import random_order
 from keras_attention.data.prose.documents import hold_out
 from keras_attention.data.prose.masked_lm import Masking
-from keras_attention.errors import UserError
-from keras_attention.flags import setting
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import setting
 from keras_attention.tokenizers.bert_characters import part_words
 from keras_attention.tokenizers.special_tokens import PAD_ID
 from keras_attention.tokenizers.wordpiece_tokenizer import CONTINUATION, SPECIALS, WordPieceTokenizer

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_attention.data.files import read_lines
 from keras_attention.data.translation.parallel_corpus import TokenSequences
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 # Parts of the standard library whose docstrings are tests or not prose.
 LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "encodings")

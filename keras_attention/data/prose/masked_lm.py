@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.prose.documents import PackedSequences, docstrings, encode_documents, hold_out, read_documents
-from keras_attention.errors import UNREADABLE, UserError
-from keras_attention.flags import setting
+from keras_attention.support.atomic_files import check_holds_only, whole_folder
+from keras_attention.support.errors import UNREADABLE, UserError
+from keras_attention.support.flags import setting
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.whole_file import check_holds_only, whole_folder
 
 ROWS = "rows.npz"
 PAIRS = ("segment_ids", "is_next")  # arrays of sequences with two texts

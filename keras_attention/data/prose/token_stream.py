@@ -13,11 +13,11 @@ from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
 from keras_attention.data.files import read_lines
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
-from keras_attention.errors import UNREADABLE, UserError
-from keras_attention.flags import setting
+from keras_attention.support.atomic_files import check_holds_only, whole_folder
+from keras_attention.support.errors import UNREADABLE, UserError
+from keras_attention.support.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
 from keras_attention.tokenizers.special_tokens import PAD_ID
-from keras_attention.whole_file import check_holds_only, whole_folder
 
 STREAMS = "streams.npz"
 LINE_BREAK = "␤"  # stands for a line break in vocabularies, which have no control characters

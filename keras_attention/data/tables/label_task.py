@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.tables.raw_rows import listed, shown
-from keras_attention.errors import UserError, is_a_name
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, is_a_name
 from keras_attention.support.normalization import normalized
 
 KINDS = ("binary", "multiclass", "multilabel", "regression")

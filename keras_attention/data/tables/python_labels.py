@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed
-from keras_attention.errors import UserError, quoted
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError, quoted
 
 BYTES = (bytes, bytearray, memoryview)
 TEXT_OR_BYTES = (str, *BYTES)

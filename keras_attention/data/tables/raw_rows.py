@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from keras_attention.data.files import encoding_hint
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 MAX_SHOWN, MAX_LISTED = 80, 40
 

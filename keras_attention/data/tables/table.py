@@ -20,8 +20,8 @@ from keras_attention.data.tables.raw_rows import (
     shown,
     whole_rows,
 )
-from keras_attention.errors import UserError
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 JSON_LINES, JSON = (".jsonl", ".ndjson"), "json"

@@ -17,8 +17,8 @@ from keras_attention.data.translation.parallel_corpus import (
     read_tsv,
     save_encoded,
 )
-from keras_attention.errors import UserError
-from keras_attention.flags import setting
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import setting
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")

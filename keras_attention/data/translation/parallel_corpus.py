@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.data.files import read_lines
-from keras_attention.errors import UNREADABLE, UserError
+from keras_attention.support.atomic_files import whole_file
+from keras_attention.support.errors import UNREADABLE, UserError
 from keras_attention.tokenizers.special_tokens import END_ID
-from keras_attention.whole_file import whole_file
 
 
 def read_parallel(

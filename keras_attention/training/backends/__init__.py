@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_attention.compile_cache import is_eager
+from keras_attention.support.compile_cache import is_eager
 
 
 def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_compile=True):

@@ -3,7 +3,7 @@
 import jax
 import keras
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.devices import split_batch
 from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
 

@@ -11,7 +11,7 @@ from keras_attention.data.prose.distillation import (
     prune,
 )
 from keras_attention.data.prose.masked_lm import Masking
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
 TEXTS = [f"the {who} {does} over {'the old ' * i}bridges" for i in range(13) for who in ("dog", "gnu") for does in

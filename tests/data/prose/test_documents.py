@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from keras_attention.data.prose.documents import docstrings, read_documents
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 def test_blank_lines_divide_documents(tmp_path):

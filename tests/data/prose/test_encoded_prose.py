@@ -5,7 +5,7 @@ import pytest
 
 from keras_attention.data.prose.documents import PackedSequences, pair_sentences
 from keras_attention.data.prose.masked_lm import load_encoded_prose, save_encoded_prose
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]

@@ -5,7 +5,7 @@ import pytest
 
 from keras_attention.data import PackedSequences
 from keras_attention.data.translation.parallel_corpus import TokenSequences
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 PAD, START, END = 0, 5, 3  # as in a published vocabulary
 SPECIAL_IDS = {"pad_id": PAD, "start_id": START, "end_id": END}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.token_stream import StreamSettings, image_texts, image_tokens, load_stream, read_images
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 @dataclass(frozen=True)

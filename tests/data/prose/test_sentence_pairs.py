@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.documents import pair_sentences, sentences
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 PAD, START, END = 0, 5, 3  # as in a published vocabulary
 SPECIAL_IDS = {"pad_id": PAD, "start_id": START, "end_id": END}

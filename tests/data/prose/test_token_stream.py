@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.token_stream import StreamSettings, TokenStream, WindowBatches, Windows, load_stream
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.training.run import RunSettings
 
 T, B = 7, 3

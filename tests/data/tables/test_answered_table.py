@@ -7,7 +7,7 @@ import json
 import pytest
 
 from keras_attention.data.tables.table import AnsweredTable
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 ROWS = [["7", 'a "good", long\nfilm', ""], ["9", "NA", "é;x"], ["11", " dull ", '"']]
 

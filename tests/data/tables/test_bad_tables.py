@@ -3,7 +3,7 @@
 import pytest
 
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 JSON_GOOD = b'{"text": "good", "label": "1"}\n'
 # name -> (the row, its reason, more of the message)

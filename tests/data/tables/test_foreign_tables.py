@@ -6,7 +6,7 @@ import pytest
 
 from keras_attention.data.files import read_lines
 from keras_attention.data.tables.table import AnsweredTable, read_table
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 ROWS = [
     ("un café crème", "thé"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.tables.label_task import Task, encode_labels, find_task, respelled
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 NUMBERS = [str(number) for number in range(23)]
 

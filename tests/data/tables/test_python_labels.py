@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from keras_attention.data.tables.python_labels import as_labels, label_columns, named_labels
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 ROWS = [[1, 0, 1], [0, 1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]
 NAMES = [["news", "sport"], ["politics"], ["news", "politics"], [], ["sport"]]

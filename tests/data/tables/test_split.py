@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.tables.label_task import split_validation
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 def test_every_row_is_on_one_side():

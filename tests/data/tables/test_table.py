@@ -12,8 +12,8 @@ import pytest
 from varied_texts import varied_texts
 
 from keras_attention.data.tables.table import read_table
-from keras_attention.errors import UserError
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.support.errors import UserError
 
 ALPHABET = "ab \",;|\t\n\r'é犬🐕\u2028\u0085\x0b\x1c\ufeff\\"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences, load_encoded, save_encoded
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 
 def corpora(largest):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data import ParallelCorpus
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
 

@@ -4,7 +4,7 @@ import pytest
 
 from keras_attention.data import download
 from keras_attention.data.translation.pairs import load_translation_data, train_tokenizers
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 
 SENTENCES = [f"sentence number {n}" for n in range(101)]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import LABELS, task, tiny_classifier, write_tiny
 
-from keras_attention.errors import UserError
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import read_entry, verify_files
 
 TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "blend_with_words.py"))

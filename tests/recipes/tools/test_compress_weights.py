@@ -7,7 +7,7 @@ import pytest
 from zoo.tiny_bert import tiny_mask_filler, write_tiny
 from zoo.tiny_entry import write_tiny_entry
 
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import read_entry
 
 TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "compress_weights.py"))

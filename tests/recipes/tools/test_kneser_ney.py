@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_attention.data.prose.token_stream import load_stream
-from keras_attention.errors import UserError
+from keras_attention.support.errors import UserError
 
 TOOL = Path(__file__).parents[3] / "recipes" / "tools" / "kneser_ney.py"
 V = 41

@@ -21,9 +21,15 @@ from zoo.tiny_bert import tiny_classifier, tiny_encoder, tiny_mask_filler, token
 from zoo.tiny_entry import ENGLISH, tiny_translator
 from zoo.tiny_gpt import tiny_generator
 
-from keras_attention import compile_cache
-from keras_attention.compile_cache import CompileCache, cache_root, machine_digest, programs_fit, use_compile_cache
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.support import compile_cache
+from keras_attention.support.compile_cache import (
+    CompileCache,
+    cache_root,
+    machine_digest,
+    programs_fit,
+    use_compile_cache,
+)
 
 GRAPH, OTHER = "0" * 31 + "a", "0" * 31 + "b"
 GRAPH_CONTENT = b"a graph with the function stored_" + GRAPH.encode()
@@ -264,7 +270,7 @@ def test_a_session_moves_to_another_disk(opened, tmp_path, monkeypatch):
 
 def test_a_process_that_may_write_small_files_only_has_no_cache(tmp_path, monkeypatch):
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000));"
-    code += "from keras_attention.compile_cache import use_compile_cache; print(use_compile_cache())"
+    code += "from keras_attention.support.compile_cache import use_compile_cache; print(use_compile_cache())"
     environment = {**os.environ, compile_cache.VARIABLE: str(tmp_path), "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (0, "False\n")

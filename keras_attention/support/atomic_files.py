@@ -23,7 +23,7 @@ import uuid
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from keras_attention.errors import UserError, quoted
+from keras_attention.support.errors import UserError, quoted
 
 NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)

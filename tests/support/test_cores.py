@@ -1,7 +1,7 @@
 import os
 
-from keras_attention.cores import available_cores
 from keras_attention.pipelines.compiled import map_in_threads
+from keras_attention.support.cores import available_cores
 from keras_attention.training.history import run_facts
 
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from keras_attention.errors import UserError
-from keras_attention.flags import parse_config, read_settings, setting
+from keras_attention.support.errors import UserError
+from keras_attention.support.flags import parse_config, read_settings, setting
 
 
 @dataclass

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_attention.child_process import package_command, package_environment
 from keras_attention.convert import published
 from keras_attention.convert.hub import Fetched
-from keras_attention.errors import UserError
+from keras_attention.support.child_process import package_command, package_environment
+from keras_attention.support.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 # Modules of Python and of packages that some command imports early.

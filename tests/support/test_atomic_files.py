@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from keras_attention.errors import UserError
-from keras_attention.whole_file import check_place, whole_file
+from keras_attention.support.atomic_files import check_place, whole_file
+from keras_attention.support.errors import UserError
 
 
 def test_text_and_bytes_are_written_as_they_are(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attention.errors import is_a_name, parse_json, quoted
+from keras_attention.support.errors import is_a_name, parse_json, quoted
 
 
 def bomb(container, levels):

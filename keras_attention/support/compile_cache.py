@@ -32,7 +32,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from keras_attention.cores import available_cores
+from keras_attention.support.cores import available_cores
 
 ROOM = 64 * 2**20  # bytes that must be free: TensorFlow fails where it cannot write a program
 MAX_BYTES = 256 * 2**20  # for the programs of one machine; beyond it, the least recently used are removed

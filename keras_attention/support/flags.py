@@ -11,7 +11,7 @@ import types
 import typing
 from pathlib import Path
 
-from keras_attention.errors import BAD_USAGE, UserError, one_line, parse_json, quoted
+from keras_attention.support.errors import BAD_USAGE, UserError, one_line, parse_json, quoted
 
 MOST_BYTES, MOST_VALUES, MOST_LEVELS = 1_000_000, 2_000, 20  # of a YAML file with settings
 MOST_CHARACTERS = 10_000  # of a value in it: of a number to the base 60, 1:59:59 ..., the cost grows with the square
