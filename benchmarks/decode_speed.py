@@ -247,7 +247,7 @@ def prepared(arguments, texts, temporary):
 
 def prepare(name, untrained, texts, temporary):
     from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.pipelines.ctranslate2_engine import write_ctranslate2
+    from keras_attention.runtime.ctranslate2_engine import write_ctranslate2
     from keras_attention.zoo.registry import find_entry
 
     if untrained:

@@ -7,9 +7,9 @@ import tensorflow as tf
 from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, soften, uniform
 from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
-from keras_attention.pipelines.buckets import BATCH_SIZES, answer_limit
-from keras_attention.pipelines.compiled import SEARCH_OPTIONS, search_function
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN
+from keras_attention.runtime.buckets import BATCH_SIZES, answer_limit
+from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, search_function
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID
 from keras_attention.zoo.decoding_settings import DECODING

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.evaluation.classification_scores import cross_entropy
-from keras_attention.pipelines.compiled_forward import CompiledForward, traced
 from keras_attention.pipelines.texts import TOKEN_PADDING
+from keras_attention.runtime.compiled_forward import CompiledForward, traced
 
 # Inverse regularization strengths (C in scikit-learn), for vectors with mean 0 and standard deviation 1.
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from keras_attention.pipelines.buckets import answer_limit, source_bucket
-from keras_attention.pipelines.compiled_steps import check_drawing, in_float32
 from keras_attention.pipelines.doubt import copied_text
 from keras_attention.pipelines.texts import as_texts
+from keras_attention.runtime.buckets import answer_limit, source_bucket
+from keras_attention.runtime.compiled_steps import check_drawing, in_float32
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.compiled_forward import CompiledForward
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.texts import (
     START,
@@ -21,6 +20,7 @@ from keras_attention.pipelines.texts import (
     blank_rows,
     text_sequences,
 )
+from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import WordPieceTokenizer

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.buckets import SOURCE_LENGTHS
-from keras_attention.pipelines.compiled_forward import CompiledForward
-from keras_attention.pipelines.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
-from keras_attention.pipelines.work import stop_if_unwanted
+from keras_attention.runtime.buckets import SOURCE_LENGTHS
+from keras_attention.runtime.compiled_forward import CompiledForward
+from keras_attention.runtime.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
+from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 

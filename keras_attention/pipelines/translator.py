@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.buckets import answer_limit, batches
-from keras_attention.pipelines.compiled import SEARCH_OPTIONS, CompiledSearch, map_in_threads
 from keras_attention.pipelines.doubt import REASONS, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
-from keras_attention.pipelines.prepared_weights import PreparedWeights
 from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
-from keras_attention.pipelines.work import cache_bytes, memory
+from keras_attention.runtime.buckets import answer_limit, batches
+from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch, map_in_threads
+from keras_attention.runtime.prepared_weights import PreparedWeights
+from keras_attention.runtime.work_budget import cache_bytes, memory
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import AnyTokenizer
@@ -169,7 +169,7 @@ class Translator(Pipeline):
     }
     view_options = ("target", "n_best", *SEARCH_SETTINGS)
     batching = "search"
-    engines = {"ctranslate2": "keras_attention.pipelines.ctranslate2_engine:use_ctranslate2"}
+    engines = {"ctranslate2": "keras_attention.runtime.ctranslate2_engine:use_ctranslate2"}
 
     def __init__(
         self,

@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.pipelines.stored_programs import return_memory
-from keras_attention.pipelines.work import MemoryBudget
-from keras_attention.server.batching import share_batches
+from keras_attention.runtime.batching import share_batches
+from keras_attention.runtime.stored_programs import return_memory
+from keras_attention.runtime.work_budget import MemoryBudget
 from keras_attention.server.messages import Refusal, check_limits, check_tokens
 from keras_attention.server.workers import Workers
 from keras_attention.support.compile_cache import keep_compiled

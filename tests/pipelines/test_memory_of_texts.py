@@ -9,8 +9,8 @@ from zoo.tiny_bert import tiny_classifier, tiny_encoder, tiny_mask_filler, token
 from zoo.tiny_entry import tiny_translator
 from zoo.tiny_gpt import tiny_generator
 
-from keras_attention.pipelines.stored_programs import return_memory
 from keras_attention.pipelines.text_encoder import TextEncoder
+from keras_attention.runtime.stored_programs import return_memory
 
 pytestmark = pytest.mark.slow
 TEXTS, TOGETHER, MEGABYTE = 1009, 13, 1 << 20

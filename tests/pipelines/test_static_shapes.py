@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from keras_attention.pipelines.buckets import batches, source_bucket
+from keras_attention.runtime.buckets import batches, source_bucket
 
 
 def test_a_batch_holds_neighbours_in_length():

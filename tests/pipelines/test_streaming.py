@@ -7,7 +7,7 @@ import pytest
 from zoo.tiny_entry import ENGLISH, tiny_parts, tiny_translator
 
 from keras_attention.decoding import sample
-from keras_attention.pipelines.buckets import answer_limit
+from keras_attention.runtime.buckets import answer_limit
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID, UNKNOWN_ID
 

@@ -12,9 +12,9 @@ from zoo.tiny_gpt import SIZES, TEXTS, tiny_generator, tokenizer
 import keras_attention as ka
 from keras_attention.decoding.sampling import sampler
 from keras_attention.models import new_language_model
-from keras_attention.pipelines import compiled_steps
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.text_generator import TextGenerator
+from keras_attention.runtime import compiled_steps
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from keras_attention.pipelines.compiled import map_in_threads
+from keras_attention.runtime.compiled_search import map_in_threads
 from keras_attention.support.cores import available_cores
 
 

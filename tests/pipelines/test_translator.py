@@ -11,8 +11,8 @@ import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, tiny_translator
 
 from keras_attention.decoding import greedy_search
-from keras_attention.pipelines.buckets import BATCH_SIZES, answer_limit, batches
 from keras_attention.pipelines.translator import Translation, Translator
+from keras_attention.runtime.buckets import BATCH_SIZES, answer_limit, batches
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID, UNKNOWN_ID
 

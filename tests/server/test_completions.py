@@ -13,8 +13,8 @@ import pytest
 from server.tiny_zoo import server_in_this_process
 from zoo.tiny_gpt import tiny_generator
 
+from keras_attention.runtime.batching import share_batches
 from keras_attention.server import ServerSettings
-from keras_attention.server.batching import share_batches
 from keras_attention.server.completions import CompletionsReply, CompletionsRequest
 from keras_attention.server.messages import Refusal
 from keras_attention.server.server import Workers

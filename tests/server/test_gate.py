@@ -17,7 +17,7 @@ from zoo.tiny_bert import tiny_classifier
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
-from keras_attention.pipelines.work import stop_if_unwanted
+from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.server import ServerSettings, http_server
 from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.guarded_protocol import guarded_protocol

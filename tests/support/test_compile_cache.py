@@ -372,7 +372,7 @@ def test_warm_computes_what_the_first_answer_needs(tmp_path, zoo, kind, monkeypa
     make, answer = computed[kind]
     monkeypatch.setattr(compile_cache, "_in_use", [GraphsOfThisProcess()])
     make().warm()
-    monkeypatch.setattr("keras_attention.pipelines.stored_programs._traced", lambda *_: pytest.fail("traced again"))
+    monkeypatch.setattr("keras_attention.runtime.stored_programs._traced", lambda *_: pytest.fail("traced again"))
     answer(make())
 
 

@@ -1,6 +1,6 @@
 import os
 
-from keras_attention.pipelines.compiled import map_in_threads
+from keras_attention.runtime.compiled_search import map_in_threads
 from keras_attention.support.cores import available_cores
 from keras_attention.training.history import run_facts
 

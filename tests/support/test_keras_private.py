@@ -135,7 +135,7 @@ def test_a_method_of_muon_that_nothing_would_call_is_an_error(name, monkeypatch)
 def test_a_program_is_traced_where_tensorflow_lacks_the_private_part(monkeypatch):
     import tensorflow as tf
 
-    from keras_attention.pipelines.stored_programs import stored_program
+    from keras_attention.runtime.stored_programs import stored_program
     from keras_attention.support import compile_cache
 
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", None)

@@ -26,14 +26,14 @@ def test_every_public_name_works_or_says_what_replaces_it():
 
 
 def test_a_moved_name_gives_that_of_today_and_a_warning():
-    from keras_attention.pipelines import buckets, compiled
+    from keras_attention.runtime import buckets, compiled_search
 
     with pytest.warns(FutureWarning, match=r"pipelines\.compiled\.batches is now in .*pipelines\.buckets\.batches"):
-        assert compiled.batches is buckets.batches
+        assert compiled_search.batches is buckets.batches
     with pytest.raises(AttributeError, match=r"CompiledBert is gone. Use .*CompiledForward"):
-        compiled.CompiledBert  # noqa: B018
+        compiled_search.CompiledBert  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        compiled.nothing  # noqa: B018
+        compiled_search.nothing  # noqa: B018
 
 
 def test_a_moved_module_has_the_names_of_its_successors():

@@ -42,7 +42,7 @@ ALLOWED = {
     ("keras_attention.support.compile_cache", "importlib"),  # metadata: the versions of packages
     ("keras_attention.convert.hub", "urllib"),  # parse: what of an address is quoted; huggingface_hub downloads
     ("keras_attention.convert.published", "subprocess"),  # converts in a process of its own, by this package's code
-    ("keras_attention.pipelines.stored_programs", "ctypes"),  # the C library's own call that returns memory
+    ("keras_attention.runtime.stored_programs", "ctypes"),  # the C library's own call that returns memory
     ("keras_attention.support.installation", "importlib"),  # metadata: how this package was installed
     ("keras_attention.support.installation", "urllib"),  # parse and url2pathname: nothing is fetched
     ("keras_attention.support.moved", "importlib"),  # of modules named in that file

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses
-from keras_attention.pipelines.buckets import SOURCE_LENGTHS, answer_limit
-from keras_attention.pipelines.compiled import SEARCH_OPTIONS
+from keras_attention.runtime.buckets import SOURCE_LENGTHS, answer_limit
+from keras_attention.runtime.compiled_search import SEARCH_OPTIONS
 from keras_attention.support.compile_cache import is_eager
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 

@@ -17,10 +17,10 @@ from keras_attention.decoding.sampling import (
     top_tokens,
     uniform,
 )
-from keras_attention.pipelines.buckets import SOURCE_LENGTHS, source_bucket
-from keras_attention.pipelines.compiled import specs_of
-from keras_attention.pipelines.stored_programs import stored_program
-from keras_attention.pipelines.work import cache_bytes, memory, most_memory, stop_if_unwanted
+from keras_attention.runtime.buckets import SOURCE_LENGTHS, source_bucket
+from keras_attention.runtime.compiled_search import specs_of
+from keras_attention.runtime.stored_programs import stored_program
+from keras_attention.runtime.work_budget import cache_bytes, memory, most_memory, stop_if_unwanted
 from keras_attention.support.compile_cache import programs_fit
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import PAD_ID

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_attention.pipelines.buckets import USUAL_LENGTHS, source_bucket
-from keras_attention.pipelines.stored_programs import stored_program
-from keras_attention.pipelines.work import activation_bytes, memory
+from keras_attention.runtime.buckets import USUAL_LENGTHS, source_bucket
+from keras_attention.runtime.stored_programs import stored_program
+from keras_attention.runtime.work_budget import activation_bytes, memory
 
 Example = Mapping[str, np.ndarray]  # name of an input -> its array for one example, without the batch axis
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses, beam_search
 from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
-from keras_attention.pipelines.stored_programs import call_compiled, stored_program
-from keras_attention.pipelines.work import in_this_context
+from keras_attention.runtime.stored_programs import call_compiled, stored_program
+from keras_attention.runtime.work_budget import in_this_context
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import check_finite
 from keras_attention.support.moved import moved_name

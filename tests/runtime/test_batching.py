@@ -3,7 +3,8 @@
 import pytest
 from zoo.tiny_entry import ENGLISH, tiny_translator
 
-from keras_attention.server import ServerSettings, batching
+from keras_attention.runtime import batching
+from keras_attention.server import ServerSettings
 
 
 def answers(translator, texts):

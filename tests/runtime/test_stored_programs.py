@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.pipelines import stored_programs
-from keras_attention.pipelines.stored_programs import call_compiled, stored_program
+from keras_attention.runtime import stored_programs
+from keras_attention.runtime.stored_programs import call_compiled, stored_program
 from keras_attention.support import compile_cache
 from keras_attention.support.compile_cache import MARK, CompileCache
 from keras_attention.support.errors import UserError

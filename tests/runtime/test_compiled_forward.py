@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_attention.pipelines.buckets import source_bucket
-from keras_attention.pipelines.compiled_forward import CompiledForward
+from keras_attention.runtime.buckets import source_bucket
+from keras_attention.runtime.compiled_forward import CompiledForward
 
 LONGEST = 47
 

@@ -8,10 +8,10 @@ import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, tiny_translator
 
 from keras_attention.models import Transformer
-from keras_attention.pipelines import ctranslate2_engine
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.pipelines.ctranslate2_engine import Candidate, ended_in_time, is_certain, ranked
 from keras_attention.pipelines.translator import Translator
+from keras_attention.runtime import ctranslate2_engine
+from keras_attention.runtime.ctranslate2_engine import Candidate, ended_in_time, is_certain, ranked
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID
 

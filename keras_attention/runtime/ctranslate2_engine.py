@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses
 from keras_attention.models import Transformer
-from keras_attention.pipelines.compiled import CompiledSearch
-from keras_attention.pipelines.prepared_weights import PreparedWeights
+from keras_attention.runtime.compiled_search import CompiledSearch
+from keras_attention.runtime.prepared_weights import PreparedWeights
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import UserError
 from keras_attention.support.installation import install_command

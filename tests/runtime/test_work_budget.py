@@ -7,8 +7,8 @@ from zoo.tiny_bert import TEXTS, tiny_classifier
 from zoo.tiny_entry import ENGLISH, tiny_translator
 from zoo.tiny_gpt import tiny_generator
 
-from keras_attention.pipelines.compiled import map_in_threads
-from keras_attention.pipelines.work import (
+from keras_attention.runtime.compiled_search import map_in_threads
+from keras_attention.runtime.work_budget import (
     MemoryBudget,
     Unwanted,
     cache_bytes,
@@ -131,13 +131,13 @@ def test_answers_are_the_same_within_a_small_budget():
 
 
 def test_a_classifier_stops_between_two_batches(monkeypatch):
-    monkeypatch.setattr("keras_attention.pipelines.compiled_forward.STEPS_PER_BATCH", 1)
+    monkeypatch.setattr("keras_attention.runtime.compiled_forward.STEPS_PER_BATCH", 1)
     check_stops(tiny_classifier().classify, TEXTS * 3)
 
 
 @pytest.mark.slow
 def test_a_translator_stops_between_two_batches(monkeypatch):
-    monkeypatch.setattr("keras_attention.pipelines.buckets.BATCH_SIZES", (1,))
+    monkeypatch.setattr("keras_attention.runtime.buckets.BATCH_SIZES", (1,))
     check_stops(tiny_translator().translate, ENGLISH * 3)
 
 

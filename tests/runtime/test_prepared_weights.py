@@ -12,7 +12,8 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, write_tiny_entry
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.pipelines.translator import Translator
-from keras_attention.server import ServerSettings, batching
+from keras_attention.runtime import batching
+from keras_attention.server import ServerSettings
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
 BATCH = {"source_ids": np.array([[5, 7, 11, 3]], "int32"), "target_ids": np.array([[2, 5, 7]], "int32")}
