@@ -39,7 +39,7 @@ from keras_attention.layers import attend, causal_mask, multi_head
 from keras_attention.models import BertMaskedLM, Transformer
 from keras_attention.support.errors import UserError
 from keras_attention.training.backends import compile_update
-from keras_attention.training.objective import token_cross_entropy
+from keras_attention.training.losses import token_cross_entropy
 
 PEAKS = {"H100": 989, "H200": 989, "A100": 312}  # TFLOP/s, dense bfloat16, as the vendor states for the SXM modules
 BASE = {

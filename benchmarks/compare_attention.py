@@ -18,7 +18,7 @@ from keras_attention.cli.main import guarded
 from keras_attention.data.translation.pairs import load_translation_data
 from keras_attention.evaluation import translation_scores as metrics
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.pipelines.release import add_to_card
+from keras_attention.publishing.trained_entries import add_to_card
 from keras_attention.visualize.score_plots import bleu_by_length_plot
 from keras_attention.zoo.card import table_text
 

@@ -70,7 +70,7 @@ def train_to_the_end(folder, answer, pause=0.0, file_limit=None):
     import keras
 
     from keras_attention.models import Transformer
-    from keras_attention.training.objective import token_cross_entropy
+    from keras_attention.training.losses import token_cross_entropy
     from keras_attention.training.run import RunSettings
     from keras_attention.training.session import Session
 

@@ -16,7 +16,7 @@ from fine_tuning import drawn, read, score  # loads TensorFlow quietly
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
 from keras_attention.finetuning.stages import fit
-from keras_attention.finetuning.start import accelerated
+from keras_attention.finetuning.starting_model import accelerated
 from keras_attention.finetuning.workflow import prepare
 
 COLUMNS = ("rows per class", "linear model on vectors", "trained on labels", "contrastive")

@@ -23,11 +23,11 @@ from keras_attention.support.flags import add_settings
 
 with silent_libraries():
     from keras_attention.evaluation import classification_scores as measures
+    from keras_attention.finetuning.calibration import finish
     from keras_attention.finetuning.examples import read_examples
-    from keras_attention.finetuning.finishing import finish
     from keras_attention.finetuning.report import make_report
     from keras_attention.finetuning.stages import fit
-    from keras_attention.finetuning.start import accelerated
+    from keras_attention.finetuning.starting_model import accelerated
     from keras_attention.finetuning.workflow import prepare
 
 COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine-tuned", "as shipped", "CPU min")

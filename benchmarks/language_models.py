@@ -64,7 +64,7 @@ def settings_of(kind, parameters, vocabulary_size, context):
 def train(model, batches, minutes):
     """Trains for `minutes`; returns updates, tokens per second, and the loss every 50 updates."""
     from keras_attention.training.backends import compile_update
-    from keras_attention.training.objective import token_cross_entropy
+    from keras_attention.training.losses import token_cross_entropy
     from keras_attention.training.optim import Muon
 
     optimizer = Muon(0.0, weight_decay=0.1)

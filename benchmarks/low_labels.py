@@ -29,9 +29,9 @@ with silent_libraries():
 from keras_attention.finetuning.examples import read_examples
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.finetuning.start import FROM_NOTHING, accelerated
+from keras_attention.finetuning.starting_model import FROM_NOTHING, accelerated
 from keras_attention.finetuning.workflow import finetune_classifier
-from keras_attention.pipelines.release import add_to_card
+from keras_attention.publishing.trained_entries import add_to_card
 from keras_attention.support.atomic_files import whole_file
 from keras_attention.visualize.score_plots import score_by_labels_plot
 from keras_attention.zoo.card import table_text

@@ -38,7 +38,7 @@ def worker(index, ports, shape, pipe):
     from keras_attention.models import Transformer
     from keras_attention.training.backends import compile_update
     from keras_attention.training.devices import use_strategy
-    from keras_attention.training.objective import token_cross_entropy
+    from keras_attention.training.losses import token_cross_entropy
 
     def loss(model, inputs, labels):
         return token_cross_entropy(labels, model(inputs, training=True))

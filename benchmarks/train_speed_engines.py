@@ -17,7 +17,7 @@ class Ours:
         import keras
 
         from keras_attention.training.backends import compile_update
-        from keras_attention.training.objective import token_cross_entropy
+        from keras_attention.training.losses import token_cross_entropy
 
         def loss(model, inputs, labels):
             return token_cross_entropy(labels, model(inputs, training=True))

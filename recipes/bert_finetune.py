@@ -20,12 +20,12 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.batches import ClassificationBatches
 from keras_attention.finetuning.examples import TableSettings, load_encoded_examples, load_tables, save_encoded_examples
-from keras_attention.finetuning.fitting import BUCKETS, class_weights, filled_in, layers_of
+from keras_attention.finetuning.label_training import BUCKETS, class_weights, filled_in, layers_of
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.finetuning.start import accelerated, starting_encoder
+from keras_attention.finetuning.starting_model import accelerated, starting_encoder
 from keras_attention.models import BertClassifier
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.objective import class_cross_entropy, multilabel_cross_entropy, squared_error
+from keras_attention.training.losses import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
 from keras_attention.training.run import RunSettings
 from keras_attention.zoo.registry import check_free, claim_entry

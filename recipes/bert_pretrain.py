@@ -22,7 +22,7 @@ from keras_attention.models.bert_encoder import SETTINGS
 from keras_attention.models.bert_starts import start_with_structure
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
-from keras_attention.training.objective import class_cross_entropy, token_cross_entropy
+from keras_attention.training.losses import class_cross_entropy, token_cross_entropy
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -96,7 +96,7 @@ def main(arguments=None):
         model.build()
     if scored := keras.backend.backend() == "tensorflow":
         from keras_attention.evaluation.masked_lm_scores import MaskedLMScores, scores_text
-        from keras_attention.pipelines.release import write_pretrained
+        from keras_attention.publishing.trained_entries import write_pretrained
 
         claim_entry(session.out, config.overwrite)
         validation = prose.validation_batches(config)

@@ -23,15 +23,15 @@ from keras_attention.data.prose.documents import docstrings, read_documents
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 from keras_attention.models import BertEncoder, BertMaskedLM
 from keras_attention.models.bert_starts import Distiller, student_of, with_policy
-from keras_attention.pipelines.release import write_distilled
+from keras_attention.publishing.trained_entries import write_distilled
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.training import objective
+from keras_attention.training import losses
 from keras_attention.training.devices import in_float32
+from keras_attention.training.gradients import split_labels
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.training.update import split_labels
 from keras_attention.zoo.archive import load_teacher
 from keras_attention.zoo.registry import check_free, claim_entry
 
@@ -69,18 +69,18 @@ def tiny_teacher(texts, kind):
 def loss(model, inputs, labels, weights, temperature, training=True):
     """1 - cosine of both vectors for every text, plus the distance of both hidden states for every token."""
     student, teacher = model(inputs, training=training)  # labels: positions of its tokens in the teacher's
-    of_vectors = objective.vector_loss(student["vector"], teacher["vector"])  # (B,)
-    of_tokens = weights["hidden"] * objective.hidden_loss(student["hidden"], teacher["hidden"], labels)
+    of_vectors = losses.vector_loss(student["vector"], teacher["vector"])  # (B,)
+    of_tokens = weights["hidden"] * losses.hidden_loss(student["hidden"], teacher["hidden"], labels)
     if weights["attention"]:
-        of_tokens += weights["attention"] * objective.attention_loss(student["weights"], teacher["weights"], labels)
+        of_tokens += weights["attention"] * losses.attention_loss(student["weights"], teacher["weights"], labels)
     if weights["value"]:
-        of_tokens += weights["value"] * objective.value_loss(student["values"], teacher["values"], labels)
+        of_tokens += weights["value"] * losses.value_loss(student["values"], teacher["values"], labels)
     if weights["prediction"]:
         predictions = student["logits"], teacher["logits"]  # (B, P, V)
-        of_tokens += weights["prediction"] * objective.prediction_loss(inputs["masked_ids"], *predictions, temperature)
+        of_tokens += weights["prediction"] * losses.prediction_loss(inputs["masked_ids"], *predictions, temperature)
     count = keras.ops.cast(keras.ops.shape(of_vectors)[0], "float32")
     total = weights["vector"] * keras.ops.sum(of_vectors) + count * of_tokens
-    return objective.Loss(total, count, keras.ops.sum(1.0 - of_vectors))  # the cosine is shown as accuracy
+    return losses.Loss(total, count, keras.ops.sum(1.0 - of_vectors))  # the cosine is shown as accuracy
 
 
 def main(arguments=None):

@@ -23,7 +23,7 @@ from keras_attention.models import LANGUAGE_MODELS, new_language_model
 from keras_attention.models.gpt import GPT_PRESETS, POSITIONS
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
-from keras_attention.training.objective import token_cross_entropy
+from keras_attention.training.losses import token_cross_entropy
 from keras_attention.training.optim import LinearDecay, Muon
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -90,8 +90,8 @@ def main(arguments=None):
         take_weights(model, start.model)
     if scored := keras.backend.backend() == "tensorflow":
         from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
-        from keras_attention.pipelines.release import write_language_model
         from keras_attention.pipelines.text_generator import TextGenerator
+        from keras_attention.publishing.trained_entries import write_language_model
 
         claim_entry(session.out, config.overwrite)
         scores_of = MaskedLMScores(model, config.jit_compile)

@@ -25,7 +25,7 @@ from keras_attention.data.batches import BucketedBatches
 from keras_attention.data.translation.pairs import TranslationSettings, load_pairs
 from keras_attention.models.seq2seq import CHOICES, SETTINGS, AttentionSeq2Seq
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.objective import Loss, symmetric_divergence, token_cross_entropy
+from keras_attention.training.losses import Loss, symmetric_divergence, token_cross_entropy
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -108,8 +108,8 @@ def main(arguments=None):
         take_weights(model, start.model)
     if texts := pairs.texts:  # None if they were encoded on another machine
         from keras_attention.evaluation.translation_scores import quick_score
-        from keras_attention.pipelines.release import write_trained
         from keras_attention.pipelines.translator import Translator
+        from keras_attention.publishing.trained_entries import write_trained
 
         claim_entry(session.out, config.overwrite)
         translator = Translator(model, *pairs.tokenizers, config.search, target_language=texts.target_language)

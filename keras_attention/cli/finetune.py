@@ -18,7 +18,7 @@ def finetune(arguments):
     with silent_libraries():
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.stages import checkpoint_folders
-        from keras_attention.finetuning.start import accelerated
+        from keras_attention.finetuning.starting_model import accelerated
         from keras_attention.finetuning.trials import check_search, cross_validate, search_settings
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder

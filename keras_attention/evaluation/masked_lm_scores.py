@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_attention.training.devices import add_up, workers
-from keras_attention.training.objective import class_cross_entropy, token_cross_entropy
+from keras_attention.training.losses import class_cross_entropy, token_cross_entropy
 
 SCORE_NAMES = {"loss": "masked loss", "accuracy": "masked accuracy", "next_accuracy": "next-sentence accuracy"}
 

@@ -12,11 +12,11 @@ import numpy as np
 from keras import ops
 
 from keras_attention.data.batches import ClassificationBatches, random_order
-from keras_attention.finetuning.fitting import BUCKETS, MANY_BUCKETS, filled_in, freeze, make_optimizer
+from keras_attention.finetuning.label_training import BUCKETS, MANY_BUCKETS, filled_in, freeze, make_optimizer
 from keras_attention.finetuning.settings import contrastive_rate_for, parts_for
 from keras_attention.support.errors import UserError
 from keras_attention.training.devices import workers
-from keras_attention.training.objective import NO_CLASS, Loss
+from keras_attention.training.losses import NO_CLASS, Loss
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_attention.evaluation.classification_scores import calibrated_loss
+from keras_attention.finetuning.calibration import score_of
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, fit_contrastive
-from keras_attention.finetuning.finishing import score_of
-from keras_attention.finetuning.fitting import class_weights, fit_classifier
-from keras_attention.finetuning.head import fit_linear
+from keras_attention.finetuning.label_training import class_weights, fit_classifier
+from keras_attention.finetuning.linear_probe import fit_linear
 from keras_attention.training.devices import from_chief, workers
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
-from keras_attention.finetuning.fitting import filled_in
+from keras_attention.finetuning.label_training import filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.stages import fit, fit_encoder, validator

@@ -11,6 +11,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.data.tables.python_labels import named_labels
 from keras_attention.data.tables.raw_rows import listed
+from keras_attention.finetuning.calibration import finish, score_of
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
     ON_LABELS,
@@ -19,13 +20,12 @@ from keras_attention.finetuning.contrastive import (
     twin_batches,
 )
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
-from keras_attention.finetuning.finishing import finish, score_of
-from keras_attention.finetuning.fitting import filled_in
-from keras_attention.finetuning.head import PooledVectors, TracedOnce
+from keras_attention.finetuning.label_training import filled_in
+from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.stages import fit, fit_head, held_scores
-from keras_attention.finetuning.start import (
+from keras_attention.finetuning.starting_model import (
     add_adapters,
     check_label_names,
     check_saveable,

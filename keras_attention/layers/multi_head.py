@@ -11,7 +11,7 @@ from keras_attention.layers.attention import attend
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.fast.blocks import AllowedPairs, four_axes, with_batch_axis
 from keras_attention.layers.fast.chunked_attention import is_large
-from keras_attention.layers.fast.layouts import (
+from keras_attention.layers.fast.heads_first import (
     HeadProjection,
     attend_heads_first,
     attend_in_chunks,

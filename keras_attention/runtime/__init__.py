@@ -1,1 +1,1 @@
-"""Fast execution: buckets, compiled and stored programs, copies of weights, engines, the queue that batches requests."""
+"""Fast execution: buckets, compiled and stored programs, weight copies, engines and the queue that batches requests."""

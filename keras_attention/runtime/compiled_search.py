@@ -13,7 +13,6 @@ from keras_attention.runtime.stored_programs import call_compiled, stored_progra
 from keras_attention.runtime.work_budget import in_this_context
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import check_finite
-from keras_attention.support.moved import moved_name
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
@@ -221,7 +220,3 @@ def map_in_threads(function, items):
 def _in_threads(function, items):
     with ThreadPoolExecutor(available_cores()) as threads:
         yield from threads.map(function, items)
-
-
-def __getattr__(name):
-    return moved_name(__name__, name)

@@ -7,7 +7,7 @@ never works in the store itself:
     session   CACHE/programs/MACHINE/.session-PID-*/       links to the verified files of the graphs in use
 
 `MACHINE` is a digest of the versions and the processor; `GRAPH` one of everything that a graph depends on, see
-`pipelines.stored_programs`: the settings of the model and its code, but not its weights. So models of equal settings
+`runtime.stored_programs`: the settings of the model and its code, but not its weights. So models of equal settings
 share programs, and each process verifies only what it runs. New files of the session move to the store when the process
 ends or `CompileCache.keep` is called. A store that others can write to, a damaged file, or another user's file is not
 used.

@@ -25,17 +25,35 @@ MOVED_MODULES = {
         "zoo.decoding_settings",
     ),
     "zoo.language_models": ("catalog.generation",),
+    "errors": ("support.errors",),
+    "whole_file": ("support.atomic_files",),
+    "flags": ("support.flags",),
+    "cores": ("support.cores",),
+    "compile_cache": ("support.compile_cache",),
+    "child_process": ("support.child_process",),
+    "pipelines.compiled": ("runtime.compiled_search", "runtime.buckets", "runtime.compiled_forward"),
+    "pipelines.compiled_forward": ("runtime.compiled_forward",),
+    "pipelines.compiled_steps": ("runtime.compiled_steps",),
+    "pipelines.buckets": ("runtime.buckets",),
+    "pipelines.prepared_weights": ("runtime.prepared_weights",),
+    "pipelines.stored_programs": ("runtime.stored_programs",),
+    "pipelines.ctranslate2_engine": ("runtime.ctranslate2_engine",),
+    "pipelines.work": ("runtime.work_budget",),
+    "pipelines.release": ("publishing.trained_entries",),
+    "server.batching": ("runtime.batching",),
+    "training.objective": ("training.losses",),
+    "training.update": ("training.gradients",),
+    "layers.fast.layouts": ("layers.fast.heads_first",),
+    "finetuning.fitting": ("finetuning.label_training",),
+    "finetuning.finishing": ("finetuning.calibration",),
+    "finetuning.head": ("finetuning.linear_probe",),
+    "finetuning.start": ("finetuning.starting_model",),
 }
 # A module that has lost names -> the module that has each of them today.
 MOVED_NAMES = {
-    "pipelines.compiled": {
-        **dict.fromkeys(("answer_limit", "batches", "source_bucket"), "pipelines.buckets"),
-        **dict.fromkeys(("SOURCE_LENGTHS", "USUAL_LENGTHS", "BATCH_SIZES"), "pipelines.buckets"),
-        "traced": "pipelines.compiled_forward",
-    },
     "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},
 }
-_WITH_ARRAYS = "keras_attention.pipelines.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
+_WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {
     "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
     "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),
@@ -78,7 +96,7 @@ def _attribute_of(name: str, modules: list[ModuleType]) -> Callable:
         for module in modules:
             if hasattr(module, wanted):
                 return getattr(module, wanted)
-        raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        return moved_name(name, wanted)
 
     return attribute
 

@@ -131,7 +131,7 @@ class Session:
         Args:
             model: built `keras.Model`.
             optimizer: `keras.Optimizer` that has not been used.
-            loss: callable(model, inputs, labels) -> `objective.Loss`. The keywords of a `functools.partial` are
+            loss: callable(model, inputs, labels) -> `losses.Loss`. The keywords of a `functools.partial` are
                 settings that must not change when a training is resumed.
             clip_norm: float > 0 or None, the maximum global norm of the gradients.
             average_last: int > 0 or None. At the end, average the weights of the last `average_last` epochs.

@@ -26,8 +26,8 @@ with silent_libraries():
     from keras_attention.data.files import read_lines
     from keras_attention.data.tables.label_task import Task
     from keras_attention.evaluation.bag_of_words import Blend, bag_of_words_scores, best_weight, fit_bag_of_words
+    from keras_attention.finetuning.calibration import calibrate, score_of
     from keras_attention.finetuning.examples import Examples, read_examples
-    from keras_attention.finetuning.finishing import calibrate, score_of
     from keras_attention.finetuning.report import measure, write_measured
     from keras_attention.pipelines.base import load_pipeline
     from keras_attention.support.errors import UserError

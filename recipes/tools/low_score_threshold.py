@@ -27,7 +27,7 @@ def choose(folder, data):
         data: TranslationData of the languages of the model.
     """
     from keras_attention.pipelines.base import load_pipeline
-    from keras_attention.pipelines.release import low_score_rule
+    from keras_attention.publishing.trained_entries import low_score_rule
     from keras_attention.zoo.archive import rewrite_entry
 
     translator = load_pipeline(folder, "translate")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import tiny_classifier
 
-from keras_attention.finetuning.fitting import classification_loss
+from keras_attention.finetuning.label_training import classification_loss
 from keras_attention.training.backends import compile_update
 
 

@@ -7,7 +7,7 @@ from zoo.tiny_bert import task, tiny_classifier, write_tiny
 
 import keras_attention
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.start import order_of
+from keras_attention.finetuning.starting_model import order_of
 from keras_attention.finetuning.workflow import prepare
 
 SETTINGS = {"max_tokens": 17, "jit_compile": False, "mixed_precision": False}

@@ -27,7 +27,7 @@ from keras_attention.finetuning.contrastive import (
 )
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.stages import checkpoint_folders, fit
-from keras_attention.finetuning.start import starting_classifier
+from keras_attention.finetuning.starting_model import starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, prepare
 from keras_attention.support.errors import UserError
 from keras_attention.training.history import Epoch

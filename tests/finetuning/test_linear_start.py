@@ -11,9 +11,9 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 import keras_attention
 from keras_attention.data.tables.label_task import Task
-from keras_attention.finetuning import fitting
-from keras_attention.finetuning.finishing import where_as_good
-from keras_attention.finetuning.head import STRENGTHS, fit_linear
+from keras_attention.finetuning import label_training
+from keras_attention.finetuning.calibration import where_as_good
+from keras_attention.finetuning.linear_probe import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_lists, fit, prepare
 from keras_attention.support.errors import UserError
@@ -165,7 +165,7 @@ def test_what_is_frozen_stays(start, freeze, moving):
     before = [layer.get_weights() for layer in layers]
     model = prepared.classifier.model
     rows = prepared.sequences, prepared.targets, "binary"
-    fitting.fit_classifier(model, *rows, settings, verbose=0)
+    label_training.fit_classifier(model, *rows, settings, verbose=0)
     changed = [
         any((ours != theirs).any() for ours, theirs in zip(layer.get_weights(), weights, strict=True))
         for layer, weights in zip(layers, before, strict=True)
@@ -173,7 +173,7 @@ def test_what_is_frozen_stays(start, freeze, moving):
     assert changed == [False] * (len(layers) - moving) + [True] * moving
     assert all(layer.trainable for layer in layers)
     with pytest.raises(UserError, match="--freeze may be at most 2, the number of layers. Found: 5"):
-        fitting.fit_classifier(model, *rows, FinetuneSettings(freeze=5), **{"verbose": QUIET["verbose"]})
+        label_training.fit_classifier(model, *rows, FinetuneSettings(freeze=5), **{"verbose": QUIET["verbose"]})
 
 
 @pytest.mark.parametrize(

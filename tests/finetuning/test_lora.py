@@ -12,7 +12,7 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention import load
 from keras_attention.cli.main import main
-from keras_attention.finetuning import fitting
+from keras_attention.finetuning import label_training
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.support.errors import UserError
@@ -66,7 +66,7 @@ def test_the_trained_model_has_the_usual_weights_and_the_same_answers(start, tmp
     untouched = np.asarray(plain.classifier.model(inputs))
     adapted, vectors = np.asarray(model(inputs)), prepared.vectors(rows)
     assert np.abs(adapted - untouched).max() > 1e-2
-    monkeypatch.setattr("keras_attention.finetuning.finishing.temperature", lambda *_: 1.0)
+    monkeypatch.setattr("keras_attention.finetuning.calibration.temperature", lambda *_: 1.0)
     classifier = finish(prepared, result, SETTINGS).classifier
     np.testing.assert_allclose(model(inputs), adapted, atol=1e-5)
     np.testing.assert_allclose(prepared.vectors(rows), vectors, atol=1e-5)  # by a program of before
@@ -84,14 +84,14 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(start, tmp_p
     command += ["--lora", "2", "--epochs", "2", "--learning-rate", "0.01", "--blend", "none", "--json"]
     assert main([*command, "--out", str(tmp_path / "whole")]) == 0
     keras.backend.clear_session()  # numbers the names of models from the beginning, as a new process does
-    usual = fitting.Session.report
+    usual = label_training.Session.report
 
     def stopped(session, **scores):
         usual(session, **scores)
         signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting.Session, "report", stopped)
+        patch.setattr(label_training.Session, "report", stopped)
         assert main([*command, "--out", str(tmp_path / "parts")]) == 130
     capsys.readouterr()
     keras.backend.clear_session()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.finetuning.fitting import classification_loss, distillation_loss, with_soft_labels
+from keras_attention.finetuning.label_training import classification_loss, distillation_loss, with_soft_labels
 
 B, K, T = 7, 3, 1.7
 GENERATOR = np.random.default_rng(11)

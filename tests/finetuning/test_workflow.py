@@ -12,12 +12,12 @@ from zoo.tiny_bert import tiny_encoder, tokenizer, write_tiny
 import keras_attention
 from keras_attention.cli.main import main
 from keras_attention.evaluation.classification_scores import best_thresholds
-from keras_attention.finetuning import fitting
+from keras_attention.finetuning import label_training
 from keras_attention.finetuning.examples import Examples
-from keras_attention.finetuning.fitting import class_weights, filled_in
+from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings, epochs_for, parts_for
-from keras_attention.finetuning.start import accelerated, starting_classifier
+from keras_attention.finetuning.starting_model import accelerated, starting_classifier
 from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
 from keras_attention.support.errors import UserError
 from keras_attention.training import devices
@@ -189,11 +189,11 @@ def test_the_longest_text_decides_the_number_of_parts(monkeypatch, asked, parts)
     def no_session(run, **_):
         raise Stop(run.accumulate)
 
-    monkeypatch.setattr(fitting, "Session", no_session)
+    monkeypatch.setattr(label_training, "Session", no_session)
     rows = [SimpleNamespace(token_ids=np.ones(tokens)) for tokens in (5, 2_048, 7)]
     settings = FinetuneSettings(rows_per_batch=32, max_tokens=4_096, accumulate=asked)
     with pytest.raises(Stop, match=f"^{parts}$"):
-        fitting.fit_classifier(plain_bert(256, 4), rows, np.zeros(3), "binary", settings)
+        label_training.fit_classifier(plain_bert(256, 4), rows, np.zeros(3), "binary", settings)
 
 
 @pytest.mark.parametrize("rows", [20, 90, 101, 300, 301, 900, 1_001, 4_999, 50_000, 10**6])

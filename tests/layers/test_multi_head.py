@@ -18,7 +18,7 @@ from layer_checks import (
 )
 
 from keras_attention.layers import MultiHeadAttention
-from keras_attention.layers.fast.layouts import HeadProjection, project
+from keras_attention.layers.fast.heads_first import HeadProjection, project
 
 pytestmark = pytest.mark.sampled(3)
 

@@ -21,12 +21,13 @@ from keras_attention.cli import classify, translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.main import guarded, main
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.finetuning import finishing, report, workflow
+from keras_attention.finetuning import calibration, report, workflow
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.pipelines import base, release
+from keras_attention.pipelines import base
 from keras_attention.pipelines.base import Pipeline
 from keras_attention.pipelines.classifier import Classification, Classifier
 from keras_attention.pipelines.mask_filler import Filling, MaskFiller  # noqa: F401
+from keras_attention.publishing import trained_entries
 from keras_attention.training import checkpoints
 from keras_attention.training.history import TrainResult
 from keras_attention.visualize.pages import AttentionView
@@ -134,7 +135,9 @@ def finetune_with_checkpoints(examples, *arguments, checkpoint_dir, resume, rest
         for step in range(checkpoints.read(path)[1]["step"] + 1 if path else 1, 4):
             checkpoints.write(checkpoint_dir, step, {"weight": np.full(9, step)}, {"step": step})
     task = find_task(examples.labels)
-    return finishing.Finetuned(STUBS["classifier"], task, examples, examples.first(4), RESULT, vars(FinetuneSettings()))
+    return calibration.Finetuned(
+        STUBS["classifier"], task, examples, examples.first(4), RESULT, vars(FinetuneSettings())
+    )
 
 
 def prepared_report(*arguments, **options):
@@ -160,9 +163,9 @@ def use_stubs():
     base.load_pipeline = lambda folder, *wanted: StubPipeline()
     workflow.finetune_classifier = finetune_with_checkpoints
     report.make_report = prepared_report
-    release.MaskFiller = lambda *arguments: StubFiller()
-    release.scores_on = lambda *arguments: METRICS["scores"]
-    release.low_score_rule = lambda *arguments: (-0.5, {"set": "validation", "sentences": 7, "share": 0.05})
+    trained_entries.MaskFiller = lambda *arguments: StubFiller()
+    trained_entries.scores_on = lambda *arguments: METRICS["scores"]
+    trained_entries.low_score_rule = lambda *arguments: (-0.5, {"set": "validation", "sentences": 7, "share": 0.05})
     os.environ["KERAS_ATTENTION_ZOO"] = ""
 
 
@@ -295,7 +298,9 @@ def old_entry(folder):
 def trained(folder, *flags):
     translator = StubTrained(*STUBS["parts"])
     about = {"description": "A test.", "settings": {}, "seed": 1, "result": RESULT, "facts": FACTS, "overwrite": True}
-    return guarded(lambda: release.write_trained(folder / "mine", translator, StubData(), **about) and 0, "recipe")
+    return guarded(
+        lambda: trained_entries.write_trained(folder / "mine", translator, StubData(), **about) and 0, "recipe"
+    )
 
 
 def pretrained(folder, *flags):
@@ -303,7 +308,8 @@ def pretrained(folder, *flags):
     settings |= {"language": "en", "half_precision": True}
     about = {"scores": {}, "settings": settings, "result": RESULT, "facts": FACTS, "overwrite": True}
     return guarded(
-        lambda: release.write_pretrained(folder / "mine", STUBS["encoder"], tokenizer(), **about) and 0, "recipe"
+        lambda: trained_entries.write_pretrained(folder / "mine", STUBS["encoder"], tokenizer(), **about) and 0,
+        "recipe",
     )
 
 

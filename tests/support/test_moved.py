@@ -26,14 +26,19 @@ def test_every_public_name_works_or_says_what_replaces_it():
 
 
 def test_a_moved_name_gives_that_of_today_and_a_warning():
-    from keras_attention.runtime import buckets, compiled_search
+    from keras_attention.server import guarded_protocol, http_server
 
-    with pytest.warns(FutureWarning, match=r"pipelines\.compiled\.batches is now in .*pipelines\.buckets\.batches"):
-        assert compiled_search.batches is buckets.batches
-    with pytest.raises(AttributeError, match=r"CompiledBert is gone. Use .*CompiledForward"):
-        compiled_search.CompiledBert  # noqa: B018
+    with pytest.warns(FutureWarning, match=r"http_server\.GuardedProtocol is now in .*guarded_protocol"):
+        assert http_server.GuardedProtocol is guarded_protocol.GuardedProtocol
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        compiled_search.nothing  # noqa: B018
+        http_server.nothing  # noqa: B018
+
+
+def test_a_name_that_has_no_successor_says_what_replaces_it():
+    with pytest.warns(FutureWarning, match=r"pipelines\.compiled is now in"):
+        earlier = importlib.reload(importlib.import_module("keras_attention.pipelines.compiled"))
+    with pytest.raises(AttributeError, match=r"CompiledBert is gone. Use .*CompiledForward"):
+        earlier.CompiledBert  # noqa: B018
 
 
 def test_a_moved_module_has_the_names_of_its_successors():

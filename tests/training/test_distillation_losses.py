@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.training.objective import (
+from keras_attention.training.losses import (
     attention_loss,
     hidden_loss,
     prediction_loss,

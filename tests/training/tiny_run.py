@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from plain_graphs import run_graphs_as_traced
 
-from keras_attention.training.objective import token_cross_entropy
+from keras_attention.training.losses import token_cross_entropy
 from keras_attention.training.optim import InverseSquareRoot
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session

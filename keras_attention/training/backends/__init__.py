@@ -16,7 +16,7 @@ def compile_update(model, optimizer, loss, *, clip_norm=None, accumulate=1, jit_
         model: built `keras.Model`.
         optimizer: `keras.Optimizer`. A `LossScaleOptimizer` works too: if its scaled gradients overflow, the gradient
             norm is not finite, and the scale is halved.
-        loss: callable(model, inputs, labels) -> `objective.Loss`, written with `keras.ops`; calls the model with
+        loss: callable(model, inputs, labels) -> `losses.Loss`, written with `keras.ops`; calls the model with
             `training=True`. `inputs` is the batch without its "labels".
         clip_norm: float > 0 or None. Gradients with a larger global norm are scaled down to this norm.
         accumulate: int > 0. Number of parts of the batch, computed one after the other to save memory. The update

@@ -5,7 +5,7 @@ import keras
 
 from keras_attention.support.errors import UserError
 from keras_attention.training.devices import split_batch
-from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
+from keras_attention.training.gradients import Update, clip_by_norm, global_norm, split_labels
 
 
 class JaxUpdate:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_attention.support.keras_private import keep_summed_gradients
 from keras_attention.training.devices import named_loss_of_a_worker, split_batch
-from keras_attention.training.update import Update, clip_by_norm, global_norm, split_labels
+from keras_attention.training.gradients import Update, clip_by_norm, global_norm, split_labels
 
 
 class TensorFlowUpdate:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attention.layers import MultiHeadAttention
-from keras_attention.layers.fast.layouts import HeadProjection
+from keras_attention.layers.fast.heads_first import HeadProjection
 
 pytestmark = pytest.mark.sampled(3)
 

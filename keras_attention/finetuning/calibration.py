@@ -9,8 +9,8 @@ from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
 from keras_attention.evaluation.classification_scores import temperature
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
-from keras_attention.finetuning.fitting import filled_in
-from keras_attention.finetuning.start import merge_adapters
+from keras_attention.finetuning.label_training import filled_in
+from keras_attention.finetuning.starting_model import merge_adapters
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.training.devices import in_float32
 from keras_attention.training.history import TrainResult

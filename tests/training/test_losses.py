@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attention.training.objective import (
+from keras_attention.training.losses import (
     NO_CLASS,
     Loss,
     class_cross_entropy,

@@ -8,9 +8,9 @@ from zoo.tiny_entry import DECODING, ENGLISH, ISO_DATES, tiny_parts
 
 from keras_attention.data.translation.pairs import TranslationData
 from keras_attention.models import new_language_model
-from keras_attention.pipelines import release
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.pipelines.translator import Translator
+from keras_attention.publishing import trained_entries
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
 from keras_attention.zoo.entry import read_entry
@@ -27,13 +27,15 @@ def test_drawn_images_are_complete(tmp_path, monkeypatch):
     model.output_bias.assign(np.log(probabilities))
 
     drawn = []
-    monkeypatch.setattr(release, "completion_plot", lambda images, completed, path: drawn.extend(completed))
-    monkeypatch.setattr(release, "learning_curve_plot", lambda history, path: None)
-    monkeypatch.setattr(release, "write_entry", lambda *_, extra_files, **__: [add(tmp_path) for add in extra_files])
+    monkeypatch.setattr(trained_entries, "completion_plot", lambda images, completed, path: drawn.extend(completed))
+    monkeypatch.setattr(trained_entries, "learning_curve_plot", lambda history, path: None)
+    monkeypatch.setattr(
+        trained_entries, "write_entry", lambda *_, extra_files, **__: [add(tmp_path) for add in extra_files]
+    )
     settings = {"data": "pixels", "text": [], "validation": [], "validation_split": 0.1, "max_tokens": 64}
     settings |= {"num_layers": 1, "language": "en", "seed": 1}
     images = ["01" * 32, "10" * 32]
-    release.write_language_model(
+    trained_entries.write_language_model(
         tmp_path,
         TextGenerator(model, tokenizer),
         scores={},
@@ -57,7 +59,7 @@ def test_the_threshold_of_low_scores_comes_from_the_validation_sentences(tmp_pat
     translator = Translator(*tiny_parts(), DECODING, target_language=target_language)
     told = {"description": "x", "settings": {}, "seed": 1, "facts": {"command": "", "commit": "", "hardware": ""}}
     result = SimpleNamespace(history=[], seconds=0.0)
-    release.write_trained(tmp_path / "tiny", translator, data, result=result, **told)
+    trained_entries.write_trained(tmp_path / "tiny", translator, data, result=result, **told)
     entry = read_entry(tmp_path / "tiny")
     different = list(dict.fromkeys(sentences))
     means = [best.log_prob / len(best.tokens) for best, *_ in translator.hypotheses(different)]
@@ -69,8 +71,13 @@ def test_the_threshold_of_low_scores_comes_from_the_validation_sentences(tmp_pat
 
 def test_the_threshold_of_low_scores_needs_no_more_than_some_sentences(monkeypatch):
     seen = []
-    monkeypatch.setattr(release, "low_score_threshold", lambda translator, sources, share: seen.append(sources) or -1.0)
+    monkeypatch.setattr(
+        trained_entries, "low_score_threshold", lambda translator, sources, share: seen.append(sources) or -1.0
+    )
     data = SimpleNamespace(name="x", target_language="de", validation=([f"sentence {i}" for i in range(5003)], []))
-    assert release.low_score_rule(None, data) == (-1.0, {"set": "x validation", "sentences": 1000, "share": 0.05})
+    assert trained_entries.low_score_rule(None, data) == (
+        -1.0,
+        {"set": "x validation", "sentences": 1000, "share": 0.05},
+    )
     assert len(set(seen[0])) == 1000
     assert (seen[0][0], seen[0][-1]) == ("sentence 0", "sentence 5002")

@@ -13,7 +13,7 @@ class Update(NamedTuple):
     """The result of one update; scalar tensors of the backend.
 
     Attributes:
-        total, count, correct: sums over the batch, see `objective.Loss`.
+        total, count, correct: sums over the batch, see `losses.Loss`.
         gradient_norm: global norm before clipping. If this or the loss is not finite, the update was not applied.
         weight_norm: global norm of the weights after the update. It detects NaN weights that a ReLU hides from the
             loss.

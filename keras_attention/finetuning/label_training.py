@@ -19,7 +19,7 @@ from keras_attention.finetuning.settings import (
 )
 from keras_attention.support.errors import UserError
 from keras_attention.training.devices import from_chief
-from keras_attention.training.objective import (
+from keras_attention.training.losses import (
     NO_CLASS,
     class_cross_entropy,
     multilabel_cross_entropy,

@@ -6,9 +6,9 @@ from keras import ops
 from zoo.tiny_bert import TEXTS, tiny_classifier
 
 from keras_attention.data.tables.label_task import Task
-from keras_attention.finetuning import fitting
-from keras_attention.finetuning.finishing import score_of
-from keras_attention.finetuning.fitting import ONLY_TRAINED, SHARES, best_mix, fit_classifier, make_optimizer
+from keras_attention.finetuning import label_training
+from keras_attention.finetuning.calibration import score_of
+from keras_attention.finetuning.label_training import ONLY_TRAINED, SHARES, best_mix, fit_classifier, make_optimizer
 from keras_attention.finetuning.settings import FinetuneSettings
 
 SETTINGS = {"learning_rate": 1e-3, "layer_decay": 0.5, "warmup_share": 0.0, "jit_compile": False}
@@ -98,7 +98,7 @@ def test_the_model_is_the_best_mix_and_mixing_does_not_disturb_the_training(ema_
     )
     found = {}
     for shares in (ONLY_TRAINED, SHARES):
-        monkeypatch.setattr("keras_attention.finetuning.fitting.SHARES", shares)
+        monkeypatch.setattr("keras_attention.finetuning.label_training.SHARES", shares)
         classifier = tiny_classifier(num_layers=1, pooler=False)
         kernel = classifier.model.output_dense.kernel
         start, seen = kernel.numpy(), []
@@ -152,4 +152,4 @@ def test_the_main_score_of_each_task_has_words(kind):
         kind
     ]
     name, _ = score_of(np.eye(3), targets, task)
-    assert fitting.WORDS[f"val_{name}"].startswith(f"validation {name}")
+    assert label_training.WORDS[f"val_{name}"].startswith(f"validation {name}")
