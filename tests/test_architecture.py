@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "finetuning": {
         "publishing",
         "catalog",
+        "runtime",
         "pipelines",
         "zoo",
         "evaluation",

@@ -16,8 +16,8 @@ class Workers:
     """Threads that answer requests; they mostly wait for a batch to be computed.
 
     When all threads are busy, further requests are refused immediately. A request that takes too long gets an error.
-    Its computation, or that of a client that has left, ends at its next part (see `runtime.work_budget`); its thread stays
-    busy until then.
+    Its computation, or that of a client that has left, ends at its next part (see `runtime.work_budget`); its thread
+    stays busy until then.
 
     Args:
         most: int > 0, number of threads.
