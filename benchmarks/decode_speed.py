@@ -68,7 +68,7 @@ class HuggingFace:
     def __init__(self, folder):
         from marian_model import marian_of
 
-        from keras_attention.zoo.archive import load_entry
+        from keras_attention.zoo.entry_io import load_entry
 
         entry, model, tokenizers = load_entry(folder)
         self.model, self.decoding, self.tokenizer = marian_of(model), entry.config["decoding"], tokenizers["source"]
@@ -262,8 +262,8 @@ def write_untrained(folder, texts):
 
     from keras_attention.models import PRESETS, Transformer
     from keras_attention.tokenizers import SentencePieceTokenizer
-    from keras_attention.zoo.archive import write_entry
     from keras_attention.zoo.card import REQUIRED
+    from keras_attention.zoo.entry_io import write_entry
 
     keras.utils.set_random_seed(1)
     tokenizer = SentencePieceTokenizer.train(texts, 8000)

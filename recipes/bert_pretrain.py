@@ -19,15 +19,15 @@ from keras_attention.cli.main import run_recipe
 from keras_attention.data.prose.masked_lm import ProseSettings, load_prose
 from keras_attention.models import BERT_PRESETS, BertMaskedLM, BertPretrainer
 from keras_attention.models.bert_encoder import SETTINGS
-from keras_attention.models.bert_starts import start_with_structure
+from keras_attention.models.bert_initialization import start_with_structure
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.devices import in_float32
 from keras_attention.training.losses import class_cross_entropy, token_cross_entropy
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.zoo.archive import load_start, start_settings
 from keras_attention.zoo.registry import check_free, claim_entry
+from keras_attention.zoo.warm_start import load_start, start_settings
 
 
 @dataclass(frozen=True)

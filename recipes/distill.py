@@ -22,7 +22,7 @@ from keras_attention.data.prose.distillation import MaskedTexts, TextSettings, d
 from keras_attention.data.prose.documents import docstrings, read_documents
 from keras_attention.evaluation.masked_lm_scores import MaskedLMScores
 from keras_attention.models import BertEncoder, BertMaskedLM
-from keras_attention.models.bert_starts import Distiller, student_of, with_policy
+from keras_attention.models.distiller import Distiller, student_of, with_policy
 from keras_attention.publishing.trained_entries import write_distilled
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.tokenizers import WordPieceTokenizer
@@ -32,8 +32,8 @@ from keras_attention.training.gradients import split_labels
 from keras_attention.training.optim import LinearDecay
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.zoo.archive import load_teacher
 from keras_attention.zoo.registry import check_free, claim_entry
+from keras_attention.zoo.warm_start import load_teacher
 
 
 @dataclass(frozen=True)

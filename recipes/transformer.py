@@ -28,8 +28,8 @@ from keras_attention.training.losses import Loss, symmetric_divergence, token_cr
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
-from keras_attention.zoo.archive import load_start, start_settings, take_weights
 from keras_attention.zoo.registry import check_free, claim_entry
+from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
 
 
 @dataclass(frozen=True)

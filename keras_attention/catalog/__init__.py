@@ -26,7 +26,7 @@ def published_entry(name: str) -> Path:
 
 def trained_network(model_class: type, name_or_path: str | Path) -> Any:
     """The bare network of a trained model, for `Model.from_preset`."""
-    from keras_attention.zoo.archive import trained_network
+    from keras_attention.zoo.warm_start import trained_network
 
     return trained_network(model_class, name_or_path)
 

@@ -21,7 +21,7 @@ def convert(arguments):
         from keras_attention.convert import load_checkpoint
         from keras_attention.pipelines.base import make_pipeline
         from keras_attention.tokenizers import WordPieceTokenizer
-        from keras_attention.zoo.archive import write_entry
+        from keras_attention.zoo.entry_io import write_entry
 
     facts = run_facts()
     with silent_libraries():

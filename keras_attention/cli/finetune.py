@@ -16,10 +16,11 @@ def finetune(arguments):
     check_free(out, arguments.overwrite)
     check_value("--language", arguments.language, LANGUAGE, "finetune")
     with silent_libraries():
+        from keras_attention.finetuning.cross_validation import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
+        from keras_attention.finetuning.search import check_search, search_settings
         from keras_attention.finetuning.stages import checkpoint_folders
         from keras_attention.finetuning.starting_model import accelerated
-        from keras_attention.finetuning.trials import check_search, cross_validate, search_settings
         from keras_attention.finetuning.workflow import finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy, workers

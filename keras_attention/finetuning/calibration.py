@@ -10,7 +10,7 @@ from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_
 from keras_attention.evaluation.classification_scores import temperature
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
-from keras_attention.finetuning.starting_model import merge_adapters
+from keras_attention.finetuning.lora import merge_adapters
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.training.devices import in_float32
 from keras_attention.training.history import TrainResult

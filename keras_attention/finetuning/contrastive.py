@@ -184,7 +184,7 @@ def fit_contrastive(
         validate: callable(model) -> dict with `val_score`, where higher is better, and `val_loss`.
         held: int, the number of validation rows.
         on_labels: bool, whether the training on labels follows, which mixes weights itself.
-        checkpoint_dir, resume, restart: see `fitting.fit_classifier`.
+        checkpoint_dir, resume, restart: see `label_training.fit_classifier`.
         watching: log_dir and verbose, likewise.
 
     Returns:
@@ -230,7 +230,7 @@ def _best_mix(model, before, found_before, shares, refit, validate, held):
     The head is fitted to each mix. With many classes of few rows, mixes are better than both ends. Few validation rows
     say little: a share s costs 2 (1 - s) in addition to the summed loss of these rows.
 
-    Source: see `fitting.best_mix`.
+    Source: see `label_training.best_mix`.
     """
 
     def cost(scores, share):

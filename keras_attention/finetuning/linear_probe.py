@@ -55,7 +55,7 @@ def fit_linear(vectors, targets, kind, num_labels, held_vectors, held_targets, c
         targets, held_targets: arrays, see `label_task.encode_labels`.
         kind: str, one of `label_task.KINDS`.
         num_labels: int > 0, K.
-        class_weights: list of K floats, see `fitting.class_weights`, or None for 1 each.
+        class_weights: list of K floats, see `label_training.class_weights`, or None for 1 each.
 
     Returns:
         LinearModel for vectors that are not standardized; it includes the standardization.
@@ -180,7 +180,7 @@ class TracedOnce:
 
     Tracing a graph takes as long as running it on some hundred sequences. A graph for a single length is only a little
     faster. It is not stored on disk: a fine-tuning traces it once, and runs no compiled programs on a CPU (see
-    `start.accelerated`).
+    `starting_model.accelerated`).
     """
 
     def __init__(self):

@@ -10,9 +10,9 @@ from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
 from keras_attention.support.errors import counted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
-from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_json
+from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.registry import find_entry
 from keras_attention.zoo.weights_file import save_words
 
@@ -35,7 +35,7 @@ class Report(NamedTuple):
         mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
         calibration_error: float, expected calibration error in per cent; None for a regression.
         blend: str, the reason for blending with a bag of words, or None.
-        folds: list of rows of FOLD_COLUMNS, see `trials.cross_validate`, or None.
+        folds: list of rows of FOLD_COLUMNS, see `cross_validation.cross_validate`, or None.
     """
 
     where: str

@@ -14,12 +14,12 @@ from keras_attention.training.devices import from_chief, workers
 
 
 def fit(prepared, settings, **running):
-    """Trains in one or two stages, see `contrastive.fit_contrastive` and `fitting.fit_classifier`.
+    """Trains in one or two stages, see `contrastive.fit_contrastive` and `label_training.fit_classifier`.
 
     Args:
         prepared: Prepared.
         settings: FinetuneSettings.
-        running: checkpoint_dir, resume, restart, log_dir and verbose of `fitting.fit_classifier`.
+        running: checkpoint_dir, resume, restart, log_dir and verbose of `label_training.fit_classifier`.
 
     Returns:
         TrainResult of the last stage, with the updates and seconds of both.

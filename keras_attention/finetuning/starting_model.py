@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import keras
-import numpy as np
 
 from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.catalog.encoding import ENCODER
@@ -13,15 +12,15 @@ from keras_attention.data.tables.raw_rows import listed, shown
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
-from keras_attention.models.bert_starts import student_of
+from keras_attention.models.distiller import student_of
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError, is_a_name
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
-from keras_attention.zoo.archive import config_of
 from keras_attention.zoo.entry import as_json, read_entry
+from keras_attention.zoo.entry_io import config_of
 from keras_attention.zoo.registry import find_entry, open_entry
 
 THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits
@@ -234,106 +233,6 @@ def _pooling(entry, pairs):
     if pairs == "apart" or (pairs == "auto" and of_sentences):
         return "pair"
     return "mean" if found == "pair" else found
-
-
-def add_adapters(model, settings, start):
-    """Freezes the encoder, and adds matrices of rank `settings.lora` to the layers above the frozen ones.
-
-    The answers do not change until the matrices are trained. Training needs four more numbers per trained weight: two
-    moments of the optimizer, the gradient and the average. With LoRA, only a few per cent of the weights are trained.
-
-    Args:
-        model: BertClassifier, built.
-        settings: FinetuneSettings.
-        start: str or Path, see `starting_classifier`.
-
-    Returns:
-        str, a sentence with the number of weights that are trained.
-
-    Raises:
-        UserError: if the start is not trained, the rank is larger than the width, or no layer is left to train.
-
-    Source: Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models", https://arxiv.org/abs/2106.09685. As
-    in section 4.2, the queries and values of the attention are adapted. The equation: `layouts.HeadProjection`.
-    """
-    encoder, rank = model.encoder, settings.lora
-    if start == FROM_NOTHING:
-        raise UserError("--lora adapts a trained model. Expected: --from MODEL. Found: --from none")
-    if rank > encoder.hidden_dim:
-        raise UserError(f"--lora may be at most {encoder.hidden_dim}, the width of the model. Found: {rank}")
-    if settings.freeze >= encoder.num_layers:
-        raise UserError(f"--lora needs a layer that is not frozen. Found: --freeze {settings.freeze}")
-    total = model.count_params()
-    for weight in encoder.weights:
-        weight.trainable = False
-    for projection in _projections(encoder)[2 * settings.freeze :]:
-        projection.enable_lora(rank)
-    trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
-    return f"LoRA of rank {rank}: {trained:,} weights are trained, {100 * trained / total:.1f} % of the model's."
-
-
-def merge_adapters(model):
-    """Adds the products of the trained matrices to the kernels, and makes the whole encoder trainable again."""
-    for projection in _projections(model.encoder):
-        projection.merge_lora()
-    for weight in model.encoder.weights:
-        weight.trainable = True
-
-
-def _projections(encoder):
-    """The projections of queries and values, from bottom to top."""
-    attentions = [layer.self_attention for layer in encoder.encoder_layers]
-    return [each for one in attentions for each in (one.query_projection, one.value_projection)]
-
-
-class Teacher(NamedTuple):
-    """A Classifier with the labels of a table.
-
-    Attributes:
-        name: str, the name of its entry.
-        classifier: Classifier.
-        order: int array (K,), the classifier's index of each label of the table.
-    """
-
-    name: str
-    classifier: object
-    order: np.ndarray
-
-    def logits(self, examples):
-        """Its logits for Examples: float32 array (N, K), the labels in the order of the table."""
-        classifier = self.classifier
-        found = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
-        return classifier.blended(found, examples.texts, examples.texts_b)[:, self.order].astype("float32")
-
-
-def load_teacher(start, task, pairs):
-    """Loads a teacher for a task.
-
-    Args:
-        start: str or Path, an entry with a classifier.
-        task: Task.
-        pairs: bool, whether the table has pairs of texts.
-
-    Returns:
-        Teacher.
-
-    Raises:
-        UserError: if there is no such entry, it is not a classifier, or it has another task than the table.
-    """
-    entry = open_entry(start)
-    if "classify" not in entry.architecture.use.tasks:
-        raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a classifier as the --teacher.")
-    classifier = load_pipeline(entry)
-    known = classifier.task
-    labels, wanted = known["label_names"], list(task.label_names)
-    order = order_of(wanted, labels)
-    if known["kind"] != task.kind or order is None:
-        found, expected = _described(known["kind"], labels), _described(task.kind, wanted)
-        raise UserError(f"The teacher {entry.name} has the task {found}. Expected, as in the table: {expected}.")
-    if known["pair"] != pairs:
-        sides = ("pairs of texts", "single texts")
-        raise UserError(f"The teacher {entry.name} reads {sides[not known['pair']]}. The table has {sides[not pairs]}.")
-    return Teacher(entry.name, classifier, np.array(order or [0]))
 
 
 def _described(kind, labels):

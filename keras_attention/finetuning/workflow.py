@@ -22,18 +22,18 @@ from keras_attention.finetuning.contrastive import (
 from keras_attention.finetuning.examples import LISTS, SEPARATOR, given_examples
 from keras_attention.finetuning.label_training import filled_in
 from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce
+from keras_attention.finetuning.lora import add_adapters
 from keras_attention.finetuning.report import make_report, write_classifier
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings
 from keras_attention.finetuning.stages import fit, fit_head, held_scores
 from keras_attention.finetuning.starting_model import (
-    add_adapters,
     check_label_names,
     check_saveable,
     continued_classifier,
     keeps_head,
-    load_teacher,
     starting_classifier,
 )
+from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.texts import LOST
 from keras_attention.support.errors import UserError, counted
@@ -86,7 +86,7 @@ def finetune_classifier(examples, validation, start, settings, *, say=print, **o
     Args:
         examples, validation, start, settings, say: see `prepare`.
         options: test, task, separator and validation_share of `prepare`; checkpoint_dir, resume, restart, log_dir and
-            verbose of `fitting.fit_classifier`.
+            verbose of `label_training.fit_classifier`.
 
     Returns:
         Finetuned.
@@ -120,13 +120,13 @@ def prepare(
         examples: Examples to train on.
         validation: Examples that determine the best weights, or None to hold out a share of `examples`.
         start: str or Path, the entry to start from, or "none".
-        settings: FinetuneSettings. The defaults are float32 and XLA; `start.accelerated` chooses for the device.
+        settings: FinetuneSettings. The defaults are float32 and XLA; `starting_model.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
         task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a
             table.
         separator: str or None, between the labels of a multilabel row.
         validation_share: float in (0, 1), used if `validation` is None.
-        make_model: callable with the arguments and results of `start.starting_classifier`.
+        make_model: callable with the arguments and results of `starting_model.starting_classifier`.
         say: callable(str) that reports findings and decisions.
 
     Returns:

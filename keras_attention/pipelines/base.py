@@ -41,8 +41,8 @@ from keras_attention.pipelines.pickling import pickled, pickled_folder
 from keras_attention.support.compile_cache import use_compile_cache
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.archive import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.entry import Entry
+from keras_attention.zoo.entry_io import LoadedEntry, load_entry, write_entry
 from keras_attention.zoo.registry import check_task, open_entry
 from keras_attention.zoo.schema import architecture_of, imported
 
@@ -305,7 +305,7 @@ def load_pipeline(entry, task=None):
         Pipeline.
 
     Raises:
-        EntryError: see `archive.load_entry`.
+        EntryError: see `entry_io.load_entry`.
         UserError: if the model does not have the task.
     """
     entry = check_task(entry, task) if isinstance(entry, Entry) else open_entry(entry, task)

@@ -11,7 +11,7 @@ from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.pipelines.text_encoder import TextEncoder
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.visualize.score_plots import completion_plot, learning_curve_plot
-from keras_attention.zoo.archive import rewrite_entry, write_entry
+from keras_attention.zoo.entry_io import rewrite_entry, write_entry
 
 EXAMPLES = 20
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse, StreamingResponse
 
-from keras_attention.server.messages import Refusal
+from keras_attention.server.gate import Refusal
 from keras_attention.support.errors import UserError, quoted
 
 ROUTE = "/v1/completions"

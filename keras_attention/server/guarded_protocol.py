@@ -8,7 +8,7 @@ import warnings
 
 import uvicorn
 
-from keras_attention.server.messages import CLIENT_IS_GONE
+from keras_attention.server.gate import CLIENT_IS_GONE
 
 try:
     from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol

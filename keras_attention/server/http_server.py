@@ -18,8 +18,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
 from keras_attention.server import completions
+from keras_attention.server.gate import Gate, Refusal
 from keras_attention.server.guarded_protocol import guarded_protocol
-from keras_attention.server.messages import (
+from keras_attention.server.origins import Origins
+from keras_attention.server.requests import (
     AttentionReply,
     AttentionRequest,
     EmbeddingsReply,
@@ -27,8 +29,6 @@ from keras_attention.server.messages import (
     Error,
     ExplainReply,
     ExplainRequest,
-    Gate,
-    Refusal,
     SimilarReply,
     SimilarRequest,
     ZeroShotReply,
@@ -40,7 +40,6 @@ from keras_attention.server.messages import (
     similar,
     zero_shot,
 )
-from keras_attention.server.origins import Origins
 from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, known_models, load_models, look
 from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name

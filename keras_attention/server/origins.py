@@ -9,7 +9,7 @@ import ipaddress
 import re
 import socket
 
-from keras_attention.server.messages import Refusal
+from keras_attention.server.gate import Refusal
 from keras_attention.support.errors import UserError, quoted
 
 EVERY = "*"

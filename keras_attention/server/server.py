@@ -20,7 +20,8 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.runtime.batching import share_batches
 from keras_attention.runtime.stored_programs import return_memory
 from keras_attention.runtime.work_budget import MemoryBudget
-from keras_attention.server.messages import Refusal, check_limits, check_tokens
+from keras_attention.server.gate import Refusal
+from keras_attention.server.requests import check_limits, check_tokens
 from keras_attention.server.workers import Workers
 from keras_attention.support.compile_cache import keep_compiled
 from keras_attention.support.cores import available_cores

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from keras_attention.runtime.work_budget import POLL_SECONDS, Unwanted, stop_if_unwanted, working
-from keras_attention.server.messages import CLIENT_GONE, Refusal, client_is_gone
+from keras_attention.server.gate import CLIENT_GONE, Refusal, client_is_gone
 
 STREAM_AHEAD = 64  # values of a stream that wait for a slow client, before the computation waits, too
 

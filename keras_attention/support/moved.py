@@ -47,7 +47,11 @@ MOVED_MODULES = {
     "finetuning.fitting": ("finetuning.label_training",),
     "finetuning.finishing": ("finetuning.calibration",),
     "finetuning.head": ("finetuning.linear_probe",),
-    "finetuning.start": ("finetuning.starting_model",),
+    "finetuning.start": ("finetuning.starting_model", "finetuning.lora", "finetuning.teacher"),
+    "finetuning.trials": ("finetuning.cross_validation", "finetuning.search"),
+    "models.bert_starts": ("models.bert_initialization", "models.distiller"),
+    "server.messages": ("server.gate", "server.requests"),
+    "zoo.archive": ("zoo.entry_io", "zoo.warm_start"),
 }
 # A module that has lost names -> the module that has each of them today.
 MOVED_NAMES = {

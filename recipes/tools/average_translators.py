@@ -103,7 +103,7 @@ def main():
         from keras_attention.data.translation.pairs import load_translation_data
         from keras_attention.pipelines.translator import Translator
         from keras_attention.publishing.trained_entries import low_score_rule
-        from keras_attention.zoo.archive import load_entry, write_entry
+        from keras_attention.zoo.entry_io import load_entry, write_entry
         from keras_attention.zoo.registry import claim_entry, find_entry
 
     claim_entry(arguments.out, arguments.overwrite)

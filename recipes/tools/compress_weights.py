@@ -44,7 +44,7 @@ def store(folder, test_set=(), steps=STEPS):
         steps: int > 0, see `save_weights`.
     """
     from keras_attention.pipelines.base import example_outputs, failing_examples
-    from keras_attention.zoo.archive import load_entry, write_entry
+    from keras_attention.zoo.entry_io import load_entry, write_entry
 
     folder = Path(folder)
     entry, model, tokenizers = load_entry(folder)

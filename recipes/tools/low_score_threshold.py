@@ -28,7 +28,7 @@ def choose(folder, data):
     """
     from keras_attention.pipelines.base import load_pipeline
     from keras_attention.publishing.trained_entries import low_score_rule
-    from keras_attention.zoo.archive import rewrite_entry
+    from keras_attention.zoo.entry_io import rewrite_entry
 
     translator = load_pipeline(folder, "translate")
     config = translator.entry.config

@@ -87,7 +87,7 @@ def main():
         from keras_attention.finetuning.examples import read_examples
         from keras_attention.finetuning.report import BESIDE_WORDS, measure, report_text, write_measured
         from keras_attention.pipelines.base import load_pipeline
-        from keras_attention.zoo.archive import load_entry
+        from keras_attention.zoo.entry_io import load_entry
 
     options = {"empty_labels": asked.separator is not None, "skip_bad_rows": asked.skip_bad_rows}
     test, _ = read_examples(asked.test, asked.text, asked.label, asked.text_b, delimiter=asked.delimiter, **options)

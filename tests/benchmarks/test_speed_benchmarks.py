@@ -17,7 +17,7 @@ from zoo.tiny_entry import METRICS, tiny_parts, write_tiny_entry
 
 from keras_attention.support.cores import available_cores
 from keras_attention.support.errors import UserError
-from keras_attention.zoo.archive import load_entry
+from keras_attention.zoo.entry_io import load_entry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TOOLS = BENCHMARKS.parent / "recipes" / "tools"

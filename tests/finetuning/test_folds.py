@@ -8,9 +8,9 @@ from finetuning.test_linear_start import SETTINGS, start  # noqa: F401 (a fixtur
 from finetuning.test_workflow import examples
 
 from keras_attention.data.tables.label_task import find_task
-from keras_attention.finetuning import trials
+from keras_attention.finetuning import cross_validation
+from keras_attention.finetuning.cross_validation import cross_validate, fold_rows
 from keras_attention.finetuning.examples import Examples
-from keras_attention.finetuning.trials import cross_validate, fold_rows
 from keras_attention.support.errors import UserError
 
 
@@ -40,8 +40,8 @@ def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
         tasks.append(task)
         return SimpleNamespace(scores={"accuracy": 1.0}, baseline={"accuracy": 1.0})
 
-    monkeypatch.setattr(trials, "finetune_classifier", prepared)
-    monkeypatch.setattr(trials, "make_report", lambda finetuned, test: finetuned)
+    monkeypatch.setattr(cross_validation, "finetune_classifier", prepared)
+    monkeypatch.setattr(cross_validation, "make_report", lambda finetuned, test: finetuned)
     data = Examples([f"text {row}" for row in range(len(labels))], labels)
     options = {"task": None, "separator": None, "say": lambda _: None}
     cross_validate(data, "none", SETTINGS, 3, **options)

@@ -10,7 +10,7 @@ from finetuning.test_workflow import examples, write_csv
 from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention.cli.main import main
-from keras_attention.finetuning import trials
+from keras_attention.finetuning import search
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.support.atomic_files import locked
 from keras_attention.support.errors import TrainingDivergedError, UserError
@@ -39,15 +39,15 @@ def fits(monkeypatch):
     def validator(prepared):
         return lambda model: {"val_score": 100 - abs(seen[-1].learning_rate - 1e-4) / 1e-5, "val_loss": 0.5}
 
-    monkeypatch.setattr(trials, "fit", fit)
-    monkeypatch.setattr(trials, "validator", validator)
+    monkeypatch.setattr(search, "fit", fit)
+    monkeypatch.setattr(search, "validator", validator)
     return seen
 
 
 def searched(start, tmp_path, count, said, **given):
     settings = replace(SETTINGS, **given)
     data = examples("binary", 30)
-    return trials.search_settings(data, None, start, settings, count, tmp_path / "search.log", say=said.append)
+    return search.search_settings(data, None, start, settings, count, tmp_path / "search.log", say=said.append)
 
 
 def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fits):
@@ -71,14 +71,14 @@ def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
         kernel.assign(kernel + 1.0)
         return TrainResult([], 1, 0.0, 1.0, 1, "it is a stub")
 
-    monkeypatch.setattr(trials, "fit", fit)
+    monkeypatch.setattr(search, "fit", fit)
     searched(start, tmp_path, 2, [])
     np.testing.assert_array_equal(*kernels)
 
 
 @pytest.mark.slow
 def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
-    usual, said = trials.fit, []
+    usual, said = search.fit, []
 
     def broken(prepared, settings, verbose):
         if len(fits) == 2:
@@ -86,7 +86,7 @@ def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
         return usual(prepared, settings, verbose)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trials, "fit", broken)
+        patch.setattr(search, "fit", broken)
         with pytest.raises(KeyboardInterrupt):
             searched(start, tmp_path, 4, [])
     best = searched(start, tmp_path, 4, said)
@@ -126,7 +126,7 @@ def test_a_killed_search_leaves_no_lock_and_half_a_record_is_dropped(start, tmp_
     searched(start, tmp_path, 2, [])
     assert len(fits) == 2
     journal.write_bytes(journal.read_bytes()[:5])
-    trials.check_search(2, None, journal, resume=True, restart=False)
+    search.check_search(2, None, journal, resume=True, restart=False)
     searched(start, tmp_path, 2, [])
     assert len(fits) == 4
     journal.write_bytes(b'{"op_code":77}\nand more\n')
@@ -137,7 +137,7 @@ def test_a_killed_search_leaves_no_lock_and_half_a_record_is_dropped(start, tmp_
 @pytest.mark.slow
 def test_after_a_kill_in_the_first_training_the_defaults_come_first_again(start, tmp_path, fits, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(trials, "fit", killed)
+        patch.setattr(search, "fit", killed)
         with pytest.raises(KilledError):
             searched(start, tmp_path, 2, [])
     searched(start, tmp_path, 2, [])
@@ -154,8 +154,8 @@ def test_what_the_user_chose_is_kept_and_a_diverged_training_is_no_end(start, tm
             raise TrainingDivergedError("the loss is nan")
         return TrainResult([], 1, 0.0, 0.5, 1, "it is a stub")
 
-    monkeypatch.setattr(trials, "fit", fit)
-    monkeypatch.setattr(trials, "validator", lambda prepared: lambda model: {"val_score": float(len(seen))})
+    monkeypatch.setattr(search, "fit", fit)
+    monkeypatch.setattr(search, "validator", lambda prepared: lambda model: {"val_score": float(len(seen))})
     best = searched(start, tmp_path, 3, [], epochs=7, layer_decay=0.8)
     assert {(one.epochs, one.layer_decay) for one in seen} == {(7, 0.8)}
     assert best.learning_rate == seen[2].learning_rate
@@ -165,7 +165,7 @@ def test_a_search_without_a_choice_or_a_result_is_an_error(start, tmp_path, monk
     def fit(prepared, settings, verbose):
         raise TrainingDivergedError("the loss is nan")
 
-    monkeypatch.setattr(trials, "fit", fit)
+    monkeypatch.setattr(search, "fit", fit)
     with pytest.raises(UserError, match="All trainings of the search diverged"):
         searched(start, tmp_path, 2, [])
     with pytest.raises(UserError, match="leave out at least one of them"):
@@ -186,7 +186,7 @@ def test_bad_usage(tmp_path, capsys, monkeypatch):
     assert "--search and --folds cannot be combined" in complaint("--search", "2", "--folds", "2")
     (tmp_path / "out_search.log").write_text("")
     assert "go on with --resume" in complaint("--search", "2")
-    monkeypatch.setattr(trials, "find_spec", lambda _: None)
+    monkeypatch.setattr(search, "find_spec", lambda _: None)
     assert "needs optuna: pip install -e '" in complaint("--search", "2")
 
 

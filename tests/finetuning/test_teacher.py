@@ -14,7 +14,7 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.label_training import fit_classifier
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.starting_model import load_teacher
+from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.finetuning.workflow import finetune_classifier, prepare
 from keras_attention.support.errors import UserError
 

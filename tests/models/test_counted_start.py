@@ -8,7 +8,7 @@ import pytest
 
 from keras_attention.data.prose.documents import PackedSequences
 from keras_attention.models import BertMaskedLM
-from keras_attention.models import bert_starts as start
+from keras_attention.models import bert_initialization as start
 
 V, SPECIAL = 40, (0, 1, 2, 3, 4)
 

@@ -7,7 +7,7 @@ from layer_checks import assert_all_close
 from models.tiny_bert import FORMS, make_encoder, make_masked_lm
 from recipe_modules import load_recipe
 
-from keras_attention.models.bert_starts import Distiller, student_of
+from keras_attention.models.distiller import Distiller, student_of
 
 TEXTS = np.array([[2, 17, 5, 9, 30, 3, 0], [2, 11, 5, 3, 0, 0, 0]], "int32")
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_attention.models import BertEncoder
-from keras_attention.models.bert_starts import OFFSETS, start_with_neighbour_heads
+from keras_attention.models.bert_initialization import OFFSETS, start_with_neighbour_heads
 
 V, T = 211, 48
 

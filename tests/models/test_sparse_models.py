@@ -11,7 +11,7 @@ from keras_attention.decoding.hypotheses import repeat_beams, take_sequences
 from keras_attention.layers.sparse_patterns import PATTERNS
 from keras_attention.models import GPT, BertMaskedLM
 from keras_attention.support.errors import EntryError
-from keras_attention.zoo.archive import load_network, read_entry
+from keras_attention.zoo.entry_io import load_network, read_entry
 from keras_attention.zoo.schema import ATTENTION_PATTERN, PATTERN_BOUNDS
 
 pytestmark = pytest.mark.sampled(4)

@@ -12,8 +12,8 @@ from zoo.tiny_entry import METRICS
 import keras_attention
 from keras_attention.evaluation.bag_of_words import Blend, fit_bag_of_words
 from keras_attention.support.errors import EntryError
-from keras_attention.zoo.archive import write_entry
 from keras_attention.zoo.entry import write_manifest
+from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.weights_file import save_words
 
 WEIGHT = 0.35

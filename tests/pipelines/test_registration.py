@@ -13,7 +13,7 @@ import keras_attention as ka
 from keras_attention.cli import main as cli
 from keras_attention.pipelines.base import failing_examples, load_pipeline, make_pipeline
 from keras_attention.support.errors import EntryError, UserError
-from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.schema import ARCHITECTURES
 
 TEXTS = ["A dog runs.", "", "Two men are near many bushes."]

@@ -31,7 +31,7 @@ from keras_attention.publishing import trained_entries
 from keras_attention.training import checkpoints
 from keras_attention.training.history import TrainResult
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.archive import write_entry  # noqa: F401
+from keras_attention.zoo.entry_io import write_entry  # noqa: F401
 
 TEXTS = [f"{text} {number}" for number, text in enumerate(ENGLISH * 3)]
 HISTORY = [{"epoch": 1, "steps": 2, "loss": 1.5, "val_loss": 1.25, "tokens": 7.0}]

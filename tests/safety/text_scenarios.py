@@ -30,7 +30,7 @@ from keras_attention.cli import classify, encode, generate, translate, zoo  # no
 from keras_attention.cli.main import guarded
 from keras_attention.data.prose.token_stream import TokenStream
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus, TokenSequences, save_encoded
-from keras_attention.finetuning import report, trials
+from keras_attention.finetuning import report, search
 from keras_attention.pipelines import base
 from keras_attention.pipelines.text_encoder import Embeddings
 from keras_attention.support import compile_cache
@@ -275,9 +275,9 @@ def write_little(out, *arguments, **options):
 
 FIND_SETTINGS = using(
     lambda folder, *flags: FINETUNE(folder, "--search", "2", *flags),
-    prepare=(trials, "prepare", lambda *arguments, **options: Prepared(STUBS["classifier"])),
-    fit=(trials, "fit", lambda *arguments, **options: RESULT),
-    validator=(trials, "validator", lambda prepared: lambda model: {"val_score": 61.5}),
+    prepare=(search, "prepare", lambda *arguments, **options: Prepared(STUBS["classifier"])),
+    fit=(search, "fit", lambda *arguments, **options: RESULT),
+    validator=(search, "validator", lambda prepared: lambda model: {"val_score": 61.5}),
     write=(report, "write_classifier", write_little),
 )
 

@@ -16,7 +16,7 @@ from zoo.tiny_gpt import tiny_generator
 from keras_attention.runtime.batching import share_batches
 from keras_attention.server import ServerSettings
 from keras_attention.server.completions import CompletionsReply, CompletionsRequest
-from keras_attention.server.messages import Refusal
+from keras_attention.server.gate import Refusal
 from keras_attention.server.server import Workers
 
 PROMPTS = ["A dog", "Two men\nare"]

@@ -20,16 +20,10 @@ from keras_attention.pipelines.translator import Translator
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.server import ServerSettings, http_server
 from keras_attention.server.completions import CompletionsRequest
+from keras_attention.server.gate import Gate, Refusal, client_is_gone
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.http_server import _add_errors, bind
-from keras_attention.server.messages import (
-    Gate,
-    Refusal,
-    check_limits,
-    check_tokens,
-    client_is_gone,
-    request_model,
-)
+from keras_attention.server.requests import check_limits, check_tokens, request_model
 from keras_attention.server.server import Server, ServerMetrics, Workers
 from keras_attention.server.workers import STREAM_AHEAD
 from keras_attention.support.errors import UserError

@@ -10,8 +10,9 @@ from zoo.tiny_bert import TEXTS
 
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
+from keras_attention.server.gate import Refusal
 from keras_attention.server.http_server import make_app
-from keras_attention.server.messages import AttentionRequest, Refusal
+from keras_attention.server.requests import AttentionRequest
 from keras_attention.server.server import ServedModel, Server, ServerMetrics, about_model, known_models
 from keras_attention.zoo import registry
 

@@ -12,7 +12,7 @@ from server.tiny_zoo import server_in_this_process, write_tiny_zoo
 from zoo.tiny_bert import TEXTS, tiny_encoder, write_tiny
 
 from keras_attention.pipelines.classifier import ZeroShotClassifier
-from keras_attention.server.messages import EmbeddingsReply, ExplainReply, SimilarReply, ZeroShotReply
+from keras_attention.server.requests import EmbeddingsReply, ExplainReply, SimilarReply, ZeroShotReply
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from keras_attention.server import ServerSettings
-from keras_attention.server.messages import AttentionRequest, Refusal
+from keras_attention.server.gate import Refusal
+from keras_attention.server.requests import AttentionRequest
 from keras_attention.server.server import ServedModel, Server
 
 SECONDS = 20

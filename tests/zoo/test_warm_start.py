@@ -6,7 +6,7 @@ import pytest
 
 from keras_attention.models import Transformer
 from keras_attention.support.errors import UserError
-from keras_attention.zoo.archive import take_weights
+from keras_attention.zoo.warm_start import take_weights
 
 SETTINGS = {
     "hidden_dim": 8,

@@ -9,7 +9,7 @@ from keras_attention.models import BertClassifier, BertEncoder, BertMaskedLM
 from keras_attention.pipelines.classifier import Classifier
 from keras_attention.pipelines.mask_filler import MaskFiller
 from keras_attention.tokenizers import WordPieceTokenizer
-from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.entry_io import write_entry
 
 TEXTS = ["A dog runs over green grass.", "Two men are near many bushes.", "A girl in a red dress sings.", "Men sit."]
 SIZES = {"hidden_dim": 14, "intermediate_dim": 19, "num_heads": 2, "num_layers": 3, "max_length": 29}

@@ -7,7 +7,7 @@ import keras
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
-from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.entry_io import write_entry
 
 ENGLISH = ["A dog runs.", "Two men are near many bushes.", "A girl in a red dress climbs stairs.", "Men sit."]
 ISO_DATES = ["2023-12-07", "1987-06-05", "2041-03-21"]

@@ -10,7 +10,7 @@ from zoo.tiny_entry import METRICS
 from keras_attention.models import GPT, new_language_model
 from keras_attention.pipelines.text_generator import TextGenerator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
-from keras_attention.zoo.archive import write_entry
+from keras_attention.zoo.entry_io import write_entry
 
 TEXTS = ["A dog runs over green grass.", "Two men are near many bushes.", "A girl in a red dress sings.", "Men sit."]
 SIZES = {"hidden_dim": 14, "intermediate_dim": 19, "num_heads": 1, "num_layers": 2, "max_length": 29}

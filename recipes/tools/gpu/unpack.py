@@ -22,8 +22,8 @@ from keras_attention.cli.main import guarded
 with silent_libraries():
     from keras_attention.models import BertClassifier
     from keras_attention.tokenizers import WordPieceTokenizer
-    from keras_attention.zoo.archive import write_entry
     from keras_attention.zoo.entry import read_entry
+    from keras_attention.zoo.entry_io import write_entry
 
 STARTED_LIKE = Path("saved_models/minilm_small_en")  # settings and vocabulary
 LABELS = {"sentiment": ("negative", "positive"), "pairs": ("different", "paraphrase")}

@@ -17,9 +17,9 @@ from keras_attention.models import AttentionSeq2Seq
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.support.errors import EntryError, UserError
 from keras_attention.tokenizers import CharacterTokenizer
-from keras_attention.zoo import archive
-from keras_attention.zoo.archive import load_entry, rewrite_entry, write_entry
+from keras_attention.zoo import entry_io
 from keras_attention.zoo.entry import read_entry, write_manifest
+from keras_attention.zoo.entry_io import load_entry, rewrite_entry, write_entry
 
 FILES = [
     "CARD.md",
@@ -190,7 +190,7 @@ def test_a_write_that_fails_leaves_nothing(entry, monkeypatch, step):
     def fail(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(archive, step, fail)
+    monkeypatch.setattr(entry_io, step, fail)
     before = {path.name: path.stat().st_mtime_ns for path in entry.iterdir()}
     for folder in (entry, entry.parent / "new"):
         with pytest.raises(UserError, match="No space"):
