@@ -120,7 +120,7 @@ def prepare(
         examples: Examples to train on.
         validation: Examples that determine the best weights, or None to hold out a share of `examples`.
         start: str or Path, the entry to start from, or "none".
-        settings: FinetuneSettings. The defaults are float32 and XLA; `starting_model.accelerated` chooses for the device.
+        settings: FinetuneSettings. Float32 and XLA by default; `starting_model.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
         task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a
             table.
