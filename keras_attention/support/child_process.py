@@ -25,5 +25,5 @@ def package_environment():
     Returns:
         dict. An empty part of PYTHONPATH, which stands for the current folder, is left out.
     """
-    folders = [str(Path(__file__).resolve().parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    folders = [str(Path(__file__).resolve().parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}

@@ -13,7 +13,7 @@ from keras_attention.convert.hub import Fetched
 from keras_attention.support.child_process import package_command, package_environment
 from keras_attention.support.errors import UserError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Modules of Python and of packages that some command imports early.
 NAMES = ("zipfile", "random", "yaml", "argparse", "json", "tempfile", "filelock", "numpy", "keras", "tensorflow")
 LAUNCH = ("launch", "--workers", "1", "--max-restarts", "0", "--")
