@@ -13,6 +13,7 @@ from keras_attention.layers.lstmn import LSTMNCell
 from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.masks import causal_mask, padding_mask, zero_masked
 from keras_attention.layers.multi_head import MultiHeadAttention
+from keras_attention.layers.patch_embedding import GridPositionalEmbedding, PatchEmbedding
 from keras_attention.layers.positions import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from keras_attention.layers.recurrent import GRUCell, LSTMCell
 from keras_attention.layers.ssru import SSRU, SSRUDecoderLayer
@@ -25,11 +26,13 @@ __all__ = [
     "FeedForward",
     "GRUCell",
     "GatedCausalConvolution",
+    "GridPositionalEmbedding",
     "LSTMCell",
     "LSTMNCell",
     "LearnedPositionalEmbedding",
     "LuongAttention",
     "MultiHeadAttention",
+    "PatchEmbedding",
     "SSRUDecoderLayer",
     "SinusoidalPositionalEmbedding",
     "TransformerDecoderLayer",

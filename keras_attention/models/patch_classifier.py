@@ -1,0 +1,265 @@
+"""A Transformer over patches that classifies images, spectrograms and series (Dosovitskiy et al. 2021)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.masks import Tensor, zero_masked
+from keras_attention.layers.patch_embedding import GridPositionalEmbedding, PatchEmbedding, patch_grid
+from keras_attention.layers.transformer_layers import TransformerEncoderLayer
+from keras_attention.models.shared import FromPreset, check_choices, check_heads, check_rates, check_sizes
+
+SIZES = ("num_labels", "hidden_dim", "intermediate_dim", "num_heads", "num_layers")
+SETTINGS = (*SIZES, "input_size", "patch_size", "stem", "pooling", "dropout")
+CHOICES = {"stem": ("linear", "convolutional"), "pooling": ("cls", "mean")}
+
+
+def check_settings(**settings):
+    """Raises ValueError for a setting out of range."""
+    check_sizes(settings, SIZES)
+    check_choices(settings, CHOICES)
+    check_heads(settings)
+    check_rates(settings, "dropout")
+    *sizes, _ = settings["input_size"]
+    for name in ("input_size", "patch_size"):
+        each = {f"{name}[{i}]": size for i, size in enumerate(settings[name])}
+        check_sizes(each, each)
+    patch_grid(tuple(sizes), settings["patch_size"])
+    if settings["stem"] == "convolutional":
+        for size in settings["patch_size"]:
+            if size & (size - 1) or size != settings["patch_size"][0] or size < 2:
+                raise ValueError(
+                    "With convolutions, a patch must be a square whose side is 2, 4, 8 ... "
+                    f"Received: patch_size={settings['patch_size']}"
+                )
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class ConvolutionalStem(keras.layers.Layer):
+    """Patches with some context: 3 x 3 convolutions of stride 2, each halving the sides, in place of one projection.
+
+        x = relu(norm(convolution(x)))   log2(patch) times       output = W x + b
+
+    The number of channels doubles with each convolution, up to the width D.
+
+    Args:
+        hidden_dim: int > 0. Width D of the outputs.
+        num_halvings: int > 0. A patch has 2^num_halvings pixels (steps) along each side.
+        rank: 1 for series, 2 for images.
+
+    Call arguments:
+        inputs: float tensor (B, height, width, channels) or (B, T, channels).
+
+    Returns:
+        Tensor (B, N, D) of N patches.
+
+    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: layer normalization over the
+    channels in place of batch normalization, so that an answer does not depend on running statistics.
+    """
+
+    def __init__(self, hidden_dim: int, num_halvings: int, rank: int = 2, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.hidden_dim, self.num_halvings, self.rank = hidden_dim, num_halvings, rank
+        convolution = keras.layers.Conv1D if rank == 1 else keras.layers.Conv2D
+        widths = [max(8, hidden_dim // 2 ** (num_halvings - 1 - i)) for i in range(num_halvings)]
+        self.convolutions = [
+            convolution(
+                width,
+                3,
+                strides=2,
+                padding="same",
+                use_bias=False,
+                data_format="channels_last",
+                dtype=self.dtype_policy,
+                name=f"convolution_{i}",
+            )
+            for i, width in enumerate(widths)
+        ]
+        self.norms = [
+            keras.layers.LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name=f"norm_{i}")
+            for i in range(num_halvings)
+        ]
+        self.projection = keras.layers.Dense(hidden_dim, dtype=self.dtype_policy, name="projection")
+
+    def build(self, input_shape):
+        shape = tuple(input_shape)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            convolution.build(shape)
+            shape = convolution.compute_output_shape(shape)
+            norm.build(shape)
+        self.projection.build(shape)
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        x = inputs
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = ops.relu(norm(convolution(x)))
+        x = self.projection(x)  # (B, rows, columns, D)
+        return ops.reshape(x, (-1, x.shape[1] * x.shape[2] if self.rank == 2 else x.shape[1], self.hidden_dim))
+
+    def compute_output_shape(self, input_shape):
+        count = 1
+        for size in input_shape[1:-1]:
+            count *= size // 2**self.num_halvings
+        return (input_shape[0], count, self.hidden_dim)
+
+    def get_config(self):
+        sizes = {name: getattr(self, name) for name in ("hidden_dim", "num_halvings", "rank")}
+        return {**super().get_config(), **sizes}
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class PatchClassifier(FromPreset, keras.Model):
+    """Vision Transformer: patches become tokens of a pre-norm encoder, and one vector of it is classified.
+
+        x = patches + P        x = encoder layers(x)        logits = W norm(x)[CLS] + b   or   W mean(norm(x)) + b
+
+    Args:
+        num_labels: int > 0.
+        input_size: tuple of int: (height, width, channels) of images, (T, channels) of series.
+        patch_size: tuple of int > 0: (height, width) or (length,), divisors of the input's sides.
+        hidden_dim: int > 0. Width D.
+        intermediate_dim: int > 0, inner width of the feed-forward networks.
+        num_heads: int > 0, a divisor of D.
+        num_layers: int > 0.
+        stem: "linear" projects each patch on its own, as in the paper; "convolutional" is `ConvolutionalStem`.
+        pooling: "cls" classifies the vector of an additional token, as in the paper; "mean" the mean over the patches.
+        dropout: float in [0, 1), after the positions, on attention weights and on the output of each sub-layer.
+
+    Call arguments:
+        inputs: float tensor (B, height, width, channels) or (B, T, channels), normalized; or a dict with it as
+            `values` and, optionally, `patch_mask`, bool (B, N), False at patches of padding. The sides may differ from
+            `input_size`; then the position embeddings are resized.
+        training: bool. Whether to apply dropout.
+        return_attention_scores: bool. Whether to return the attention weights too.
+
+    Returns:
+        Logits (B, num_labels) in float32; or the pair of logits and float32 attention weights (B, L, H, N, N). A [CLS]
+        is the first of the N, before the patches.
+
+    Raises:
+        ValueError: if an argument is out of range, or a patch does not divide a side of the inputs.
+
+    Source: Dosovitskiy et al. (2021), section 3.1, https://arxiv.org/abs/2010.11929; the mean: their appendix D.3;
+    spectrograms: Gong et al. (2021), https://arxiv.org/abs/2104.01778; series: Nie et al. (2023),
+    https://arxiv.org/abs/2211.14730. Difference: the head is one projection, as in their fine-tuning.
+
+    Example:
+        model = PatchClassifier(10, (8, 8, 1), (2, 2), hidden_dim=32, intermediate_dim=64, num_heads=2, num_layers=2)
+        logits = model(images)
+    """
+
+    def __init__(
+        self,
+        num_labels: int,
+        input_size: tuple[int, ...] | list[int],
+        patch_size: tuple[int, ...] | list[int],
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
+        num_layers: int,
+        stem: str = "linear",
+        pooling: str = "cls",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        input_size, patch_size = tuple(input_size), tuple(patch_size)
+        self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
+        check_settings(**self.settings)
+        for name, value in self.settings.items():
+            setattr(self, name, value)
+        grid = patch_grid(input_size[:-1], patch_size)
+        options = {"dtype": self.dtype_policy}
+        start = keras.initializers.RandomNormal(stddev=0.02)
+        self.patches = (
+            PatchEmbedding(hidden_dim, patch_size, name="patches", **options)
+            if stem == "linear"
+            else ConvolutionalStem(
+                hidden_dim, patch_size[0].bit_length() - 1, len(patch_size), name="patches", **options
+            )
+        )
+        self.positions = GridPositionalEmbedding(grid, start, name="positions", **options)
+        self.dropout_layer = Dropout(dropout, name="dropout_layer", **options)
+        self.encoder_layers = [
+            TransformerEncoderLayer(
+                intermediate_dim,
+                num_heads,
+                dropout=dropout,
+                activation="gelu",
+                normalize_first=True,
+                name=f"layer_{i}",
+                **options,
+            )
+            for i in range(num_layers)
+        ]
+        self.final_norm = keras.layers.LayerNormalization(epsilon=1e-5, name="final_norm", **options)
+        self.output_dense = keras.layers.Dense(
+            num_labels, kernel_initializer="zeros", dtype="float32", name="output_dense"
+        )
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        self.patches.build((None, *self.input_size))
+        for part in (self.positions, *self.encoder_layers, self.final_norm):
+            part.build(shape)
+        if self.pooling == "cls":
+            start = keras.initializers.RandomNormal(stddev=0.02)
+            self.cls = self.add_weight((self.hidden_dim,), start, name="cls")
+        self.output_dense.build((None, self.hidden_dim))
+        self.built = True
+
+    def call(
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
+    ) -> Any:
+        x, weights = self.encoded(inputs, training, return_attention_scores)
+        logits = self.output_dense(self._pooled(x, inputs))  # (B, num_labels)
+        return (logits, ops.stack(weights, axis=1)) if return_attention_scores else logits
+
+    def pooled(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Tensor:
+        """The vectors (B, D) that are classified."""
+        return self._pooled(self.encoded(inputs, training)[0], inputs)
+
+    def encoded(
+        self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None, return_attention_scores: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The normalized vectors of [CLS], if there is one, and of all patches (B, N, D), and the list of weights."""
+        values, mask = _values_and_mask(inputs)
+        grid = patch_grid(tuple(values.shape[1:-1]), self.patch_size)
+        x = self.positions(self.patches(values), grid=grid)  # (B, N, D)
+        x = zero_masked(x, mask)
+        if self.pooling == "cls":
+            first = ops.broadcast_to(ops.convert_to_tensor(self.cls), (ops.shape(x)[0], 1, self.hidden_dim))
+            x = ops.concatenate([ops.cast(first, x.dtype), x], axis=1)  # (B, 1 + N, D)
+            mask = None if mask is None else ops.concatenate([ops.ones_like(mask[:, :1]), mask], axis=1)
+        x = self.dropout_layer(x, training=training)
+        weights = []
+        for layer in self.encoder_layers:
+            x = layer(x, padding_mask=mask, return_attention_scores=return_attention_scores, training=training)
+            if return_attention_scores:
+                x, of_layer = x
+                weights.append(of_layer)
+        return self.final_norm(x), weights
+
+    def _pooled(self, x, inputs):
+        if self.pooling == "cls":
+            return x[:, 0]  # (B, D)
+        _, mask = _values_and_mask(inputs)
+        if mask is None:
+            return ops.mean(x, axis=1)  # (B, D)
+        counts = ops.maximum(ops.sum(ops.cast(mask, x.dtype), axis=1, keepdims=True), 1)
+        return ops.sum(zero_masked(x, mask), axis=1) / counts  # (B, D)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def _values_and_mask(inputs):
+    if not isinstance(inputs, dict):
+        return inputs, None
+    if "values" not in inputs or set(inputs) - {"values", "patch_mask"}:
+        raise ValueError(f"The inputs must be `values` and perhaps `patch_mask`. Received: {', '.join(sorted(inputs))}")
+    mask = inputs.get("patch_mask")
+    return inputs["values"], None if mask is None else ops.cast(mask, "bool")
