@@ -40,9 +40,9 @@ def test_example(path, code, tmp_path, monkeypatch):
         "value": generator.normal(size=(2, 5, 7)).astype("float32"),
         "mask": np.ones((2, 1, 5), dtype=bool),
         **{name: generator.normal(size=(2, 5, 16)).astype("float32") for name in WIDE},
+        **{name: generator.integers(0, 7, (2, 5)).astype("int32") for name in IDS},
         "images": generator.normal(size=(2, 8, 8, 1)).astype("float32"),
         "patches": generator.normal(size=(2, 49, 16)).astype("float32"),
-        **{name: generator.integers(0, 7, (2, 5)).astype("int32") for name in IDS},
     }
     assert len(code.splitlines()) <= 5
     exec(code, names)
