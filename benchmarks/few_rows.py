@@ -15,9 +15,8 @@ import numpy as np
 from fine_tuning import drawn, read, score  # loads TensorFlow quietly
 
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.finetuning.stages import fit
 from keras_attention.finetuning.starting_model import accelerated
-from keras_attention.finetuning.workflow import prepare
+from keras_attention.finetuning.workflow import fit, prepare
 
 COLUMNS = ("rows per class", "linear model on vectors", "trained on labels", "contrastive")
 

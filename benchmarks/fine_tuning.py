@@ -26,9 +26,8 @@ with silent_libraries():
     from keras_attention.finetuning.calibration import finish
     from keras_attention.finetuning.examples import read_examples
     from keras_attention.finetuning.report import make_report
-    from keras_attention.finetuning.stages import fit
     from keras_attention.finetuning.starting_model import accelerated
-    from keras_attention.finetuning.workflow import prepare
+    from keras_attention.finetuning.workflow import fit, prepare
 
 COLUMNS = ("data", "rows", "classes", "TF-IDF", "linear model on vectors", "fine-tuned", "as shipped", "CPU min")
 
@@ -43,14 +42,15 @@ def measure(train, test, start, settings):
     report = make_report(finish(prepared, result, settings), test)
     shipped, words = (next(iter(scores.values())) for scores in (report.scores, report.baseline))
     minutes = (time.process_time() - began) / 60
-    return prepared.task, (words, linear, tuned, shipped, minutes), result.best_epoch
+    return prepared.rows.task, (words, linear, tuned, shipped, minutes), result.best_epoch
 
 
 def score(prepared, test):
     """The main score of the network in its current state."""
-    classifier, task = prepared.classifier, prepared.task
-    logits = classifier.logits(classifier.sequences(test.texts, test.texts_b)) * prepared.spread + prepared.center
-    return next(iter(measures.scores(test.targets(task), measures.predictions(logits, task), task).values()))
+    classifier, rows = prepared.classifier, prepared.rows
+    logits = classifier.logits(classifier.sequences(test.texts, test.texts_b)) * rows.spread + rows.center
+    targets, found = test.targets(rows.task), measures.predictions(logits, rows.task)
+    return next(iter(measures.scores(targets, found, rows.task).values()))
 
 
 def read(path):

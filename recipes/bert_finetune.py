@@ -85,9 +85,10 @@ def main(arguments=None):
     if config.encoded:  # encoded on another machine
         model, ids, targets, kind = load_encoded_examples(config.encoded, settings)
     else:
+        from keras_attention.finetuning.calibration import finish
+        from keras_attention.finetuning.preparation import validator
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
-        from keras_attention.finetuning.stages import validator
-        from keras_attention.finetuning.workflow import finish, prepare
+        from keras_attention.finetuning.workflow import prepare
 
         claim_entry(session.out, config.overwrite)
         train, validation, test = load_tables(config)
@@ -95,7 +96,8 @@ def main(arguments=None):
         prepared = prepare(train, validation, config.start, settings, **held_out, make_model=make_model)
         if config.encode_to:
             return save_encoded_examples(config.encode_to, prepared)
-        model, ids, targets, kind = prepared.classifier.model, prepared.sequences, prepared.targets, prepared.task.kind
+        model, ids = prepared.classifier.model, prepared.sequences
+        targets, kind = prepared.rows.targets, prepared.rows.task.kind
 
     print(session.description)
     settings = filled_in(settings, model, len(ids))

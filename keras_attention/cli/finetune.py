@@ -19,9 +19,8 @@ def finetune(arguments):
         from keras_attention.finetuning.cross_validation import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.search import check_search, search_settings
-        from keras_attention.finetuning.stages import checkpoint_folders
-        from keras_attention.finetuning.starting_model import accelerated
-        from keras_attention.finetuning.workflow import finetune_classifier
+        from keras_attention.finetuning.starting_model import accelerated, open_start
+        from keras_attention.finetuning.workflow import checkpoint_folders, finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy, workers
         from keras_attention.training.history import run_facts
@@ -35,7 +34,8 @@ def finetune(arguments):
             check_unused(folder)
     facts = run_facts()
     say = _silent if arguments.json else _shown
-    settings = accelerated(arguments.start, settings)
+    start = open_start(arguments.start)
+    settings = accelerated(start, settings)
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {role: _read(arguments, path, say) for role, path in paths.items() if path}
@@ -45,14 +45,14 @@ def finetune(arguments):
         journal.unlink(missing_ok=True)  # now that no other command searches for the same model
     verbose = 0 if arguments.json else 1
     task = {"task": arguments.task, "separator": arguments.separator, "validation_share": arguments.validation_split}
-    tables = read["train"], read.get("validation"), arguments.start
+    tables = read["train"], read.get("validation"), start
     if arguments.search is not None:
         searched = {"say": say, "test": read.get("test"), **task}
         settings = search_settings(*tables, settings, arguments.search, journal, **searched)
     folds = None
     if arguments.folds is not None:
         told = {"say": say, "verbose": verbose, **task}
-        folds = cross_validate(read["train"], arguments.start, settings, arguments.folds, **told)
+        folds = cross_validate(read["train"], start, settings, arguments.folds, **told)
     running = {"checkpoint_dir": unfinished, "resume": arguments.resume, "restart": arguments.restart}
     running |= {"log_dir": arguments.log_dir, "verbose": verbose, "say": say}
     finetuned = finetune_classifier(*tables, settings, test=read.get("test"), **task, **running)
@@ -61,7 +61,7 @@ def finetune(arguments):
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
     names = ", ".join(Path(path).name for path in paths.values() if path)
     data = [{"name": names, "terms": "as stated by its owner", "link": ""}]
-    given = {"start": str(arguments.start), "facts": facts, "data": data, "test": read.get("test")}
+    given = {"start": start, "facts": facts, "data": data, "test": read.get("test")}
     given["overwrite"] = arguments.overwrite
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     for folder in checkpoint_folders(unfinished):

@@ -50,21 +50,21 @@ def finish(prepared, result, settings):
     Returns:
         Finetuned.
     """
-    classifier, task = prepared.classifier, prepared.task
+    classifier, rows = prepared.classifier, prepared.rows
     merge_adapters(classifier.model)
-    _rescale_output(classifier.model.output_dense, prepared.spread, prepared.center)
+    _rescale_output(classifier.model.output_dense, rows.spread, rows.center)
     if settings.mixed_precision:  # scored in float32, as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
-    train = prepared.train
-    words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, max(1, len(task.label_names)))
+    train, task = rows.train, rows.task
+    words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, rows.num_labels)
     logits = classifier.logits(prepared.validation_sequences)
-    reason = calibrate(classifier, logits, words, prepared, where_as_good if settings.blend == "auto" else None)
+    reason = calibrate(classifier, logits, words, rows, where_as_good if settings.blend == "auto" else None)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
         filled["epochs"] = None
-    return Finetuned(classifier, task, train, prepared.validation, result, filled, words, reason)
+    return Finetuned(classifier, task, train, rows.validation, result, filled, words, reason)
 
 
 def calibrate(classifier, logits, words, held, rule=None):
@@ -74,18 +74,18 @@ def calibrate(classifier, logits, words, held, rule=None):
         classifier: Classifier, changed.
         logits: float array (N, K), of its network for these rows.
         words: BagOfWords.
-        held: Prepared, or another object with `task`, `validation` and `validation_targets`.
+        held: TrainingRows, or another object with `task`, `validation` and `validation_targets`.
         rule: callable(logits, logits of the words, held) -> (weight of the words, reason for blending them in, or
             None); without a rule, they are not blended in.
 
     Returns:
         str, the reason for blending the words in, or None.
     """
-    rows, reason = held.validation, None
+    texts, reason = held.validation, None
     logits, cooled = _calibrated(logits, held)
     _rescale_output(classifier.model.output_dense, 1 / cooled)
     if rule:
-        word_logits, cooled = _calibrated(words.logits(rows.texts, rows.texts_b), held)
+        word_logits, cooled = _calibrated(words.logits(texts.texts, texts.texts_b), held)
         weight, reason = rule(logits, word_logits, held)
         if reason:
             logits, again = _calibrated((1 - weight) * logits + weight * word_logits, held)
@@ -97,21 +97,21 @@ def calibrate(classifier, logits, words, held, rule=None):
     return reason
 
 
-def _calibrated(logits, prepared):
+def _calibrated(logits, held):
     """Logits divided by the best temperature for the validation rows, and that temperature; 1 for a regression."""
-    kind = prepared.task.kind
-    cooled = 1.0 if kind == "regression" else temperature(logits, prepared.validation_targets, kind)
+    kind = held.task.kind
+    cooled = 1.0 if kind == "regression" else temperature(logits, held.validation_targets, kind)
     return logits / cooled, cooled
 
 
-def where_as_good(logits, word_logits, prepared):
+def where_as_good(logits, word_logits, held):
     """The best weight of the words on the validation rows, and the reason for blending them in, or None.
 
     The words are blended in if their score is at most one standard error below the network's, and the blend's score is
     not below the network's. If the words alone are better than the network and the blend, their weight is 1, so that no
     model is worse than its bag of words.
     """
-    targets, task = prepared.validation_targets, prepared.task
+    targets, task = held.validation_targets, held.task
     weight = best_weight(logits, word_logits, targets, task.kind)
     (name, network), (_, alone), (_, both) = (
         score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)

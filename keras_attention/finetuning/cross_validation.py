@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 
 from keras_attention.finetuning.report import make_report
-from keras_attention.finetuning.workflow import finetune_classifier, task_of
+from keras_attention.finetuning.training_rows import task_of
+from keras_attention.finetuning.workflow import finetune_classifier
 from keras_attention.support.errors import UserError
 
 

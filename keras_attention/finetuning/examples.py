@@ -198,15 +198,15 @@ def save_encoded_examples(folder, prepared):
 
     Args:
         folder: str or Path; an earlier one is replaced.
-        prepared: Prepared, see `workflow.prepare`.
+        prepared: Prepared, see `preparation.Prepared`.
 
     Raises:
         UserError: if the folder holds anything else.
     """
     model = prepared.classifier.model
-    described = {"kind": prepared.task.kind, "model": model.settings}
+    described = {"kind": prepared.rows.task.kind, "model": model.settings}
     arrays = {name: np.concatenate([getattr(one, name) for one in prepared.sequences]) for name in IdSequence._fields}
-    arrays |= {"ends": np.cumsum([len(one.token_ids) for one in prepared.sequences]), "targets": prepared.targets}
+    arrays |= {"ends": np.cumsum([len(one.token_ids) for one in prepared.sequences]), "targets": prepared.rows.targets}
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, partial(check_holds_only, names=(ROWS, MODEL, WEIGHTS))) as new:
         (new / MODEL).write_text(json.dumps(described), encoding="utf-8")

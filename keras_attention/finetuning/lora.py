@@ -15,7 +15,7 @@ def add_adapters(model, settings, start):
     Args:
         model: BertClassifier, built.
         settings: FinetuneSettings.
-        start: str or Path, see `starting_classifier`.
+        start: Entry or "none".
 
     Returns:
         str, a sentence with the number of weights that are trained.

@@ -11,7 +11,7 @@ from keras_attention.evaluation.classification_scores import expected_calibratio
 from keras_attention.support.errors import counted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
-from keras_attention.zoo.entry import read_json
+from keras_attention.zoo.entry import Entry, read_json
 from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.registry import find_entry
 from keras_attention.zoo.weights_file import save_words
@@ -174,7 +174,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         folder: str or Path.
         finetuned: Finetuned.
         report: Report.
-        start: str, name or folder of the entry from which the training started, or "none".
+        start: Entry from which the training started, or "none"; or its name or folder.
         facts: dict, see `training.history.run_facts`.
         data: list of {"name", "terms", "link"}, the origin of the rows.
         language: str.
@@ -212,6 +212,8 @@ def _start_name(start):
     """The name of the start on a card: of a published checkpoint, with its commit; otherwise of the entry's folder."""
     if start == "none":
         return start
+    if isinstance(start, Entry):
+        return start.metrics.get("source", start.name)
     folder = find_entry(start)
     return read_json(folder / "metrics.json").get("source", folder.resolve().name)
 

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
+from keras_attention.finetuning.preparation import validator
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.stages import fit, fit_encoder, validator
-from keras_attention.finetuning.workflow import prepare
+from keras_attention.finetuning.workflow import fit, fit_encoder, prepare
 from keras_attention.support.errors import TrainingDivergedError, UserError
 from keras_attention.support.installation import install_command
 from keras_attention.training.devices import workers

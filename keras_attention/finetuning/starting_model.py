@@ -5,52 +5,24 @@ from typing import NamedTuple
 
 import keras
 
-from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.catalog.encoding import ENCODER
 from keras_attention.data.tables.label_task import spelling_key
-from keras_attention.data.tables.raw_rows import listed, shown
+from keras_attention.data.tables.raw_rows import listed
 from keras_attention.finetuning.settings import MOST_TOKENS
 from keras_attention.models import BertClassifier
 from keras_attention.models.bert_encoder import BERT_PRESETS
 from keras_attention.models.distiller import student_of
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.support.errors import UserError, is_a_name
+from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
-from keras_attention.zoo.entry import as_json, read_entry
+from keras_attention.zoo.entry import Entry, as_json
 from keras_attention.zoo.entry_io import config_of
-from keras_attention.zoo.registry import find_entry, open_entry
+from keras_attention.zoo.registry import open_entry
 
 THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits
-
-
-def check_label_names(task, examples):
-    """Raises an error for labels that a model cannot have.
-
-    Args:
-        task: Task.
-        examples: Examples of the task.
-
-    Raises:
-        UserError: names file, line and column of the first such label.
-    """
-    if len(task.label_names) > MAX_LABELS:
-        raise UserError(
-            f"{examples.where}: {len(task.label_names):,} different labels. A model has at most {MAX_LABELS:,}. Join "
-            "rare ones, or check the label column."
-        )
-    for name in task.label_names:
-        if len(name) <= MAX_LABEL_CHARACTERS and is_a_name(name):
-            continue
-        row = next(row for row, label in enumerate(examples.labels) if name in label)
-        if len(name) > MAX_LABEL_CHARACTERS:
-            fault = f"has {len(name):,} characters. A label has at most {MAX_LABEL_CHARACTERS}"
-        else:
-            sign = next(sign for sign in name if not is_a_name(sign))
-            fault = f"holds the character U+{ord(sign):04X}. A label has neither line breaks nor control characters"
-        raise UserError(f"{examples.place(row)}: the label {shown(name)} {fault}.")
 
 
 def check_saveable(classifier, language="en"):
@@ -65,17 +37,39 @@ def check_saveable(classifier, language="en"):
 FROM_NOTHING = "none"
 
 
+def open_start(start):
+    """Opens the entry from which a training starts, and verifies its files: the only time in a run.
+
+    Args:
+        start: str or Path, an entry by name or folder; "none" for random weights; or what this function returned.
+
+    Returns:
+        Entry, or "none".
+
+    Raises:
+        UserError: if there is no such entry, or it is not a BERT.
+        EntryError: if the entry is damaged.
+    """
+    if start == FROM_NOTHING or isinstance(start, Entry):
+        return start
+    entry = open_entry(start)
+    if "encode" not in entry.architecture.use.tasks:
+        raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a BERT, or none.")
+    return entry
+
+
 def accelerated(start, settings):
     """Chooses number format and compiler for `starting_classifier`. Call it before TensorFlow runs its first function.
 
     Args:
-        start: str or Path, see `starting_classifier`.
+        start: see `open_start`.
         settings: FinetuneSettings.
 
     Returns:
         FinetuneSettings with `mixed_precision` and `jit_compile` set.
     """
-    sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else read_entry(find_entry(start)).config["model"]
+    start = open_start(start)
+    sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else start.config["model"]
     if settings.jit_compile is None and devices.find_device() == CPU and keras.backend.backend() == "tensorflow":
         settings = replace(settings, jit_compile=False)  # compiling takes longer than it saves
     return choose_acceleration(settings, large_products=sizes.get("hidden_dim", 0) >= 256)
@@ -88,12 +82,13 @@ def starting_classifier(start, num_labels, settings, texts):
         BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, the
         head of a trained encoder is the output layer only, without pooler.
     """
+    start = open_start(start)
     described, tokenizer, encoder, _ = starting_encoder(start, settings, texts)
     head = {}
     if settings.pairs == "apart" and (encoder is None or settings.linear_start is False):
         raise UserError("--pairs apart needs a trained start and its linear start. Found: one without")
     if encoder is not None and settings.linear_start is not False:
-        head = {"pooling": _pooling(read_entry(find_entry(start)), settings.pairs), "pooler": False}
+        head = {"pooling": _pooling(start, settings.pairs), "pooler": False}
     return _classifier(described | head, num_labels, settings, encoder), tokenizer
 
 
@@ -109,7 +104,7 @@ def keeps_head(start, task, pairs, settings):
     """Whether training continues with the head of the start: it is a classifier with the labels of the task.
 
     Args:
-        start: str or Path, see `starting_encoder`.
+        start: Entry or "none".
         task: Task.
         pairs: bool, whether the rows have two texts.
         settings: FinetuneSettings; its `linear_start`, if True or False, requires a new head.
@@ -118,7 +113,7 @@ def keeps_head(start, task, pairs, settings):
         return False
     if pairs and settings.pairs != "auto":
         return False
-    known = read_entry(find_entry(start)).config.get("task")
+    known = start.config.get("task")
     if known is None or task.kind not in ("binary", "multiclass", "multilabel"):
         return False
     if (known["kind"], known["pair"]) != (task.kind, pairs):
@@ -174,7 +169,7 @@ def starting_encoder(start, settings, texts):
     """Finds the encoder from which a classifier starts.
 
     Args:
-        start: str or Path, an entry with a BERT; or "none" for random weights and a vocabulary made from the texts.
+        start: see `open_start`; with "none", the vocabulary is made from the texts.
         settings: FinetuneSettings.
         texts: list of str, the training texts.
 
@@ -182,8 +177,8 @@ def starting_encoder(start, settings, texts):
         Start.
 
     Raises:
-        UserError: if the entry does not exist, is not a BERT, or has a lower limit of tokens than requested, or if
-            there is no such attention pattern.
+        UserError: see `open_start`; or if the entry has a lower limit of tokens than requested, or there is no such
+            attention pattern.
     """
     try:
         check_pattern({"attention_pattern": settings.attention_pattern})
@@ -197,9 +192,7 @@ def starting_encoder(start, settings, texts):
         described["attention_pattern"] = settings.attention_pattern
         encoder = source = None
     else:
-        entry = open_entry(start)
-        if "encode" not in entry.architecture.use.tasks:
-            raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a BERT, or none.")
+        entry = open_start(start)
         source = load_pipeline(entry)
         described, tokenizer, encoder = entry.config["model"], source.tokenizer, source.encoder
         longer = settings.max_tokens and settings.max_tokens > described["max_length"]

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from finetuning.test_workflow import examples
-from zoo.tiny_bert import task, tiny_classifier, write_tiny
+from finetuning.test_workflow import examples, write_csv
+from zoo.tiny_bert import task, tiny_classifier, tiny_encoder, write_tiny
 
 import keras_attention
+from keras_attention.cli.main import main
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.starting_model import order_of
 from keras_attention.finetuning.workflow import prepare
+from keras_attention.zoo import entry, weights_file
 
 SETTINGS = {"max_tokens": 17, "jit_compile": False, "mixed_precision": False}
 TEXTS = ["A dog runs.", "Men sit near green bushes.", "A girl in a red dress sings."]
@@ -28,7 +30,7 @@ def test_keeps_the_head_of_a_start_with_the_same_labels(tmp_path, head):
     data = examples("binary", 30)
     prepared = prepare(data, None, start, FinetuneSettings(**SETTINGS), say=messages.append)
     assert "The start has the same labels. Training continues with its output layer" in " ".join(messages)
-    assert prepared.task.label_names == ("bad", "good")
+    assert prepared.rows.task.label_names == ("bad", "good")
     source = keras_attention.load(start)
     logits = prepared.classifier.logits(prepared.classifier.sequences(TEXTS))
     expected = source.logits(source.sequences(TEXTS))
@@ -56,3 +58,22 @@ def test_labels_are_the_same_in_another_order_and_another_spelling():
     assert order_of(["a", "cafe"], ["a", composed]) is None
     assert order_of(["a"], ["a", composed]) is None
     assert order_of([], []) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("--folds", "2"), ("--linear-start",)])
+def test_the_start_is_opened_and_verified_once(flags, tmp_path, monkeypatch, capsys):
+    start = tmp_path / "start"
+    write_tiny(start, tiny_encoder(num_layers=1))
+    write_csv(tmp_path / "table.csv", examples("binary", 40))
+    verified, loaded = [], []
+    usual_verify, usual_read = entry.verify_files, weights_file.read_arrays
+    count = lambda found, usual: lambda path, *rest: found.append(path) or usual(path, *rest)  # noqa: E731
+    monkeypatch.setattr(entry, "verify_files", count(verified, usual_verify))
+    monkeypatch.setattr(weights_file, "read_arrays", count(loaded, usual_read))
+    words = ["finetune", str(tmp_path / "table.csv"), "--text", "review", "--label", "mood", "--from", str(start)]
+    words += ["--out", str(tmp_path / "mine"), "--epochs", "1", "--max-tokens", "17", "--no-jit-compile", "--json"]
+    assert main([*words, *flags]) == 0
+    capsys.readouterr()
+    assert verified.count(start) == 2  # the small files first, then the others: see `read_entry`
+    assert len([path for path in loaded if path.parent == start]) == (3 if "--folds" in flags else 1)

@@ -26,9 +26,8 @@ from keras_attention.finetuning.contrastive import (
     supervised_contrastive_loss,
 )
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.stages import checkpoint_folders, fit
 from keras_attention.finetuning.starting_model import starting_classifier
-from keras_attention.finetuning.workflow import finetune_classifier, prepare
+from keras_attention.finetuning.workflow import checkpoint_folders, finetune_classifier, fit, prepare
 from keras_attention.support.errors import UserError
 from keras_attention.training.history import Epoch
 
@@ -129,7 +128,7 @@ def likeness(prepared):
     """Mean cosine of the vectors of rows with the same label minus that of others."""
     vectors = prepared.vectors([[row] for row in prepared.sequences])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosines, targets = vectors @ vectors.T, prepared.targets
+    cosines, targets = vectors @ vectors.T, prepared.rows.targets
     same = targets[:, None] == targets[None]
     return cosines[same].mean() - cosines[~same].mean()
 
@@ -226,7 +225,7 @@ def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)
     losses, before = iter([2.0, 9.0, 8.0, 7.0, 6.0]), prepared.classifier.model.get_weights()
     monkeypatch.setattr(
-        "keras_attention.finetuning.stages.held_scores", lambda _: ("accuracy", loss := next(losses), loss)
+        "keras_attention.finetuning.preparation.held_scores", lambda _: ("accuracy", loss := next(losses), loss)
     )
     result = fit(prepared, SETTINGS, verbose=0)
     assert (result.best, result.best_epoch) == (2.0, 0)

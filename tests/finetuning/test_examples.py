@@ -8,7 +8,7 @@ import pytest
 import keras_attention
 from keras_attention.data.tables.label_task import find_task
 from keras_attention.finetuning.examples import Examples, TableSettings, given_examples, load_tables
-from keras_attention.finetuning.starting_model import check_label_names
+from keras_attention.finetuning.training_rows import check_label_names
 from keras_attention.finetuning.workflow import finetune_lists
 from keras_attention.support.errors import UserError
 

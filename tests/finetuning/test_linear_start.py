@@ -11,7 +11,7 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 import keras_attention
 from keras_attention.data.tables.label_task import Task
-from keras_attention.finetuning import label_training
+from keras_attention.finetuning import label_training, preparation
 from keras_attention.finetuning.calibration import where_as_good
 from keras_attention.finetuning.linear_probe import STRENGTHS, fit_linear
 from keras_attention.finetuning.settings import FinetuneSettings
@@ -126,18 +126,18 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
     classifier = prepared.classifier
     assert (classifier.model.pooling, classifier.model.pooler_dense) == ("mean", None)
     vectors = prepared.vectors(prepared.validation_sequences)
-    encoded = classifier.encode(prepared.validation.texts)
+    encoded = classifier.encode(prepared.rows.validation.texts)
     for vector, tokens in zip(vectors, encoded.vectors, strict=True):
         np.testing.assert_allclose(vector, tokens.mean(axis=0), atol=1e-5)  # with [CLS] and [SEP]
     linear = fit_linear(
         prepared.vectors([[row] for row in prepared.sequences]),
-        prepared.targets,
+        prepared.rows.targets,
         kind,
         classifier.model.settings["num_labels"],
         vectors,
-        (prepared.validation_targets - prepared.center) / prepared.spread
+        (prepared.rows.validation_targets - prepared.rows.center) / prepared.rows.spread
         if kind == "regression"
-        else prepared.validation_targets,
+        else prepared.rows.validation_targets,
     )
     np.testing.assert_allclose(classifier.logits(prepared.validation_sequences), linear.logits(vectors), atol=1e-4)
     assert prepared.linear_score is not None
@@ -148,7 +148,7 @@ def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
     prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
     before = prepared.classifier.model.get_weights()
     losses = iter([0.5, 0.6, 0.7, 0.8, 0.9])
-    monkeypatch.setattr("keras_attention.finetuning.stages.held_scores", lambda _: ("accuracy", 70.0, next(losses)))
+    monkeypatch.setattr(preparation, "held_scores", lambda _: ("accuracy", 70.0, next(losses)))
     result = fit(prepared, SETTINGS, verbose=0)
     assert (result.best, result.best_epoch) == (0.5, 0)
     for ours, theirs in zip(prepared.classifier.model.get_weights(), before, strict=True):
@@ -164,7 +164,7 @@ def test_what_is_frozen_stays(start, freeze, moving):
     layers = [encoder.token_embedding, encoder.position_embedding, *encoder.encoder_layers]
     before = [layer.get_weights() for layer in layers]
     model = prepared.classifier.model
-    rows = prepared.sequences, prepared.targets, "binary"
+    rows = prepared.sequences, prepared.rows.targets, "binary"
     label_training.fit_classifier(model, *rows, settings, verbose=0)
     changed = [
         any((ours != theirs).any() for ours, theirs in zip(layer.get_weights(), weights, strict=True))

@@ -12,9 +12,10 @@ from zoo.tiny_bert import tiny_encoder, write_tiny
 
 from keras_attention import load
 from keras_attention.cli.main import main
-from keras_attention.finetuning import label_training
+from keras_attention.finetuning import label_training, preparation
+from keras_attention.finetuning.calibration import finish
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
 from keras_attention.support.errors import UserError
 
 SETTINGS = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, lora=2, learning_rate=1e-2, blend="none")
@@ -31,7 +32,7 @@ def start(tmp_path_factory):
 def every_epoch_is_better(monkeypatch):
     """So that the weights of the last one are kept."""
     losses = iter(range(99, 0, -1))
-    monkeypatch.setattr("keras_attention.finetuning.stages.held_scores", lambda _: ("accuracy", 70.0, next(losses)))
+    monkeypatch.setattr(preparation, "held_scores", lambda _: ("accuracy", 70.0, next(losses)))
 
 
 @pytest.mark.parametrize("frozen", [0, pytest.param(1, marks=pytest.mark.thorough)])

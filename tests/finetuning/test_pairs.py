@@ -7,9 +7,10 @@ import pytest
 from zoo.tiny_bert import scaled, tiny_encoder, tokenizer, write_tiny
 
 import keras_attention
+from keras_attention.finetuning.calibration import finish
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.settings import FinetuneSettings
-from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
 from keras_attention.models import BertMaskedLM
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError

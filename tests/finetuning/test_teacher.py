@@ -53,7 +53,7 @@ def test_the_student_has_fewer_layers_and_learns_the_answers(tmp_path):
     student = prepared.classifier
     assert (student.model.encoder.num_layers, taught.classifier.model.encoder.num_layers) == (1, 2)
     learning = {"soft_labels": prepared.soft_labels, "verbose": 0}
-    fit_classifier(student.model, prepared.sequences, prepared.targets, "binary", settings, **learning)
+    fit_classifier(student.model, prepared.sequences, prepared.rows.targets, "binary", settings, **learning)
     agreed = np.mean([a == b for a, b in zip(student.classify(data.texts), opposite.labels, strict=True)])
     assert agreed > 0.9
 

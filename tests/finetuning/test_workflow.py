@@ -13,12 +13,13 @@ import keras_attention
 from keras_attention.cli.main import main
 from keras_attention.evaluation.classification_scores import best_thresholds
 from keras_attention.finetuning import label_training
+from keras_attention.finetuning.calibration import finish
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.settings import FinetuneSettings, epochs_for, parts_for
 from keras_attention.finetuning.starting_model import accelerated, starting_classifier
-from keras_attention.finetuning.workflow import finetune_classifier, finish, fit, prepare
+from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
 from keras_attention.support.errors import UserError
 from keras_attention.training import devices
 from keras_attention.zoo.entry import read_entry
@@ -115,7 +116,7 @@ def test_the_seed_decides_the_first_weights():
     first, same, other = (each.classifier.model.output_dense.kernel.numpy() for each in prepared)
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-3
-    assert prepared[0].validation == prepared[1].validation != prepared[2].validation
+    assert prepared[0].rows.validation == prepared[1].rows.validation != prepared[2].rows.validation
 
 
 @pytest.mark.parametrize("scale", [1, 10**20])  # the square of the latter is no float32
@@ -123,9 +124,9 @@ def test_numbers_are_learned_around_0_and_given_as_they_were(scale):
     data, settings = examples("regression", 40), FinetuneSettings(**QUICK)
     data = Examples(data.texts, [f"{scale * float(label)}" for label in data.labels])
     prepared = prepare(data, None, "none", settings, task="regression", say=lambda _: None)
-    assert np.mean(prepared.targets) == pytest.approx(0.0, abs=1e-5)
-    assert np.std(prepared.targets) == pytest.approx(1.0, abs=1e-5)
-    numbers = [float(label) for label in prepared.train.labels]
+    assert np.mean(prepared.rows.targets) == pytest.approx(0.0, abs=1e-5)
+    assert np.std(prepared.rows.targets) == pytest.approx(1.0, abs=1e-5)
+    numbers = [float(label) for label in prepared.rows.train.labels]
     before = prepared.classifier.logits(prepared.validation_sequences)
     after = finish(prepared, None, settings).classifier.logits(prepared.validation_sequences)
     np.testing.assert_allclose(after, before * np.std(numbers) + np.mean(numbers), rtol=1e-4)
@@ -149,7 +150,7 @@ def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
     prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", say=lambda _: None)
     classifier = finish(prepared, None, settings).classifier
     probabilities = 1 / (1 + np.exp(-classifier.logits(prepared.validation_sequences).astype("float64")))  # calibrated
-    best = best_thresholds(prepared.validation_targets, probabilities)
+    best = best_thresholds(prepared.rows.validation_targets, probabilities)
     assert classifier.task["threshold"] == pytest.approx(best, abs=1e-3)
 
 
@@ -160,7 +161,7 @@ def test_texts_read_whole_are_learned_by_their_ends():
     said = []
     settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
     prepared = prepare(rows, None, "none", settings, say=said.append)
-    assert len(prepared.sequences) == len(prepared.train)
+    assert len(prepared.sequences) == len(prepared.rows.train)
     assert all(len(row.token_ids) == 17 for row in prepared.sequences)
     assert all(len(some) > 1 for some in prepared.validation_sequences)
     assert any("lose their middle" in line for line in said)
@@ -315,7 +316,7 @@ def test_labels_that_occur_twice_do_not_decide_how_many_rows_are_held_out(kind):
     data = Examples([f"text {row}" for row in range(len(labels))], labels)
     separator = "|" if kind == "multilabel" else None
     prepared = prepare(data, None, "none", FinetuneSettings(**QUICK), separator=separator, validation_share=0.2, **SAY)
-    assert (len(prepared.train), len(prepared.validation)) == (20, 5)
+    assert (len(prepared.rows.train), len(prepared.rows.validation)) == (20, 5)
 
 
 def test_a_lowest_probability_needs_one_label_for_each_row():

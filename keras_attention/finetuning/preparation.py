@@ -1,0 +1,170 @@
+"""What a training needs: the network as a Classifier, the encoded rows, and a head fitted to the encoder's vectors."""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attention.evaluation.classification_scores import calibrated_loss
+from keras_attention.finetuning.calibration import score_of
+from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
+from keras_attention.finetuning.label_training import class_weights, filled_in
+from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
+from keras_attention.finetuning.starting_model import check_saveable
+from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
+from keras_attention.pipelines.classifier import Classifier
+from keras_attention.pipelines.texts import LOST
+from keras_attention.support.errors import counted
+from keras_attention.training.devices import from_chief, workers
+
+COMPILE_SECONDS = 10.0
+UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
+
+
+class Prepared(NamedTuple):
+    """A training that can begin.
+
+    Attributes:
+        rows: TrainingRows.
+        classifier: Classifier, untrained.
+        sequences: list of TokenSequence, one for each training row.
+        validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
+        stages: tuple of str, see `contrastive.stages_for`.
+        soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
+        vectors: PooledVectors of a linear start, else None.
+        linear_score: float, the main validation score of the linear start, or None.
+        minutes: float, estimate of the maximum training time after a linear start, or None.
+    """
+
+    rows: TrainingRows
+    classifier: Classifier
+    sequences: list
+    validation_sequences: list
+    stages: tuple = (ON_LABELS,)
+    soft_labels: np.ndarray | None = None
+    vectors: object = None
+    linear_score: float | None = None
+    minutes: float | None = None
+
+
+def classifier_for(rows, model, tokenizer, settings):
+    """The Classifier of a network and a tokenizer for TrainingRows.
+
+    Raises:
+        UserError: if its config.json would be invalid.
+    """
+    max_tokens = filled_in(settings, model, len(rows.train)).max_tokens
+    task = {
+        "kind": rows.task.kind,
+        "label_names": list(rows.task.label_names),
+        "separator": rows.task.separator,
+        "threshold": 0.5,
+        "pair": rows.pairs,
+        "long_texts": settings.long_texts,
+        "min_probability": settings.min_probability,
+    }
+    classifier = Classifier(model, tokenizer, max_tokens, task=task)
+    classifier.compiled.trace = TracedOnce()
+    check_saveable(classifier)
+    return classifier
+
+
+def encoded_rows(classifier, rows, say):
+    """The token sequences of the training rows, one for each, and of the validation rows; reports how many are cut."""
+    sequences = classifier.single_sequences(rows.train.texts, rows.train.texts_b)
+    cut = sum(sequence.truncated for sequence in sequences)
+    if cut:
+        lost = LOST[classifier.long_texts]
+        say(
+            f"{cut:,} of {len(sequences):,} train rows have more than {classifier.max_tokens} tokens and lose "
+            f"their {lost}"
+        )
+    return sequences, classifier.sequences(rows.validation.texts, rows.validation.texts_b)
+
+
+def report_sizes(rows, model, say):
+    """Reports the numbers of rows and of weights."""
+    train, held = counted(len(rows.train), "row"), counted(len(rows.validation), "validation row")
+    say(f"{train} to train on, {len(rows.validation):,} to validate with, {model.count_params():,} parameters")
+    if len(rows.validation) < FEW_ROWS:
+        say(f"Scores on {held} mean little. Add rows, or give a table with --validation.")
+
+
+def with_teacher(prepared, teacher, say):
+    """Adds the logits of a Teacher for the training rows, and reports its validation score."""
+    rows = prepared.rows
+    name, score = score_of(teacher.logits(rows.validation), rows.validation_targets, rows.task)
+    say(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
+    return prepared._replace(soft_labels=(teacher.logits(rows.train) - rows.center) / rows.spread)
+
+
+def with_linear_start(prepared, settings, say):
+    """Sets the head to a logistic regression on the vectors; reports its score and the time of the training."""
+    model, sequences = prepared.classifier.model, prepared.sequences
+    prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
+    say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
+    seconds = fit_head(prepared, settings)
+    name, score, _ = held_scores(prepared)
+    say(
+        f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
+    )
+    texts, epochs = 0, 0
+    if CONTRASTIVE in prepared.stages:
+        twins = twin_batches(model, sequences, prepared.rows.targets, settings).count
+        say(f"Contrastive training on {twins:,} pairs of texts with the same label, then logistic regression again.")
+        texts += 2 * twins
+    if ON_LABELS in prepared.stages:
+        epochs = filled_in(settings, model, len(sequences)).epochs
+        texts += epochs * len(sequences)
+    elif settings.contrastive is None:
+        say("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
+    compiling = COMPILE_SECONDS * len(prepared.stages) * (settings.jit_compile is not False)
+    minutes = (UPDATE_TO_READ * texts * seconds / len(sequences) + compiling) / 60
+    most = "one epoch" if epochs == 1 else f"at most {epochs} epochs"
+    training = f"{most} on the labels" if epochs else "training"
+    say(f"{training.capitalize()}, in about {max(1, round(minutes))} min.")
+    return prepared._replace(linear_score=score, minutes=minutes)
+
+
+def fit_head(prepared, settings):
+    """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
+    model, rows, vectors = prepared.classifier.model, prepared.rows, prepared.vectors
+    held = vectors(prepared.validation_sequences)  # first, because this call compiles
+    began = time.perf_counter()
+    known = vectors([[sequence] for sequence in prepared.sequences])
+    seconds = time.perf_counter() - began
+    kind, labels = rows.task.kind, model.settings["num_labels"]
+    weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
+    held_targets = rows.standardized(rows.validation_targets)
+    linear = fit_linear(known, rows.targets, kind, labels, held, held_targets, weights)
+    for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
+        weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
+    return seconds
+
+
+def validator(prepared):
+    """Makes the `validate` of `fit_classifier`, which computes the main score and the loss on the validation rows."""
+
+    def validate(_):
+        name, value, loss = held_scores(prepared)
+        return {"val_score": value, f"val_{name}": value, "val_loss": loss}
+
+    return validate
+
+
+def held_scores(prepared):
+    """Name and value of the main score on the validation rows, at the best thresholds; and the `calibrated_loss`."""
+    rows = prepared.rows
+    logits = _held_logits(prepared) * rows.spread + rows.center
+    return (
+        *score_of(logits, rows.validation_targets, rows.task),
+        calibrated_loss(logits, rows.validation_targets, rows.task.kind),
+    )
+
+
+def _held_logits(prepared):
+    """Logits (N, K) of the validation rows, from the compiled vectors of the linear start if there are any."""
+    if prepared.vectors is None:
+        return prepared.classifier.logits(prepared.validation_sequences)
+    kernel, bias = prepared.classifier.model.output_dense.get_weights()
+    return prepared.vectors(prepared.validation_sequences) @ kernel + bias
