@@ -23,7 +23,7 @@ END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"')])\s+")
 def read_documents(paths):
     """Reads texts from UTF-8 files; names ending with .gz or .xz are decompressed.
 
-    Blank lines separate the documents of a file. In a file without blank lines, each line is a document.
+    A blank line ends a document, also at the end of the file. In a file without blank lines, each line is a document.
 
     Args:
         paths: list of str or Path.
@@ -37,7 +37,7 @@ def read_documents(paths):
     documents = []
     for path in paths:
         lines = [line.strip() for line in read_lines(path)]
-        whole = "" in lines[:-1]
+        whole = "" in lines
         parts = "\n".join(lines).split("\n\n") if whole else lines
         documents += [" ".join(part.split("\n")).strip() for part in parts]
     documents = [document for document in documents if document]

@@ -14,6 +14,11 @@ def test_blank_lines_divide_documents(tmp_path):
     assert read_documents([path]) == ["One. Two.", "Three.", "Four."]
 
 
+def test_a_blank_line_at_the_end_alone_makes_one_document(tmp_path):
+    (tmp_path / "book.txt").write_text("It was late.\nNobody came.\n\n")
+    assert read_documents([tmp_path / "book.txt"]) == ["It was late. Nobody came."]
+
+
 def test_without_blank_lines_each_line_is_a_document(tmp_path):
     path = tmp_path / "reviews.txt.gz"
     path.write_bytes(gzip.compress(b"Good.\n Bad.\n"))
