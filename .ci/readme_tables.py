@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keras_attention.zoo.card import first_sentence, table_text
 from keras_attention.zoo.entry import JSON_FILES, MANIFEST, read_entry
+from keras_attention.zoo.terms_of_use import terms_of_use
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -36,15 +37,16 @@ def entries(folder=SAVED_MODELS):
 
 
 def models_table(entries):
-    """README: one line per model with its purpose, size and main scores."""
+    """README: one line per model with its purpose, size, main scores, and what the terms of its data allow."""
     rows = []
     for entry in entries:
         metrics = entry.metrics
         main = [score for score in metrics["scores"] if score["metric"] in HEADLINES] or metrics["scores"][:1]
         scores = ", ".join(f"{score['metric']} {score['value']:.2f}" for score in main)
         purpose = first_sentence(metrics["description"])
-        rows.append([_link(entry, ""), purpose, f"{metrics['parameters'] / 1e6:.1f} M", scores])
-    return table_text(["model", "what it does", "parameters", "test score"], rows)
+        allowed = terms_of_use(metrics["data"]).purpose
+        rows.append([_link(entry, ""), purpose, f"{metrics['parameters'] / 1e6:.1f} M", scores, allowed])
+    return table_text(["model", "what it does", "parameters", "test score", "may be used for"], rows)
 
 
 def zoo_table(entries):

@@ -96,7 +96,8 @@ def add_zoo(commands):
         "zoo", help="List, show and verify the trained models.", description="The trained models."
     )
     actions = zoo.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add_command(actions, "list", "zoo", "list_entries", "List the models.")
+    listing = add_command(actions, "list", "zoo", "list_entries", "List the models.")
+    listing.add_argument("--licence", action="store_true", help="show what each model may be used for")
     show = add_command(actions, "show", "zoo", "show", "Show what a model does, its data and its scores.")
     show.add_argument("name", metavar="NAME", help=MODEL)
     show.add_argument("--card", action="store_true", help="print the whole model card")

@@ -10,11 +10,16 @@ from keras_attention.support.errors import UserError
 from keras_attention.zoo.card import first_sentence
 from keras_attention.zoo.entry import JSON_FILES, read_entry
 from keras_attention.zoo.registry import find_entry, list_models, open_entry, zoo_folders
+from keras_attention.zoo.terms_of_use import terms_of_use
+
+LICENCE = ("name", "folder", "error", "terms_of_use", "data")  # the facts of `zoo list --licence --json`
 
 
 def list_entries(arguments):
     """Prints one line per model; a damaged model is listed with its error."""
     summaries = [_summary(name) for name in list_models()]
+    if arguments.licence:
+        summaries = [{key: value for key, value in summary.items() if key in LICENCE} for summary in summaries]
     if arguments.json:
         print_json(summaries)
         return
@@ -23,7 +28,8 @@ def list_entries(arguments):
         print(f"No models found ({places}).", file=sys.stderr)
     width = max((len(summary["name"]) for summary in summaries), default=0)
     for summary in summaries:
-        print(safe(f"{summary['name']:{width}}  {summary.get('error') or _facts(summary)}"))
+        shown = summary.get("error") or (summary["terms_of_use"] if arguments.licence else _facts(summary))
+        print(safe(f"{summary['name']:{width}}  {shown}"))
 
 
 def show(arguments):
@@ -41,6 +47,7 @@ def _as_text(entry):
     metrics, use = entry.metrics, entry.architecture.use
     lines = [f"{entry.name}: {first_sentence(metrics['description'])}", ""]
     lines += [f"{use.reads(entry.config)}. {metrics['parameters']:,} parameters, {entry.bytes / 1e6:.1f} MB.", ""]
+    lines += [terms_of_use(metrics["data"]).sentence(), ""]
     lines += ["Data", *(f"  {data['name']}: {data['terms']}" for data in metrics["data"]), ""]
     lines += ["Scores"]
     lines += [f"  {score['metric']} {score['value']:.2f} on {score['set']}" for score in metrics["scores"]]
@@ -82,13 +89,14 @@ def _summary(name):
         entry = read_entry(folder, hashed=JSON_FILES)
     except UserError as error:
         return {"name": name, "folder": str(folder), "error": f"damaged: {error}"}
-    keys = ("description", "parameters", "scores")
+    keys = ("description", "parameters", "scores", "data")
     return {
         "name": name,
         "folder": str(folder),
         "architecture": entry.config["architecture"],
         "use": entry.architecture.use.title(entry.config),
         "bytes": entry.bytes,
+        "terms_of_use": terms_of_use(entry.metrics["data"]).sentence(),
         **{key: entry.metrics[key] for key in keys if key in entry.metrics},
     }
 

@@ -184,14 +184,17 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     Returns:
         Entry.
     """
-    classifier, task, start = finetuned.classifier, finetuned.task, _start_name(start)
+    classifier, task = finetuned.classifier, finetuned.task
+    teacher = finetuned.settings["teacher"]
+    behind = [item for model in (start, teacher or "none") for item in _data_behind(model)]
+    start = _start_name(start)
     began = "random weights" if start == "none" else f"`{start}`"
-    teacher = finetuned.settings["teacher"] and _start_name(finetuned.settings["teacher"])
+    teacher = teacher and _start_name(teacher)
     began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
         "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
         f"up to {classifier.max_tokens} tokens.{f' {report.blend}' if report.blend else ''}",
-        "data": data,
+        "data": [*data, *behind],
         **facts,
         "minutes": finetuned.result.seconds / 60,
         "seeds": [finetuned.settings["seed"]],
@@ -206,6 +209,18 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     }
     examples = finetuned.validation if test is None else test
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)
+
+
+def _data_behind(model):
+    """The data of a trained model, for the card of another one that was made from it."""
+    if model == "none":
+        return []
+    if isinstance(model, Entry):
+        name, data = model.name, model.metrics["data"]
+    else:
+        folder = find_entry(model)
+        name, data = folder.resolve().name, read_json(folder / "metrics.json").get("data", [])
+    return [{**item, "name": f"through `{name}`: {item['name']}"} for item in data]
 
 
 def _start_name(start):

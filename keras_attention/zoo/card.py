@@ -4,6 +4,7 @@ import re
 
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import architecture_of, check_fields, check_value, number, text, whole
+from keras_attention.zoo.terms_of_use import terms_of_use
 
 # The keys of metrics.json that a card needs, with their meaning.
 REQUIRED = {
@@ -53,7 +54,8 @@ def card_text(name, config, metrics):
     architecture, called = architecture_of(config), metrics.get("loaded_as", name)
     sections = [
         f"# {name}\n\n{metrics['description']}\n\n{architecture.use.reads(config)}, {metrics['parameters']:,} "
-        f"parameters, `{architecture.name}`{architecture.detail(config['model'])}.",
+        f"parameters, `{architecture.name}`{architecture.detail(config['model'])}.\n\n"
+        f"{terms_of_use(metrics['data']).sentence()}",
         "## Scores\n\n" + (_scores(metrics["scores"]) if metrics["scores"] else metrics.get("scores_note", NO_SCORES)),
         *(
             f"## {table['title']}\n\n" + table_text(table["columns"], table["rows"])
