@@ -85,6 +85,7 @@ setup(
         "filelock>=4.2",
         "huggingface_hub>=2.4,<3",
         "matplotlib>=3.11",
+        "pillow>=12.3",
         "pyyaml>=6.0.3",
         "regex>=2025.11.3",
         "sacrebleu>=2.6",

@@ -1,7 +1,10 @@
-"""Labels of texts: BERTs with a classifier."""
+"""Labels of texts and of pictures: networks with a classifier."""
 
 from keras_attention.catalog.common import TEXT_TOKENIZER, WITHOUT_PATTERN, language_of
 from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
+from keras_attention.inputs.image import FITS, ImageInput
+from keras_attention.inputs.pair import PairInput
+from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import (
     MAX_TERMS,
@@ -14,6 +17,7 @@ from keras_attention.zoo.schema import (
     different_texts,
     number,
     number_or_list,
+    numbers,
     optional,
     register,
     text,
@@ -41,12 +45,24 @@ WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1)}
 
 def _check_classifier(config, where):
     check_length(config, where)
-    model, task = config["model"], config["task"]
+    task = config["task"]
     if config["words"] is not None:
         check_fields(config["words"], WORDS, tuple(WORDS), f"{where}, words")
+    return config | {"task": check_task(task, config["model"]["num_labels"], where)}
+
+
+def check_task(task, num_labels, where):
+    """Checks the `task` of a config.json against the number of a network's logits.
+
+    Returns:
+        The task, with its defaults filled in.
+
+    Raises:
+        EntryError: names the first key or value that is not allowed.
+    """
     check_fields(task, TASK, tuple(name for name in TASK if name not in TASK_DEFAULTS), f"{where}, task")
     numbers = {"regression": (0, 1), "binary": (2, 2)}.get(task["kind"], (len(task["label_names"]),) * 2)
-    found = len(task["label_names"]), model["num_labels"]
+    found = len(task["label_names"]), num_labels
     if found != numbers:
         raise EntryError(
             f"{where}: a {task['kind']} task has {numbers[0]} label_names and num_labels={numbers[1]}. "
@@ -59,29 +75,31 @@ def _check_classifier(config, where):
         )
     if (task["kind"] == "multilabel") != (task["separator"] is not None):
         raise EntryError(f"{where}, task: a multilabel task needs a separator, other tasks cannot have one.")
-    return config | {"task": TASK_DEFAULTS | task}
+    return TASK_DEFAULTS | task
 
 
 def _kind(task):
     return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
 
 
-def _decides(config):
-    names = config["task"]["label_names"]
+def _kind_and_labels(task):
+    names = task["label_names"]
     labels = f" with the labels {', '.join(names[:10])}{', ...' * (len(names) > 10)}" if names else ""
-    return f"{language_of(config)}; {_kind(config['task'])}{labels}"
+    return f"{_kind(task)}{labels}"
 
 
 CLASSIFICATION = Use(
     tasks=("classify", "encode"),
     pipeline="keras_attention.pipelines.classifier:Classifier",
     method="classify",
+    inputs=(TextInput, PairInput),
+    input_of=lambda config: PairInput() if config["task"]["pair"] else TextInput(),
     tokenizers=TEXT_TOKENIZER,
     tokenizer_kinds=BERT_TOKENIZERS,
     keys={**TEXT_KEYS, "task": OBJECT, "words": optional(OBJECT)},
     defaults={"words": None},
     title=lambda config: f"{config['language']}, {_kind(config['task'])}",
-    reads=_decides,
+    reads=lambda config: f"{language_of(config)}; {_kind_and_labels(config['task'])}",
     check=_check_classifier,
 )
 register(
@@ -100,3 +118,41 @@ register(
         defaults={"pooling": "cls", **WITHOUT_PATTERN},
     )
 )
+
+
+# How pictures become the arrays of a network, see `ImageInput`.
+IMAGE = {"fit": choice(*FITS), "mean": numbers(1, 3, 0, 1), "std": numbers(1, 3, 1e-6, 1e6)}
+
+
+def image_classification(size):
+    """The Use of a network that gives logits (B, `num_labels`) for {"values": pictures}, see `ImageInput`.
+
+    Args:
+        size: callable(settings of the network) -> (height, width, channels) of the pictures.
+    """
+
+    def input_of(config):
+        return ImageInput(size(config["model"]), **config["image"])
+
+    def check(config, where):
+        check_fields(config["image"], IMAGE, tuple(IMAGE), f"{where}, image")
+        task = check_task(config["task"], config["model"]["num_labels"], where)
+        if task["pair"]:
+            raise EntryError(f"{where}, task: pair is for texts. Expected: false")
+        try:
+            input_of(config)
+        except ValueError as error:
+            raise EntryError(f"{where}: {error}") from error
+        return config | {"task": task}
+
+    return Use(
+        tasks=("classify",),
+        pipeline="keras_attention.pipelines.input_classifier:InputClassifier",
+        method="classify",
+        inputs=(ImageInput,),
+        input_of=input_of,
+        keys={"task": OBJECT, "image": OBJECT},
+        title=lambda config: f"pictures, {_kind(config['task'])}",
+        reads=lambda config: f"Pictures; {_kind_and_labels(config['task'])}",
+        check=check,
+    )

@@ -19,6 +19,7 @@ How to add a model
                    pipeline="keras_attention.pipelines.echo:EchoPipeline",
                    method="echo",
                    tokenizers={"text": "vocabulary_size"},   # {} for a model without text
+                   inputs=(TextInput,),                      # the default; see `keras_attention.inputs`
                    keys={"language": LANGUAGE},              # further keys of config.json
                    title=lambda config: f"{config['language']}, echo",
                    reads=lambda config: f"Repeats {config['language']}",
@@ -29,13 +30,19 @@ How to add a model
 Then `Pipeline.save` writes entries of the new architecture, `keras_attention.load` and `from_preset` load them, `zoo
 list`, `zoo show` and `zoo verify` work with them, the server answers at /v1/echo, and the card has its text. No other
 code depends on the architecture: `tests/pipelines/test_registration.py` adds such a model and tests all of this.
+
+A network that gives logits for labels needs no pipeline of its own, whatever it reads: with
+`use=image_classification(size)` of `catalog/classification.py`, `pipelines/input_classifier.py` answers for it. It
+takes the dict of arrays that its kind of input gives; `tests/inputs/test_image_classifier.py` adds such a network.
 """
 
 import abc
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from keras_attention.inputs import Field as Field
+from keras_attention.inputs.text import TextInput
 from keras_attention.pipelines.explanation import Explanation
 from keras_attention.pipelines.pickling import pickled, pickled_folder
 from keras_attention.support.compile_cache import use_compile_cache
@@ -47,33 +54,17 @@ from keras_attention.zoo.registry import check_task, open_entry
 from keras_attention.zoo.schema import architecture_of, imported
 
 
-class Field(NamedTuple):
-    """One field of an HTTP request or of an answer.
-
-    Attributes:
-        kind: type, such as `list[str]` or `int | None`. In an answer also `[dict]`, a list of objects.
-        meaning: str, the description in the API documentation.
-        default: value used if a request omits the field; `...` if the field is required.
-        low, high: bounds of a number, or of the length of a list.
-    """
-
-    kind: object
-    meaning: str = ""
-    default: object = ...
-    low: float | None = None
-    high: float | None = None
-
-
 class Pipeline(abc.ABC):
-    """Text in, answer out: the interface that commands, server, export, cards and attention views use.
+    """An input in, an answer out: the interface that commands, server, export, cards and attention views use.
 
     Attributes:
         model: built keras.Model, the bare network with its weights. It takes token ids and returns logits. It can be
             trained with `fit`, and the pipeline's `save` stores it.
         entry: Entry from which the pipeline was loaded, or None.
         has_attention: bool. Whether `attention_view` is available.
-        request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`. Every
-            str and list of str in a request counts towards the server's limits.
+        request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`, in
+            addition to `fields` of its kinds of input. Every str and list of str in a request counts towards the
+            server's limits, except files.
         answer_fields: dict from name to Field, the fields of one answer of `reply`.
         text_limit: int or None, the most tokens of a text in a request to the server; None: a longer text is cut.
         view_options: tuple of str, the options of `attention_view`.
@@ -111,11 +102,11 @@ class Pipeline(abc.ABC):
         """The keys of `config.json` other than the network's settings: dict of JSON types."""
 
     @abc.abstractmethod
-    def answers(self, sources: list[str], sources_b: list[str] | None = None) -> list[str]:
+    def answers(self, sources: list, sources_b: list[str] | None = None) -> list[str]:
         """Answers each source as text, with the model's own settings, for the card and for `zoo verify`.
 
         Args:
-            sources: list of str.
+            sources: list of str; for kinds of input with `is_file`, of paths or other forms that they read.
             sources_b: list of str, the second texts of pairs, or None.
 
         Returns:
@@ -142,6 +133,11 @@ class Pipeline(abc.ABC):
         return {}
 
     @property
+    def input(self) -> Any:
+        """The kind of input that the model reads, see `keras_attention.inputs`."""
+        return TextInput()
+
+    @property
     def facts(self) -> dict[str, Any]:
         """Further fields of the model in `GET /v1/models`, beside those of its entry: dict of JSON types."""
         return {}
@@ -153,7 +149,7 @@ class Pipeline(abc.ABC):
 
     @property
     def samples(self) -> list:
-        """A few input texts, or pairs of texts, for the examples on a card: list of str or of tuples."""
+        """A few inputs for the examples on a card: list of str, of tuples (pairs), or of what `input` reads."""
         return []
 
     @property
@@ -212,14 +208,18 @@ class Pipeline(abc.ABC):
 
         By default, the pipeline answers the examples of its card. Override it if requests need other programs, too.
         """
-        if examples := self.entry.metrics["examples"] if self.entry else self.examples():
-            self.answers(*_sides(examples))
+        if self.entry:
+            sources, *second = example_sources(self.entry)
+        else:
+            sources, *second = _sides(self.samples)
+        if sources:
+            self.answers(sources, *second)
 
     def examples(self) -> list[dict[str, str]]:
         """The `samples` with the model's answers, in the form of metrics.json."""
-        sides = [dict(zip(("source", "source_b"), _as_tuple(sample), strict=False)) for sample in self.samples]
-        said = self.answers(*_sides(sides)) if sides else []
-        return [{**texts, "output": output} for texts, output in zip(sides, said, strict=True)]
+        samples = [dict(zip(("source", "source_b"), _as_tuple(sample), strict=False)) for sample in self.samples]
+        answers = self.answers(*_sides(self.samples)) if samples else []
+        return [{**texts, "output": output} for texts, output in zip(samples, answers, strict=True)]
 
     def save(
         self, folder: str | Path, *, metrics: dict[str, Any] | None = None, overwrite: bool = False, **config: Any
@@ -264,7 +264,7 @@ MOST_EXAMPLES = 20
 
 
 def _metrics_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
-    """The content of metrics.json for a pipeline, and the paths of the card's pictures."""
+    """The content of metrics.json for a pipeline, and the paths of the card's pictures and of example files."""
     told = {"parameters": pipeline.model.count_params()}
     if pipeline.entry is None:
         nothing = {"data": [], "scores": [], "seeds": [], "minutes": 0.0, "limits": [NOT_MEASURED]}
@@ -272,11 +272,12 @@ def _metrics_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
         return {**nothing, **made, "hardware": "unknown hardware", **told, "examples": pipeline.examples()}, []
     metrics = pipeline.entry.metrics
     limits = [*(limit for limit in metrics["limits"] if limit != MEASURED_BEFORE), MEASURED_BEFORE]
-    examples = metrics["examples"][:MOST_EXAMPLES]
-    said = pipeline.answers(*_sides(examples))
-    examples = [{**example, "output": output} for example, output in zip(examples, said, strict=False)]
-    pictures = [pipeline.entry.folder / picture["file"] for picture in metrics.get("pictures", ())]
-    return {**metrics, **told, "limits": limits, "examples": examples}, pictures
+    sources, second = example_sources(pipeline.entry, MOST_EXAMPLES)
+    answers = pipeline.answers(sources, second)
+    examples = [{**example, "output": output} for example, output in zip(metrics["examples"], answers, strict=False)]
+    files = [pipeline.entry.folder / picture["file"] for picture in metrics.get("pictures", ())]
+    files += sources if pipeline.input.is_file else []
+    return {**metrics, **told, "limits": limits, "examples": examples}, files
 
 
 def make_pipeline(model, tokenizers, config):
@@ -344,15 +345,29 @@ def failing_examples(entry):
 
 def example_outputs(entry):
     """List of str, the answers of an Entry's model to its stored examples, with its own settings."""
-    pipeline, examples = load_pipeline(entry), entry.metrics["examples"]
-    return list(pipeline.answers(*_sides(examples))) if examples else []
+    pipeline = load_pipeline(entry)
+    sources, second = example_sources(entry)
+    return list(pipeline.answers(sources, second)) if sources else []
+
+
+def example_sources(entry: Entry, most: int | None = None) -> tuple[list, list[str] | None]:
+    """The inputs of the stored examples of an Entry, at most `most`, as arguments of `answers`.
+
+    Returns:
+        Pair of the sources (list of str, or of Path for kinds of input with `is_file`), and of second texts or None.
+    """
+    examples = entry.metrics["examples"][:most]
+    if entry.input.is_file:
+        return [entry.folder / example["source"] for example in examples], None
+    return _sides([tuple(example[name] for name in ("source", "source_b") if name in example) for example in examples])
 
 
 def _as_tuple(sample):
-    return (sample,) if isinstance(sample, str) else sample
+    return sample if isinstance(sample, tuple) else (sample,)
 
 
-def _sides(examples):
-    """The sources of stored examples, and their second texts or None."""
-    sources = [example["source"] for example in examples]
-    return sources, [example["source_b"] for example in examples] if examples and "source_b" in examples[0] else None
+def _sides(samples):
+    """The inputs of samples, and their second texts or None."""
+    sides = [_as_tuple(sample) for sample in samples]
+    second = [side[1] for side in sides if len(side) > 1]
+    return [side[0] for side in sides], second or None

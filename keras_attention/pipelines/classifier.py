@@ -1,13 +1,27 @@
 """Texts in, labels out: with a trained head, or without training by the similarity of texts and labels."""
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
-from keras_attention.pipelines.base import Field
+from keras_attention.inputs import Field
+from keras_attention.inputs.pair import PairInput
+from keras_attention.inputs.text import TextInput
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
+from keras_attention.pipelines.labels import (  # noqa: F401  (also for those who import them from here)
+    LABEL_ANSWER,
+    LABEL_REQUEST,
+    Classification,
+    agreement_of_labels,
+    check_threshold,
+    classification_as_json,
+    given_labels,
+    label_answer,
+    label_fields,
+    label_text,
+)
 from keras_attention.pipelines.text_encoder import TextEncoder, unit
 from keras_attention.pipelines.texts import (
     MOST_TOKENS_OF_WHOLE,
@@ -28,44 +42,12 @@ from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.weights_file import load_words, save_words
 
-
-class Classification(NamedTuple):
-    """One answer.
-
-    Attributes:
-        label: str, or None (unsure) if the probability of the best label is below the threshold. In a multilabel task,
-            the list of all labels that reach the threshold, most probable first; in a regression, a float. None for an
-            empty or blank text.
-        probabilities: dict from label to float in [0, 1], most probable first. They sum to 1, except in a multilabel
-            task, where the labels are independent. Empty for a regression, and for an empty or blank text.
-        truncated: bool. Whether the text exceeded the model's limit and was cut.
-    """
-
-    label: str | list[str] | float | None
-    probabilities: dict[str, float]
-    truncated: bool
-
-
 NO_ANSWER = Classification(None, {}, False)  # to an empty or blank text
 SAMPLES = ("What a wonderful day.", "This is the worst that I have seen.")
 MOST_PARTS = 32  # sequences of a text that is read whole, in a request to the server
 SAMPLE_TOKENS = 64  # minimum `max_tokens` for SAMPLES on a card, enough with any vocabulary
 # Factor of the cosines, as in the training of sentence encoders: multiple negatives ranking of Reimers & Gurevych.
 COSINE_SCALE = 20.0
-
-
-def classification_as_json(answer, top=None):
-    """Converts a Classification into a dict of JSON types, with the `top` most probable labels or all."""
-    best = dict(list(answer.probabilities.items())[:top])
-    return {"label": answer.label, "probabilities": best, "truncated": answer.truncated}
-
-
-def given_labels(answer):
-    """The label of a Classification and its probability, or lists of both if multilabel; None if one is missing."""
-    label, probabilities = answer.label, answer.probabilities
-    if isinstance(label, list):
-        return label, [probabilities[name] for name in label]
-    return label, probabilities.get(label)
 
 
 class Classifier(TextEncoder):
@@ -82,13 +64,11 @@ class Classifier(TextEncoder):
 
     request_fields = {
         "texts": Field(list[str], "Texts to classify.", low=1),
-        "texts_b": Field(list[str] | None, "The second texts, for a model of text pairs.", None),
-        "threshold": Field(float | None, "Minimum probability of a label.", None, 0, 1),
-        "top": Field(int | None, "Number of probabilities per text; default: all.", None, 1),
+        "texts_b": PairInput.fields["texts_b"],
+        **label_fields(LABEL_REQUEST, "text"),
     }
     answer_fields = {
-        "label": Field(str | list[str] | float | None, "One label, a list where a text may have several, or a number."),
-        "probabilities": Field(dict[str, float], "Probability of each label, most probable first."),
+        **label_fields(LABEL_ANSWER, "text"),
         "truncated": Field(bool, "True if the text was too long and a part of it was ignored."),
     }
 
@@ -145,22 +125,20 @@ class Classifier(TextEncoder):
     def samples(self):
         return list(SAMPLES) if self.max_tokens >= SAMPLE_TOKENS and not self.task["pair"] else []
 
+    @property
+    def input(self):
+        return PairInput() if self.task["pair"] else TextInput()
+
     def sides(self, line):
-        if self.task["pair"] and line.count("\t") != 1:
-            raise UserError(f"A pair of texts must contain exactly one tab. Found {line.count(chr(9))}")
-        return tuple(line.split("\t")) if self.task["pair"] else (line,)
+        return self.input.sides(line)
 
     def answers(self, sources, sources_b=None):
         found = self.classify(sources, sources_b, return_scores=True)
         return ["" if answer == NO_ANSWER else self.label_text(answer.label) for answer in found]
 
     def label_text(self, label: str | list[str] | float | None) -> str:
-        """A label as text for a table: several labels are joined, a number has two decimals."""
-        if label is None:
-            return "unsure"
-        if self.task["kind"] == "multilabel":
-            return self.task["separator"].join(label)
-        return f"{label:.2f}" if self.task["kind"] == "regression" else str(label)
+        """A label as text for a table, see `labels.label_text`."""
+        return label_text(label, self.task)
 
     def reply(self, texts, texts_b=None, threshold=None, top=None):
         found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
@@ -192,12 +170,7 @@ class Classifier(TextEncoder):
             UserError: if a text is not a str, second texts are missing or not expected, or `threshold` is out of range
                 or given to a regression.
         """
-        if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
-            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={quoted(threshold)}")
-        if threshold is not None and self.task["kind"] == "regression":
-            raise UserError(
-                f"This model predicts a number: leave out `threshold`. Received: threshold={quoted(threshold)}"
-            )
+        check_threshold(threshold, self.task)
         texts, texts_b, alone = as_pair(texts, texts_b)
         found = self.classifications(texts, texts_b, threshold, progress)
         answers = [
@@ -280,11 +253,7 @@ class Classifier(TextEncoder):
     def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """The share of equal labels and the largest change of a probability; for a regression, of the number."""
         pairs = list(zip(*(one.classifications(texts, texts_b) for one in (self, other)), strict=True))
-        if self.task["kind"] == "regression":
-            return {"largest change": max(abs(mine.label - its.label) for mine, its in pairs)}
-        changes = [abs(p - its.probabilities[name]) for mine, its in pairs for name, p in mine.probabilities.items()]
-        same = 100.0 * sum(mine.label == its.label for mine, its in pairs) / len(pairs)
-        return {"same labels (%)": same, "largest change of a probability": max(changes)}
+        return agreement_of_labels(pairs, self.task)
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights and the decision, as a page: see `explanation.bert_view`."""
@@ -302,25 +271,8 @@ class Classifier(TextEncoder):
         return explain(self, text, text_b, label)
 
     def answer(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
-        """Converts logits (K,) into a Classification."""
-        kind = self.task["kind"]
-        if kind == "regression":
-            return Classification(float(logits[0]), {}, False)
-        logits = np.asarray(logits, "float64")
-        if kind == "multilabel":
-            values = np.exp(-np.logaddexp(0.0, -logits))  # the sigmoid
-        else:
-            values = np.exp(logits - np.logaddexp.reduce(logits))
-        order = np.argsort(-values, kind="stable")
-        probabilities = {self.task["label_names"][i]: float(values[i]) for i in order}
-        if kind == "multilabel":
-            given = values >= np.asarray(self.task["threshold"] if threshold is None else threshold)
-            label = [self.task["label_names"][i] for i in order if given[i]]
-        else:
-            best, value = next(iter(probabilities.items()))
-            needed = self.task.get("min_probability") if threshold is None else threshold
-            label = best if needed is None or value >= needed else None
-        return Classification(label, probabilities, False)
+        """Converts logits (K,) into a Classification, see `labels.label_answer`."""
+        return label_answer(logits, self.task, threshold)
 
 
 class ZeroShotClassifier:
@@ -359,8 +311,7 @@ class ZeroShotClassifier:
 
     def classify(self, texts, texts_b=None, *, threshold=None, return_scores=False, progress=None):
         """See `Classifier.classify`."""
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise UserError(f"`threshold` must be a number from 0 to 1. Received: threshold={quoted(threshold)}")
+        check_threshold(threshold, self.task)
         texts, texts_b, alone = as_pair(texts, texts_b)
         found = self.classifications(texts, texts_b, threshold, progress)
         answers = [NO_ANSWER if blank else answer for answer, blank in zip(found, blank_rows(texts), strict=True)]
@@ -383,8 +334,4 @@ class ZeroShotClassifier:
         return explain(self, text, text_b, label)
 
     def _answer(self, logits, threshold, truncated):
-        values = np.exp(logits - np.logaddexp.reduce(logits))
-        order = np.argsort(-values, kind="stable")
-        probabilities = {self.task["label_names"][i]: float(values[i]) for i in order}
-        best = self.task["label_names"][order[0]]
-        return Classification(best if values[order[0]] >= (threshold or 0.0) else None, probabilities, truncated)
+        return label_answer(logits, self.task, threshold)._replace(truncated=truncated)

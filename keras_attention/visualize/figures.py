@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from numpy.typing import ArrayLike
-from PIL import Image  # a requirement of Matplotlib
+from PIL import Image
 
 from keras_attention.support.atomic_files import check_place, whole_file
 from keras_attention.support.errors import UserError

@@ -18,7 +18,7 @@ REQUIRED = {
     "parameters": "int",
     "scores": 'list of {"set": str, "metric": str, "value": float, "signature": str}',
     "limits": "list of str",
-    "examples": 'list of {"source": str, "output": str}',
+    "examples": 'list of {"source": str, "output": str}; a source is a text or the name of a file of the entry',
 }
 # Optional keys that a card shows.
 OPTIONAL = {
@@ -65,7 +65,7 @@ def card_text(name, config, metrics):
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in [*metrics["limits"], *_low_score(config, metrics)]),
-        "## Example\n\n" + _example(called, architecture.use.method, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(called, architecture.use, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -116,7 +116,8 @@ def _training(metrics):
     return f"{command}At commit `{metrics['commit']}`, seed {seeds}, {where}."
 
 
-def _example(name, method, config, examples):
+def _example(name, use, config, examples):
+    method = use.method
     if method == "encode":  # vectors are too long for a card; the outputs of the examples are cosines
         texts = [examples[0]["source"], examples[0]["source_b"]] if examples else list(TEXTS)
         call = f"vectors = keras_attention.load({name!r}).encode({texts!r}).pooled"
@@ -129,6 +130,8 @@ def _example(name, method, config, examples):
         [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
     ]
     call = f"keras_attention.load({name!r}).{method}({', '.join(map(repr, sides))})"
+    if use.input(config).is_file:
+        call += "  # files of this entry"
     return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"
 
 

@@ -184,6 +184,7 @@ WEIGHTS = "model.weights.h5"
 JSON_FILES = ("config.json", "metrics.json")
 REQUIRED = (*JSON_FILES, WEIGHTS, "CARD.md")
 PICTURE = re.compile(r"[^/]+\.png")
+EXAMPLE = re.compile(r"example_[1-9][0-9]{0,3}(\.[a-z0-9]{1,5})")  # an input of the examples, if inputs are files
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt")
 BYTES_OF = {"float32": 4, "float16": 2, "int8": 1, "int8_deflate": 5 / 8}
 MEGABYTE = 1 << 20
@@ -199,7 +200,7 @@ class Entry(NamedTuple):
         folder: Path.
         config: dict, see `schema.check_config`; with the defaults filled in.
         metrics: dict, see `card.card_text`; "examples" is a list of {"source": str, "output": str}, for text pairs also
-            with "source_b".
+            with "source_b"; if inputs are files, a "source" is the name of one of the entry's files, see `EXAMPLE`.
         files: list of str, the names of its files without the manifest.
         bytes: int, the total size of the files.
     """
@@ -214,6 +215,11 @@ class Entry(NamedTuple):
     def architecture(self):
         """The registered Architecture of the model."""
         return architecture_of(self.config)
+
+    @property
+    def input(self):
+        """The kind of input that the model reads, see `keras_attention.inputs`."""
+        return self.architecture.use.input(self.config)
 
     @property
     def name(self):
@@ -251,7 +257,14 @@ def read_entry(folder, hashed=None):
     _check_budget(folder, config, sizes)
     verify_files(folder, set(files if hashed is None else hashed) - set(JSON_FILES))
     metrics = check_metrics(read_json(folder / "metrics.json"), where=str(folder / "metrics.json"))
-    return Entry(folder, config, metrics, files, sum(sizes.values()))
+    entry = Entry(folder, config, metrics, files, sum(sizes.values()))
+    for example in metrics["examples"] if entry.input.is_file else ():
+        if example["source"] not in files or not EXAMPLE.fullmatch(example["source"]):
+            raise EntryError(
+                f"{folder / 'metrics.json'}: the source of an example must be a file of the entry, such as example_1"
+                f"{entry.input.example_suffix}. Received: {quoted(example['source'])}"
+            )
+    return entry
 
 
 def check_has_required(folder, files):
@@ -284,6 +297,10 @@ def _check_budget(folder, config, sizes):
         if WORDS_FILE not in sizes:
             raise EntryError(f"{folder} lacks {WORDS_FILE!r}, the words of config.json.")
         most[WORDS_FILE] = max_bytes_of_words(config["words"]["num_terms"], config["model"]["num_labels"])
+    kind = architecture.use.input(config)
+    if kind.is_file:
+        of_examples = [match for match in map(EXAMPLE.fullmatch, sizes) if match and match[1] == kind.example_suffix]
+        most |= dict.fromkeys([match[0] for match in of_examples], kind.max_example_bytes)
     for name, size in sizes.items():
         if name not in most and not PICTURE.fullmatch(name):
             raise EntryError(f"{folder}: a saved model cannot have a file {name!r}.")

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError, is_a_name, quoted
 
 
@@ -26,6 +27,16 @@ def number_or_list(low, high):
         return all(map(holds, value)) if isinstance(value, list) else holds(value)
 
     return (f"{what}, or a list of such", all_hold)
+
+
+def numbers(fewest, most, low, high):
+    """A list of `fewest` to `most` numbers as in `number`."""
+    what, holds = number(low, high)
+
+    def all_hold(values):
+        return isinstance(values, list) and fewest <= len(values) <= most and all(map(holds, values))
+
+    return (f"a list of {fewest} to {most} numbers, each {what}", all_hold)
 
 
 def choice(*names):
@@ -133,6 +144,8 @@ class Use:
         tasks: tuple of str, the tasks of the pipeline, the main one first: "translate", "classify", "fill-mask" ...
         pipeline: str, "module:Class" of a `pipelines.base.Pipeline`.
         method: str, the method of the pipeline for the example on a card.
+        inputs: tuple of classes, the kinds of input that the pipeline reads, see `keras_attention.inputs`.
+        input_of: callable(config) -> the kind of input of one model; None: the first of `inputs`, without arguments.
         tokenizers: dict from the role of a tokenizer to the model's setting with its vocabulary size.
         tokenizer_kinds: tuple of str, the kinds of tokenizers that the pipeline works with; None: all.
         keys: dict from each key of `config.json`, in addition to `ALWAYS`, to its allowed values.
@@ -147,6 +160,8 @@ class Use:
     method: str
     title: Callable
     reads: Callable
+    inputs: tuple = (TextInput,)
+    input_of: Callable | None = None
     tokenizers: dict = field(default_factory=dict)
     tokenizer_kinds: tuple | None = None
     keys: dict = field(default_factory=dict)
@@ -157,6 +172,10 @@ class Use:
     def task(self):
         """str, the main task of the pipeline."""
         return self.tasks[0]
+
+    def input(self, config):
+        """The kind of input of the model with this `config.json`."""
+        return self.input_of(config) if self.input_of else self.inputs[0]()
 
     def pipeline_class(self):
         """The pipeline's class; imports its module."""

@@ -1,0 +1,21 @@
+"""Single texts as inputs."""
+
+from keras_attention.inputs import Field
+
+
+class TextInput:
+    """One text. See the package's docstring for the attributes and methods."""
+
+    name = "text"
+    fields = {"texts": Field(list[str], "Texts.", low=1)}
+    widget = "text"
+    is_file = False
+    body_bytes = 0
+
+    def sides(self, line: str) -> tuple[str, ...]:
+        """The texts of a line of a file or of the command line: the line itself."""
+        return (line,)
+
+    def signature(self) -> dict[str, tuple[str, str]]:
+        """The inputs of an exported model; B is the number of texts."""
+        return {"texts": ("string (B)", "texts in UTF-8, any number of any length")}

@@ -1,0 +1,162 @@
+"""Any kind of input in, labels out: the pipeline of networks that read the arrays of their kind of input."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from keras_attention.inputs import Field
+from keras_attention.pipelines.base import Pipeline
+from keras_attention.pipelines.explanation import Explanation
+from keras_attention.pipelines.labels import (
+    LABEL_ANSWER,
+    LABEL_REQUEST,
+    Classification,
+    agreement_of_labels,
+    check_threshold,
+    classification_as_json,
+    label_answer,
+    label_fields,
+    label_text,
+)
+from keras_attention.pipelines.texts import Progress
+from keras_attention.runtime.compiled_forward import CompiledForward
+from keras_attention.runtime.work_budget import stop_if_unwanted
+from keras_attention.support.errors import UserError, check_finite
+from keras_attention.zoo.schema import architecture_of
+
+NUMBERS_AT_A_TIME = 1 << 24  # of the arrays of inputs that are in memory together
+
+
+class InputClassifier(Pipeline):
+    """Classifies inputs of any kind that is a file: pictures.
+
+    Args:
+        model: built keras.Model. It takes the dict of arrays (B, ...) of `kind.arrays`, and returns logits (B, K).
+        kind: kind of input with `is_file`, such as `inputs.image.ImageInput`.
+        task: dict, see `catalog.classification.TASK`.
+        samples: sequence of inputs that `kind` reads. Their answers become the examples of the card, and they become
+            files of the entry.
+
+    Example:
+        keras_attention.load("digits").classify(["three.png", "seven.png"])
+    """
+
+    request_fields = label_fields(LABEL_REQUEST, "input")
+    answer_fields = {
+        **label_fields(LABEL_ANSWER, "input"),
+        "labels": Field(list[str], "All labels or the `top` ones, most probable first."),
+        "truncated": Field(bool, "True if a part of the input was ignored."),
+    }
+    batching = "sequences"
+
+    def __init__(self, model: Any, kind: Any, task: dict[str, Any], samples: Sequence = ()):
+        self.model, self.kind, self.task = model, kind, task
+        self._samples = [kind.read(sample) for sample in samples]
+        self.compiled = CompiledForward(partial(model, training=False), kind.padding, model=model)
+
+    @classmethod
+    def from_parts(cls, model, tokenizers, config):
+        use = architecture_of({"architecture": type(model).__name__}).use
+        return cls(model, use.input({**config, "model": model.get_config()}), config["task"])
+
+    def described(self):
+        return {"task": self.task, self.kind.name: self.kind.described()}
+
+    @property
+    def input(self):
+        return self.kind
+
+    @property
+    def facts(self):
+        return self.facts_of({"task": self.task})
+
+    @classmethod
+    def facts_of(cls, config):
+        return {"kind": config["task"]["kind"], "labels": config["task"]["label_names"]}
+
+    @property
+    def samples(self):
+        return self._samples
+
+    def examples(self):
+        examples = super().examples()
+        return [{**example, "source": self._file(number)} for number, example in enumerate(examples, start=1)]
+
+    @property
+    def extra_files(self):
+        """Writers of the files of `samples`, unless the entry has examples already."""
+        if self.entry is not None:
+            return []
+        return [
+            lambda folder, at=number, value=value: self.kind.write_example(value, folder / self._file(at))
+            for number, value in enumerate(self._samples, start=1)
+        ]
+
+    def _file(self, number):
+        return f"example_{number}{self.kind.example_suffix}"
+
+    def example_inputs(self, length: int) -> dict[str, np.ndarray]:
+        """Arrays of one input, to compile the network; `length` is that of the padded axis, if the kind has one."""
+        return self.kind.example_arrays(length)
+
+    def answers(self, sources, sources_b=None):
+        return [label_text(label, self.task) for label in self.classify(sources)]
+
+    def reply(self, threshold=None, top=None, **inputs):
+        (items,) = inputs.values()
+        values = []
+        for item in items:
+            stop_if_unwanted()  # decoding large files takes time
+            values.append(self.kind.from_json(item))
+        return [self.answer_as_json(answer, top) for answer in self._classifications(values, threshold)]
+
+    def answer_as_json(self, answer: Classification, top: int | None = None) -> dict[str, Any]:
+        """A Classification as a dict of JSON types; `labels` has the order, which objects in JSON do not have."""
+        one = classification_as_json(answer, top)
+        return {"label": one.pop("label"), "labels": list(one["probabilities"]), **one}
+
+    def classify(
+        self, inputs: Any, *, threshold: float | None = None, return_scores: bool = False, progress: Progress = None
+    ) -> Any:
+        """Classifies one input or many.
+
+        Args:
+            inputs: one input in any form that the kind reads, such as the name of a file, or an iterable of inputs.
+            threshold: float in [0, 1] or None, the minimum probability of a label. None: the threshold of the model.
+            return_scores: bool. Whether to return Classifications instead of labels.
+            progress: callable (inputs done, number of inputs) or None.
+
+        Returns:
+            List with the label of each input, see `labels.Classification`, or with the Classifications. A single one,
+            without a list, for one input.
+
+        Raises:
+            UserError: if an input cannot be read, or `threshold` is out of range or given to a regression.
+        """
+        items, alone = self.kind.as_list(inputs)
+        found = self._classifications(items, threshold, progress)
+        answers = found if return_scores else [answer.label for answer in found]
+        return answers[0] if alone else answers
+
+    def _classifications(self, items, threshold=None, progress=None):
+        check_threshold(threshold, self.task)
+        numbers = sum(array.size for array in self.kind.example_arrays(1).values())
+        size, answers = max(1, NUMBERS_AT_A_TIME // numbers), []
+        for first in range(0, len(items), size):
+            arrays = [self.kind.arrays(self.kind.read(item)) for item in items[first : first + size]]
+            logits = np.stack([logits for (logits,) in self.compiled.run(arrays)])  # (B, K)
+            check_finite(logits, "a logit")
+            answers += [label_answer(row, self.task, threshold) for row in logits]
+            if progress:
+                progress(len(answers), len(items))
+        return answers
+
+    def agreement(self, other: Self, inputs: list) -> dict[str, float]:
+        """The share of equal labels and the largest change of a probability; for a regression, of the number."""
+        pairs = list(zip(*(one.classify(inputs, return_scores=True) for one in (self, other)), strict=True))
+        return agreement_of_labels(pairs, self.task)
+
+    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
+        raise UserError(f"Words are explained for texts. This model reads inputs of the kind {self.kind.name}.")

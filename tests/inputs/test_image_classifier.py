@@ -1,0 +1,198 @@
+"""A classifier of pictures is added by one registration: it is saved, verified, served and called by commands."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+from inputs.pictures import encoded, gray
+from inputs.toy_classifier import LABELS, TASK, digits, register_digit_classifier, trained_classifier
+from PIL import Image
+
+import keras_attention as ka
+from keras_attention.inputs.image import ImageInput
+from keras_attention.pipelines.base import failing_examples, make_pipeline
+from keras_attention.pipelines.input_classifier import InputClassifier
+from keras_attention.support.errors import EntryError, UserError
+from keras_attention.zoo.entry import read_entry, write_json, write_manifest
+from keras_attention.zoo.schema import ARCHITECTURES
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    register_digit_classifier()
+    yield
+    del ARCHITECTURES["DigitClassifier"]
+
+
+@pytest.fixture(scope="module")
+def saved(registered, tmp_path_factory):
+    """The folder of a zoo with the entry `digits_tiny`; tests do not change it."""
+    zoo = tmp_path_factory.mktemp("zoo")
+    trained_classifier().save(zoo / "digits_tiny")
+    return zoo
+
+
+@pytest.fixture
+def zoo(saved, monkeypatch):
+    monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(saved))
+    return saved
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """PNG files of digits, larger than the network reads: paths, and their labels."""
+    folder = tmp_path_factory.mktemp("pictures")
+    images, labels = digits()
+    paths = []
+    for number in range(1300, 1307):
+        picture = Image.fromarray((images[number] * 255).astype("uint8")).resize((40, 40), Image.Resampling.NEAREST)
+        paths.append(folder / f"{number}.png")
+        picture.convert("RGB").save(paths[-1])
+    return [str(path) for path in paths], [str(label) for label in labels[1300:1307]]
+
+
+def test_it_learns_and_answers_by_name(zoo, pictures):
+    images, labels = digits()
+    loaded = ka.load("digits_tiny")
+    assert type(loaded) is InputClassifier
+    right = np.mean(np.array(loaded.classify(images[1200:])) == labels[1200:].astype(str))
+    assert right > 0.85
+    paths, expected = pictures
+    assert np.mean(np.array(loaded.classify(paths)) == expected) > 0.7
+    assert loaded.classify(paths[0]) == loaded.classify(Image.open(paths[0])) == loaded.classify(paths)[0]
+
+
+def test_answers_have_probabilities_and_thresholds(zoo):
+    images, _ = digits()
+    loaded, expected = ka.load("digits_tiny"), trained_classifier()
+    logits = expected.model({"values": np.stack([expected.kind.arrays(expected.kind.read(images[3]))["values"]])})
+    powers = np.exp(np.asarray(logits, "float64")[0])
+    answer = loaded.classify(images[3], return_scores=True)
+    assert answer.probabilities == pytest.approx(dict(zip(LABELS, powers / powers.sum(), strict=True)), abs=1e-5)
+    assert list(answer.probabilities.values()) == sorted(answer.probabilities.values(), reverse=True)
+    assert loaded.classify(images[3], threshold=1.0) is None
+    assert loaded.classify([]) == []
+    with pytest.raises(UserError, match="`threshold` must be a number from 0 to 1. Received: threshold=2"):
+        loaded.classify(images[3], threshold=2)
+    with pytest.raises(UserError, match="nowhere.png does not exist"):
+        loaded.classify("nowhere.png")
+    with pytest.raises(UserError, match="This model reads inputs of the kind image"):
+        loaded.explain("a")
+
+
+def test_its_entry_holds_the_pictures_of_its_examples(zoo, tmp_path):
+    folder = zoo / "digits_tiny"
+    entry = read_entry(folder)
+    assert [name for name in entry.files if name.endswith(".png")] == [f"example_{i}.png" for i in (1, 2, 3)]
+    assert [example["source"] for example in entry.metrics["examples"]] == [
+        "example_1.png",
+        "example_2.png",
+        "example_3.png",
+    ]
+    assert failing_examples(folder) == (3, [])
+    card = (folder / "CARD.md").read_text()
+    assert "Pictures; multiclass classification with the labels 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2,785 parameters" in card
+    assert ".classify(['example_1.png', 'example_2.png', 'example_3.png'])  # files of this entry\n# [" in card
+    again = ka.load(folder).save(tmp_path / "again")
+    assert again.files == entry.files
+    assert failing_examples(tmp_path / "again") == (3, [])
+
+
+def test_a_changed_answer_or_picture_is_found(zoo, tmp_path):
+    folder = shutil.copytree(zoo / "digits_tiny", tmp_path / "changed")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["examples"][1]["output"] = "none"
+    write_json(folder / "metrics.json", metrics)
+    write_manifest(folder)
+    count, (problem,) = failing_examples(folder)
+    assert count == 3
+    assert problem.startswith("example 'example_2.png' gives '")
+    (folder / "example_2.png").write_bytes((folder / "example_1.png").read_bytes()[::-1])
+    with pytest.raises(EntryError, match=r"example_2.png"):
+        read_entry(folder)
+
+
+@pytest.mark.parametrize("source", ["../config.json", "/etc/passwd", "config.json", "example_7.png", "A text.", ""])
+def test_an_example_names_only_a_picture_of_the_entry(zoo, tmp_path, source):
+    folder = shutil.copytree(zoo / "digits_tiny", tmp_path / "changed")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["examples"][0]["source"] = source
+    write_json(folder / "metrics.json", metrics)
+    write_manifest(folder)
+    with pytest.raises(EntryError, match="must be a file of the entry, such as example_1.png. Received: "):
+        read_entry(folder)
+
+
+def test_large_examples_are_refused(zoo, tmp_path):
+    folder = shutil.copytree(zoo / "digits_tiny", tmp_path / "changed")
+    (folder / "example_1.png").write_bytes(bytes(1 << 20) + b"1")
+    write_manifest(folder)
+    with pytest.raises(EntryError, match=r"'example_1.png' has 1048577 bytes. Allowed: 1048576"):
+        read_entry(folder)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ({"fit": "pad", "mean": [0.0], "std": [1.0]}, "fit must be one of crop, stretch. Received: fit='pad'"),
+        ({"fit": "crop", "mean": [0.0]}, "lacks the key 'std'"),
+        ({"fit": "crop", "mean": "no", "std": [1.0]}, "mean must be a list of 1 to 3 numbers"),
+        ({"fit": "crop", "mean": [0.0], "std": [0]}, "std must be a list of 1 to 3 numbers"),
+        ({"fit": "crop", "mean": [0.1, 0.2, 0.3], "std": [1.0]}, "`mean` must have 1 or 1 numbers"),
+    ],
+)
+def test_its_config_is_as_strict_as_any(tmp_path, image, message):
+    with pytest.raises(EntryError, match=message):
+        trained_classifier().save(tmp_path / "other", image=image)
+    with pytest.raises(EntryError, match="a multiclass task has 3 label_names and num_labels=3. Received: 3 and"):
+        trained_classifier().save(tmp_path / "other", task={**TASK, "label_names": ["a", "b", "c"]})
+    with pytest.raises(EntryError, match="pair is for texts. Expected: false"):
+        trained_classifier().save(tmp_path / "other", task={**TASK, "pair": True})
+    assert not (tmp_path / "other").exists()
+
+
+def test_it_is_made_from_its_parts_and_pickled(zoo):
+    images, _ = digits()
+    expected = trained_classifier()
+    config = {"task": TASK, "image": {"fit": "crop", "mean": [0.3], "std": [0.4]}}
+    assert make_pipeline(expected.model, {}, config).classify(images[:13]) == expected.classify(images[:13])
+    other = pickle.loads(pickle.dumps(ka.load("digits_tiny")))
+    assert other.classify(images[:13]) == expected.classify(images[:13])
+    assert expected.agreement(other, images[:13])["same labels (%)"] == 100
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "regression"])
+def test_other_tasks_give_other_labels(kind):
+    expected = trained_classifier()
+    names = {"multilabel": LABELS, "regression": []}[kind]
+    task = {**TASK, "kind": kind, "label_names": names, "threshold": 0.3, "separator": "|"}
+    answer = InputClassifier(expected.model, expected.kind, task)
+    logits = np.asarray(expected.model({"values": expected.kind.arrays(gray_digit())["values"][None]}))[0]
+    label = answer.classify(gray_digit())
+    if kind == "regression":
+        assert label == pytest.approx(float(logits[0]), abs=1e-4)
+    else:
+        chances = 1 / (1 + np.exp(-logits))
+        assert set(label) == {name for name, chance in zip(LABELS, chances, strict=True) if chance >= 0.3}
+        assert answer.answers([gray_digit()]) == ["|".join(label)]
+
+
+def gray_digit():
+    images, _ = digits()
+    return ImageInput((8, 8, 1)).read(images[17])
+
+
+def test_many_pictures_are_read_in_parts(monkeypatch, tmp_path):
+    from keras_attention.pipelines import input_classifier
+
+    images, _ = digits()
+    classifier = trained_classifier()
+    expected = classifier.classify(images[:11])
+    monkeypatch.setattr(input_classifier, "NUMBERS_AT_A_TIME", 3 * 64)
+    calls = []
+    assert classifier.classify(images[:11], progress=lambda *done: calls.append(done)) == expected
+    assert calls == [(3, 11), (6, 11), (9, 11), (11, 11)]
+    (tmp_path / "one.png").write_bytes(encoded(Image.fromarray(gray())))
+    assert classifier.classify([tmp_path / "one.png"]) == [classifier.classify(gray())]
