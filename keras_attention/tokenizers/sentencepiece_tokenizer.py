@@ -74,7 +74,12 @@ class SentencePieceTokenizer:
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], vocabulary_size: int, character_coverage: float = 1.0, lowercase: bool = False
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int,
+        character_coverage: float = 1.0,
+        lowercase: bool = False,
+        split_digits: bool = False,
     ) -> Self:
         """Learns the pieces of byte-pair encoding; the same texts give the same model, byte for byte.
 
@@ -85,6 +90,7 @@ class SentencePieceTokenizer:
             vocabulary_size: int > 4, the largest number of ids, special ones included. Small texts give fewer.
             character_coverage: float in (0, 1]. Share of the characters' occurrences that get an id.
             lowercase: bool. Whether to fold the case of every text; decoded text is then lower case as well.
+            split_digits: bool. Whether each digit is a piece of its own, so that numbers can be copied.
 
         Raises:
             ValueError: if `character_coverage` is out of range.
@@ -111,6 +117,7 @@ class SentencePieceTokenizer:
                 hard_vocab_limit=False,
                 character_coverage=character_coverage,
                 normalization_rule_name="nmt_nfkc_cf" if lowercase else "nmt_nfkc",
+                split_digits=split_digits,
                 max_sentence_length=MAX_LINE_BYTES,
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,

@@ -131,12 +131,13 @@ def load_translation_data(
     return TranslationData(name, *languages, *splits, {"name": name, "terms": "not stated.", "link": "file"})
 
 
-def train_tokenizers(data, vocabulary_size):
+def train_tokenizers(data, vocabulary_size, split_digits=False):
     """Learns the vocabularies of the training pairs: characters for each side of dates, otherwise a joint vocabulary.
 
     Args:
         data: TranslationData.
         vocabulary_size: int > 4, maximum size of the joint vocabulary.
+        split_digits: bool. Whether each digit of a joint vocabulary is a piece of its own.
 
     Returns:
         The tokenizers of source and target; the same object twice if the vocabulary is joint.
@@ -144,7 +145,7 @@ def train_tokenizers(data, vocabulary_size):
     sources, targets = data.train
     if data.by_character:
         return CharacterTokenizer.train(sources, lowercase=True), CharacterTokenizer.train(targets)
-    joint = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size)
+    joint = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size, split_digits=split_digits)
     return joint, joint
 
 
@@ -212,6 +213,7 @@ class TranslationSettings:
     max_tokens: int = setting(64, "maximum number of tokens of a training sentence; longer ones are truncated")
     bpe_dropout: float = setting(0.0, "share of the subword merges to skip at random, in each epoch")
     vocabulary_size: int = setting(10_000, "size of the joint vocabulary (dates: all characters that occur)")
+    split_digits: bool = setting(False, "make each digit a token, so that numbers can be copied")
     encode_to: str = setting("", "only write the encoded texts to this path, for a machine without TensorFlow")
     encoded: str = setting("", "train on texts encoded with --encode-to, and write only the weights")
     start_from: str = setting("", "start from this trained model, with its settings and vocabularies", name="from")
@@ -281,7 +283,7 @@ def load_pairs(config, tokenizers=None):
     names = ("data_dir", "source", "target", "validation_split", "train_size", "extra", "seed")
     texts = load_translation_data(config.data, **{name: getattr(config, name) for name in names})
     texts = texts.shortened(SMOKE_PAIRS) if config.smoke else texts
-    tokenizers = tokenizers or train_tokenizers(texts, config.vocabulary_size)
+    tokenizers = tokenizers or train_tokenizers(texts, config.vocabulary_size, config.split_digits)
     cutting = config.max_tokens, config.bpe_dropout, config.seed, config.epochs
     corpora = ParallelCorpus.encode_epochs(*texts.train, *tokenizers, *cutting)
     return TranslationPairs(corpora, tuple(one.vocabulary_size for one in tokenizers), texts, tokenizers)
