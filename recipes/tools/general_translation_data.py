@@ -3,7 +3,7 @@
     python recipes/tools/general_translation_data.py --languages en de --out train.tsv --seed 1 \
         --source mt_tatoeba_en_de/train.tsv.gz --source mt_chat_bcontrast/train.en-de.tsv.gz=3
 
-Each source is a table with a header that names the two languages (other columns are ignored); "=3" takes its pairs three
+Each source is a table with a header that names the two languages; other columns are ignored. "=3" takes its pairs three
 times. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do not fit are dropped. Pairs are
 added that teach what ordinary pairs do not:
 - lines of two sentences, made of two pairs, so that the second one is not lost;
@@ -14,15 +14,44 @@ added that teach what ordinary pairs do not:
 import argparse
 import random
 import re
+import sys
 from pathlib import Path
 
+from keras_attention.cli.main import guarded
 from keras_attention.data.files import read_lines
 from keras_attention.support.atomic_files import whole_file
 from keras_attention.support.errors import UserError
 
 CLOSED = ((r" ([.,;:!?%)\]}])", r"\1"), (r"([(\[{]) ", r"\1"), (r" ('s|'t|'re|'ve|'m|'ll|'d)\b", r"\1"),
           (r' " ([^"]*) " ?', r' "\1" '), (r" ' ([^']*) ' ", r" '\1' "), (r" +", " "))  # fmt: skip
-SYLLABLES = "an ber co da el fi gra ha is jo ka lu mar nen or pe qui ro sa tu ul vi wen xa yo zi".split()
+SYLLABLES = [
+    "an",
+    "ber",
+    "co",
+    "da",
+    "el",
+    "fi",
+    "gra",
+    "ha",
+    "is",
+    "jo",
+    "ka",
+    "lu",
+    "mar",
+    "nen",
+    "or",
+    "pe",
+    "qui",
+    "ro",
+    "sa",
+    "tu",
+    "ul",
+    "vi",
+    "wen",
+    "xa",
+    "yo",
+    "zi",
+]
 ENDINGS = ("son", "mann", "berg", "ini", "ez", "ov", "er", "a", "o", "in")
 NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 WORD = re.compile(r"\b[A-Z][a-zß-ÿ]+\b")
@@ -121,10 +150,13 @@ def main(arguments=None):
     parser.add_argument("--source", action="append", required=True, help="table, perhaps with =TIMES behind it")
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     given = parser.parse_args(arguments)
     pairs, repeated = [], []
     for source in given.source:
         path, _, times = source.partition("=")
+        if times and not times.isdecimal():
+            raise UserError(f"--source is a path, perhaps with =TIMES behind it. Received: {source}")
         found = list(dict.fromkeys(filter(fits, read_pairs(path, given.languages))))
         print(f"{path}: {len(found):,} pairs, {times or 1} times")
         pairs += found
@@ -139,4 +171,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(guarded(main, "general_translation_data.py", debug="--debug" in sys.argv))

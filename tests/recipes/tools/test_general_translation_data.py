@@ -1,0 +1,79 @@
+"""The tool that puts the pairs of several sources together."""
+
+import random
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from keras_attention.cli.main import guarded
+
+TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "general_translation_data.py"))
+PAIRS = [(f"Tom saw {n} birds in Bremen.", f"Tom hat {n} Vögel in Bremen gesehen.") for n in range(10, 111)]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    everyday = "".join(f"{number}\t{source}\t{target}\n" for number, (source, target) in enumerate(PAIRS))
+    (tmp_path / "everyday.tsv").write_text("id\ten\tde\n" + everyday, encoding="utf-8")
+    (tmp_path / "wiki.tsv").write_text("de\ten\nEs regnet , sagt er .\tIt 's raining , he says .\n", encoding="utf-8")
+    return tmp_path
+
+
+def made(tables, *more, languages=("en", "de"), out="out.tsv"):
+    sources = ["--source", str(tables / "everyday.tsv"), "--source", f"{tables / 'wiki.tsv'}=3"]
+    TOOL["main"](["--languages", *languages, *sources, "--out", str(tables / out), *more])
+    return [tuple(line.split("\t")) for line in (tables / out).read_text(encoding="utf-8").splitlines()]
+
+
+def test_all_pairs_of_all_sources_are_there_in_both_directions(tables):
+    pairs = made(tables)
+    assert set(PAIRS) < set(pairs)
+    assert pairs.count(("It's raining, he says.", "Es regnet, sagt er.")) == 3
+    turned = made(tables, languages=("de", "en"))
+    assert {(target, source) for source, target in PAIRS} < set(turned)
+
+
+def test_the_same_seed_gives_the_same_table(tables):
+    assert made(tables) == made(tables, out="again.tsv")
+    assert made(tables) != made(tables, "--seed", "5", out="other.tsv")
+
+
+def test_what_is_made_stays_a_translation():
+    found = TOOL["additional_pairs"](PAIRS, seed=7)
+    assert 20 <= len(found) < len(PAIRS)
+    assert any(source.count("Tom") == 2 == target.count("Tom") for source, target in found)
+    for source, target in found:
+        assert sorted(re.findall(r"\d+", source)) == sorted(re.findall(r"\d+", target))
+
+
+def test_names_and_numbers_change_on_both_sides():
+    draw = random.Random(3)
+    for pair in PAIRS:
+        source, target = TOOL["with_others"](pair, draw)
+        assert (source, target) != pair
+        assert "Bremen" not in source + target
+        assert re.findall(r"\d+", source) == re.findall(r"\d+", target)
+        assert source.split()[-1].strip(".") in target
+    assert TOOL["with_others"](("It rains.", "Es regnet."), draw) is None
+
+
+def test_pairs_whose_lengths_do_not_fit_are_left_out():
+    assert TOOL["fits"](("one two three", "eins zwei"))
+    assert not TOOL["fits"](("one", "eins zwei drei vier fünf sechs"))
+    assert not TOOL["fits"](("", "eins"))
+    assert not TOOL["fits"](("one " * 61, "eins " * 61))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"languages": ("en", "fr")}, "needs the columns en and fr. Received: id, en, de"), ({}, "Received: ")],
+)
+def test_errors_name_what_was_received(tables, capsys, change, message):
+    languages = change.get("languages", ("en", "de"))
+    source = str(tables / "everyday.tsv") + ("" if change else "=often")
+    call = ["--languages", *languages, "--source", source, "--out", str(tables / "out.tsv")]
+    assert guarded(lambda: TOOL["main"](call), "general_translation_data.py") == 2
+    assert message in capsys.readouterr().err
+    assert not (tables / "out.tsv").exists()
