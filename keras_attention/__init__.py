@@ -92,7 +92,7 @@ def finetune(
     label: str | list[str] | None = None,
     text_b: str | None = None,
     label_names: Iterable[str] | None = None,
-    start: str | Path = "minilm_small_en",
+    start: str | Path | None = None,
     validation: Any = None,
     task: str | None = None,
     out: str | Path | None = None,
@@ -110,7 +110,8 @@ def finetune(
             `label` may be a list of columns of 0 and 1.
         label_names: list of str, the names of the labels if `labels` are columns of 0 and 1 or numbers of classes. By
             default, columns have their own names or their numbers, from 0.
-        start: str or Path, a BERT to start from, see `load`; "none" for random weights of the settings' `size`.
+        start: str or Path, a model to start from, see `load`; "none" for random weights of the settings' `network` and
+            `size`. None: "minilm_small_en", or "none" if the settings have a `network`.
         validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
             best weights. None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.

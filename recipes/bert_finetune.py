@@ -10,7 +10,7 @@ smaller learning rates; the weights of the best epoch are kept. The linear start
 """
 
 import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from keras_attention.cli.io.terminal import command_line, silent_libraries
 
@@ -22,8 +22,7 @@ from keras_attention.data.batches import ClassificationBatches
 from keras_attention.finetuning.examples import TableSettings, load_encoded_examples, load_tables, save_encoded_examples
 from keras_attention.finetuning.label_training import BUCKETS, class_weights, filled_in, layers_of
 from keras_attention.finetuning.settings import DEFAULT_START, FinetuneSettings
-from keras_attention.finetuning.starting_model import accelerated, starting_encoder
-from keras_attention.models import BertClassifier
+from keras_attention.finetuning.starting_model import accelerated, starting_classifier
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.losses import class_cross_entropy, multilabel_cross_entropy, squared_error
 from keras_attention.training.optim import LayerWiseAdamW, LinearDecay, layer_factors
@@ -48,12 +47,7 @@ def presets(config):
 
 def make_model(start, num_labels, settings, texts):
     """The trained encoder under a new head: tanh(W_p [CLS] + b_p), dropout, and one logit for each label."""
-    sizes, tokenizer, encoder, _ = starting_encoder(start, settings, texts)
-    model = BertClassifier(**sizes, num_labels=num_labels)
-    model.build()
-    if encoder is not None:
-        model.encoder.set_weights(encoder.get_weights())
-    return model, tokenizer
+    return starting_classifier(start, num_labels, replace(settings, linear_start=False), texts)
 
 
 def make_optimizer(model, settings, total_steps):
@@ -61,7 +55,7 @@ def make_optimizer(model, settings, total_steps):
     total_steps = max(total_steps, 2)
     warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
     rate = LinearDecay(settings.learning_rate, warmup, total_steps)
-    factors = layer_factors(layers_of(model.encoder), settings.layer_decay)  # 0.9, 0.9^2 ... from the top down
+    factors = layer_factors(layers_of(model), settings.layer_decay)  # 0.9, 0.9^2 ... from the top down
     optimizer = LayerWiseAdamW(rate, factors, settings.weight_decay, epsilon=1e-6)
     optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
     return optimizer

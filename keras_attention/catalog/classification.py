@@ -1,6 +1,14 @@
 """Labels of texts and of pictures: networks with a classifier."""
 
-from keras_attention.catalog.common import TEXT_TOKENIZER, WITHOUT_PATTERN, language_of
+from dataclasses import replace
+
+from keras_attention.catalog.common import (
+    TEXT_TOKENIZER,
+    VOCABULARY,
+    WITHOUT_PATTERN,
+    language_of,
+    recurrent_layer_parameters,
+)
 from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.inputs.pair import PairInput
@@ -78,6 +86,12 @@ def check_task(task, num_labels, where):
     return TASK_DEFAULTS | task
 
 
+def _recurrent_parameters(model):
+    width = model["hidden_dim"]
+    head = (width + 1) * (width + model["num_labels"])
+    return model["vocabulary_size"] * width + model["num_layers"] * recurrent_layer_parameters(model) + head
+
+
 def _kind(task):
     return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
 
@@ -116,6 +130,27 @@ register(
         parameters=bert_parameters,
         use=CLASSIFICATION,
         defaults={"pooling": "cls", **WITHOUT_PATTERN},
+        classifier="BertClassifier",
+        networks={"bert": {}},
+    )
+)
+register(
+    Architecture(
+        name="RecurrentClassifier",
+        model="keras_attention.models.recurrent_networks:RecurrentClassifier",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "num_labels": whole(1, 1000),
+            "num_layers": whole(1, 16),
+            "cell": choice("lstm", "gru", "lstmn"),
+            "dropout": number(0, 0.99),
+        },
+        parameters=_recurrent_parameters,
+        use=replace(CLASSIFICATION, tasks=("classify",)),
+        detail=lambda settings: f" of {settings['cell'].upper()} cells",
+        classifier="RecurrentClassifier",
+        networks={"lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}, "lstmn": {"cell": "lstmn"}},
     )
 )
 

@@ -12,6 +12,12 @@ def language_of(config):
     return f"Language: {config['language']}"
 
 
+def recurrent_layer_parameters(model):
+    """The number of weights of a recurrent layer."""
+    width = model["hidden_dim"]
+    return {"gru": 6, "lstm": 8, "lstmn": 11}[model["cell"]] * width * (width + 1)
+
+
 def layer_parts(model):
     """The numbers of weights of an attention layer, a feed-forward network and a norm."""
     width, inner = model["hidden_dim"], model["intermediate_dim"]

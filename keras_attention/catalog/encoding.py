@@ -20,7 +20,7 @@ VECTOR_DEFAULTS = {"pooling": "mean", "normalize": False}
 
 
 def check_length(config, where):
-    most = config["model"]["max_length"]
+    most = config["model"].get("max_length", config["max_tokens"])  # a recurrent network has no limit
     if config["max_tokens"] > most:
         raise EntryError(
             f"{where}: max_tokens may be at most max_length={most} of the model. "
@@ -74,5 +74,6 @@ register(
         parameters=bert_parameters,
         use=ENCODING,
         defaults=WITHOUT_PATTERN,
+        classifier="BertClassifier",
     )
 )

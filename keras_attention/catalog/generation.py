@@ -7,6 +7,7 @@ from keras_attention.catalog.common import (
     WITHOUT_PATTERN,
     language_of,
     layer_parts,
+    recurrent_layer_parameters,
 )
 from keras_attention.zoo.schema import (
     ATTENTION_PATTERN,
@@ -48,8 +49,8 @@ def _gpt_parameters(model):
 
 
 def _recurrent_parameters(model):
-    width, kernels = model["hidden_dim"], {"gru": 6, "lstm": 8, "lstmn": 11}[model["cell"]]
-    return model["vocabulary_size"] * (width + 1) + model["num_layers"] * kernels * width * (width + 1)
+    of_layers = model["num_layers"] * recurrent_layer_parameters(model)
+    return model["vocabulary_size"] * (model["hidden_dim"] + 1) + of_layers
 
 
 def _convolutional_parameters(model):

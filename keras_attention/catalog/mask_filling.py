@@ -32,5 +32,6 @@ register(
         parameters=bert_parameters,
         use=MASK_FILLING,
         defaults=WITHOUT_PATTERN,
+        classifier="BertClassifier",
     )
 )

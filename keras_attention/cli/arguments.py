@@ -181,10 +181,10 @@ def add_finetune(commands):
     help_text = "character between the labels of a row, for several labels per text"
     useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
-        "BERT to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published one, or none for random "
-        f"weights (default: {DEFAULT_START})"
+        "model to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published BERT, or none for random "
+        f"weights (default: {DEFAULT_START}; with --network: none)"
     )
-    useful.add_argument("--from", dest="start", default=DEFAULT_START, metavar="MODEL", help=help_text)
+    useful.add_argument("--from", dest="start", default=None, metavar="MODEL", help=help_text)
     useful.add_argument("--validation", metavar="FILE", help="table that chooses the best weights")
     useful.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
     useful.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")

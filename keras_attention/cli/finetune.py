@@ -34,7 +34,7 @@ def finetune(arguments):
             check_unused(folder)
     facts = run_facts()
     say = _silent if arguments.json else _shown
-    start = open_start(arguments.start)
+    start = open_start(arguments.start, arguments.network)
     settings = accelerated(start, settings)
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}

@@ -52,7 +52,7 @@ def finish(prepared, result, settings):
     """
     classifier, rows = prepared.classifier, prepared.rows
     merge_adapters(classifier.model)
-    _rescale_output(classifier.model.output_dense, rows.spread, rows.center)
+    _rescale_output(classifier.model.head[-1], rows.spread, rows.center)
     if settings.mixed_precision:  # scored in float32, as it will be loaded
         model = in_float32(classifier.model)
         classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
@@ -83,13 +83,13 @@ def calibrate(classifier, logits, words, held, rule=None):
     """
     texts, reason = held.validation, None
     logits, cooled = _calibrated(logits, held)
-    _rescale_output(classifier.model.output_dense, 1 / cooled)
+    _rescale_output(classifier.model.head[-1], 1 / cooled)
     if rule:
         word_logits, cooled = _calibrated(words.logits(texts.texts, texts.texts_b), held)
         weight, reason = rule(logits, word_logits, held)
         if reason:
             logits, again = _calibrated((1 - weight) * logits + weight * word_logits, held)
-            _rescale_output(classifier.model.output_dense, 1 / again)
+            _rescale_output(classifier.model.head[-1], 1 / again)
             classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
     if held.task.kind == "multilabel":
         probabilities = measures.predictions(logits, held.task).values

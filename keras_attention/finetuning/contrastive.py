@@ -12,7 +12,15 @@ import numpy as np
 from keras import ops
 
 from keras_attention.data.batches import ClassificationBatches, random_order
-from keras_attention.finetuning.label_training import BUCKETS, MANY_BUCKETS, filled_in, freeze, make_optimizer
+from keras_attention.finetuning.label_training import (
+    BUCKETS,
+    MANY_BUCKETS,
+    filled_in,
+    freeze,
+    has_linear_head,
+    make_optimizer,
+    reads_segments,
+)
 from keras_attention.finetuning.settings import contrastive_rate_for, parts_for
 from keras_attention.support.errors import UserError
 from keras_attention.training.devices import workers
@@ -62,7 +70,7 @@ def check_contrastive(task, model, teacher=None):
         )
     if task.kind not in KINDS:
         raise UserError(f"--contrastive needs one label for each row. Found: a {task.kind} task")
-    if model.pooler_dense is not None:
+    if not has_linear_head(model):
         raise UserError("--contrastive needs a trained encoder and its linear start. Found: --from none, or a pooler")
 
 
@@ -70,8 +78,8 @@ def contrastive_loss(model, inputs, labels):
     """The `supervised_contrastive_loss` of the vectors of B texts.
 
     Args:
-        model: BertClassifier.
-        inputs: dict, see `BertEncoder`.
+        model: FinetunableNetwork.
+        inputs: dict of tensors, the inputs of the network.
         labels: int tensor (B,), NO_CLASS for padding texts.
     """
     return supervised_contrastive_loss(labels, model.pooled(inputs, training=True))
@@ -155,7 +163,7 @@ def draw_twins(targets, count, generator):
 def twin_batches(model, rows, targets, settings):
     """The TwinBatches of `fit_contrastive`."""
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
-    return TwinBatches(rows, targets, settings.seed, buckets, model.encoder.num_segments > 1)
+    return TwinBatches(rows, targets, settings.seed, buckets, reads_segments(model))
 
 
 def fit_contrastive(
@@ -176,7 +184,7 @@ def fit_contrastive(
     """Trains the encoder for an epoch of TwinBatches, then mixes its weights with the initial ones, see `_best_mix`.
 
     Args:
-        model: BertClassifier, built, whose head is fitted to its vectors.
+        model: FinetunableNetwork, built, whose head is fitted to its vectors.
         rows: list of N TokenSequence.
         targets: int array (N,).
         settings: FinetuneSettings.
@@ -191,7 +199,7 @@ def fit_contrastive(
         TrainResult; its best epoch is 0 if the initial model was better.
     """
     settings = filled_in(settings, model, len(rows))
-    rate = contrastive_rate_for(model.encoder.hidden_dim)
+    rate = contrastive_rate_for(model.settings["hidden_dim"])
     parts = settings.accumulate or parts_for(TEXTS_PER_BATCH, max(len(row.token_ids) for row in rows))
     run = RunSettings(
         accumulate=min(parts, TEXTS_PER_BATCH // LEAST_TEXTS),

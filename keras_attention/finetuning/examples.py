@@ -10,11 +10,11 @@ import numpy as np
 
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
-from keras_attention.models import BertClassifier
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
 from keras_attention.support.errors import UNREADABLE, UserError, one_line, parse_json, quoted
 from keras_attention.support.flags import setting
 from keras_attention.training.devices import dtype_policy
+from keras_attention.zoo.schema import architecture_of
 
 
 @dataclass
@@ -127,7 +127,7 @@ class TableSettings:
     encoding: str | None = setting(None, "encoding of the tables, such as windows-1252; default: UTF-8")
 
     def __post_init__(self):
-        for name in ("teacher", "freeze", "lora", "contrastive"):
+        for name in ("teacher", "freeze", "lora", "contrastive", "network"):
             if getattr(self, name, None):
                 raise ValueError(f"`{name}` is an option of `keras-attention finetune`, not of the recipe.")
 
@@ -204,7 +204,7 @@ def save_encoded_examples(folder, prepared):
         UserError: if the folder holds anything else.
     """
     model = prepared.classifier.model
-    described = {"kind": prepared.rows.task.kind, "model": model.settings}
+    described = {"kind": prepared.rows.task.kind, "architecture": type(model).__name__, "model": model.settings}
     arrays = {name: np.concatenate([getattr(one, name) for one in prepared.sequences]) for name in IdSequence._fields}
     arrays |= {"ends": np.cumsum([len(one.token_ids) for one in prepared.sequences]), "targets": prepared.rows.targets}
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def load_encoded_examples(folder, settings):
         settings: FinetuneSettings; only the number format is used.
 
     Returns:
-        BertClassifier, built, with the initial weights; list of IdSequence; targets; and the kind of the task.
+        FinetunableNetwork, built, with the initial weights; list of IdSequence; targets; and the kind of the task.
 
     Raises:
         UserError: if a file is missing or invalid.
@@ -230,7 +230,9 @@ def load_encoded_examples(folder, settings):
     folder = Path(folder)
     try:
         described = parse_json((folder / MODEL).read_bytes())
-        model = BertClassifier(**described["model"], dtype=dtype_policy(settings))
+        model = architecture_of(described, str(folder)).model_class()(
+            **described["model"], dtype=dtype_policy(settings)
+        )
         model.build()
         with np.load(folder / WEIGHTS, allow_pickle=False) as file:
             model.set_weights([file[f"arr_{number}"] for number in range(len(file.files))])

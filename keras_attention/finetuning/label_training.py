@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 from keras import ops
+from keras.layers import LayerNormalization
 
 from keras_attention.data.batches import ClassificationBatches
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
+    MOST_TOKENS,
     ema_decay_for,
     epochs_for,
     learning_rate_for,
@@ -94,8 +96,8 @@ def distillation_loss(model, inputs, labels, kind, temperature, alpha, weights=N
     replaces KL.
 
     Args:
-        model: BertClassifier.
-        inputs: dict, see `BertEncoder`.
+        model: FinetunableNetwork, see `models.shared`.
+        inputs: dict of tensors, the inputs of the network.
         labels: float tensor from `with_soft_labels`; NaN for padding rows.
         kind: str, one of `label_task.KINDS`.
         temperature: float > 0.
@@ -144,7 +146,7 @@ def fit_classifier(
     """Trains the model. With `validate`, the model has the best weights of all validations afterwards, see `best_mix`.
 
     Args:
-        model: BertClassifier, built.
+        model: FinetunableNetwork, built.
         rows: list of N objects with `token_ids` and `segment_ids`, int arrays.
         targets: array (N,) or (N, labels), see `label_task.encode_labels`; standardized for a regression.
         kind: str, one of `label_task.KINDS`.
@@ -185,7 +187,7 @@ WORDS |= {"val_Pearson": "validation Pearson correlation", "val_share": "share o
 
 def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
-    options = settings.rows_per_batch, buckets, settings.seed, model.encoder.num_segments > 1
+    options = settings.rows_per_batch, buckets, settings.seed, reads_segments(model)
     labels, loss = targets, classification_loss
     if soft_labels is not None:
         labels = with_soft_labels(targets, soft_labels)
@@ -199,7 +201,7 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     monitor = MONITORS.get(kind, "val_loss")
     watched = {"monitor": monitor, "patience": settings.patience, "restore_best": True}
     before, found_before = copy_weights(model), None if validate is None else from_chief([validate(model)[monitor]])[0]
-    shares = SHARES if model.pooler_dense is None else ONLY_TRAINED  # a model with random weights has a pooler
+    shares = SHARES if has_linear_head(model) else ONLY_TRAINED
     with session:
         for epoch in session.epochs(batches, settings.epochs, **watched):
             for batch in epoch:
@@ -264,13 +266,17 @@ def best_mix(model, before, shares, validate, monitor="val_loss"):
 
 def freeze(model, settings):
     """Freezes the lowest layers, as many as the settings require; returns the frozen layers."""
-    encoder = model.encoder
-    if settings.freeze > encoder.num_layers:
-        raise UserError(f"--freeze may be at most {encoder.num_layers}, the number of layers. Found: {settings.freeze}")
-    layers = list(encoder.encoder_layers[: settings.freeze])
-    if settings.freeze or settings.freeze_embeddings:
-        layers += [encoder.token_embedding, encoder.position_embedding]
-        layers += [encoder.segment_embedding] if encoder.segment_embedding is not None else []
+    groups = model.layer_groups()
+    if not groups:
+        if settings.freeze:
+            raise UserError(f"--freeze needs a network with layers in order. Found: a {type(model).__name__}")
+        return []
+    embeddings, *layers = groups
+    if settings.freeze > len(layers):
+        raise UserError(f"--freeze may be at most {len(layers)}, the number of layers. Found: {settings.freeze}")
+    layers = [layer for group in layers[: settings.freeze] for layer in group]
+    if settings.freeze or settings.freeze_embeddings:  # but not their norm
+        layers += [layer for layer in embeddings if not isinstance(layer, LayerNormalization)]
     for layer in layers:
         layer.trainable = False
     return layers
@@ -279,16 +285,17 @@ def freeze(model, settings):
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
-    trained = model.pooler_dense is None  # a model with random weights has a pooler
+    trained = has_linear_head(model)
     decay = settings.ema_decay
     if decay is None:
         decay = ema_decay_for(num_rows, size) if trained else 0.0
     epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
-    rate = settings.learning_rate or learning_rate_for(
-        model.encoder.hidden_dim, model.encoder.num_layers, averaged=decay > 0, lora=settings.lora is not None
-    )
+    rate = settings.learning_rate or model.usual_learning_rate
+    if rate is None:
+        sizes = model.settings["hidden_dim"], model.settings["num_layers"]
+        rate = learning_rate_for(*sizes, averaged=decay > 0, lora=settings.lora is not None)
     patience = settings.patience or patience_for(epochs)
-    tokens = settings.max_tokens or max_tokens_for(model.settings["max_length"])
+    tokens = settings.max_tokens or max_tokens_for(model.settings.get("max_length", MOST_TOKENS))
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}
     if settings.freeze_embeddings is None:  # random embeddings must be trained
         filled["freeze_embeddings"] = num_rows <= MANY_ROWS and trained
@@ -299,7 +306,7 @@ def make_optimizer(model, settings, total_steps, learning_rate=None):
     """AdamW with lower rates in lower layers, warm-up and linear decay; no weight decay for biases and norms.
 
     Args:
-        model: BertClassifier.
+        model: FinetunableNetwork.
         settings: FinetuneSettings with its defaults filled in.
         total_steps: int, number of updates.
         learning_rate: float, the peak; default: that of the settings.
@@ -308,7 +315,7 @@ def make_optimizer(model, settings, total_steps, learning_rate=None):
     warmup = min(int(settings.warmup_share * total_steps), total_steps - 1)
     optimizer = LayerWiseAdamW(
         LinearDecay(learning_rate or settings.learning_rate, warmup, total_steps),
-        layer_factors(layers_of(model.encoder), settings.layer_decay),
+        layer_factors(layers_of(model), settings.layer_decay),
         settings.weight_decay,
         epsilon=1e-6,
     )
@@ -316,10 +323,16 @@ def make_optimizer(model, settings, total_steps, learning_rate=None):
     return optimizer
 
 
-def layers_of(encoder):
-    """The variables of a BertEncoder, a list of lists: of the embeddings, then of each layer from bottom to top."""
-    above = {
-        id(v) for layer in (*encoder.encoder_layers, encoder.final_norm) if layer for v in layer.trainable_variables
-    }
-    embeddings = [v for v in encoder.trainable_variables if id(v) not in above]
-    return [embeddings, *(layer.trainable_variables for layer in encoder.encoder_layers)]
+def layers_of(network):
+    """The variables of a network in groups from bottom to top: those of the embeddings, then of each layer."""
+    return [[v for layer in group for v in layer.trainable_variables] for group in network.layer_groups()]
+
+
+def has_linear_head(model):
+    """Whether the logits are linear in the pooled vectors; a BERT with random weights has a pooler between them."""
+    return len(model.head) == 1
+
+
+def reads_segments(model):
+    """Whether the two texts of a pair have different segments for the network."""
+    return model.settings.get("num_segments", 0) > 1

@@ -155,15 +155,15 @@ class LogisticPath:
 
 
 class PooledVectors:
-    """Computes the input vectors of the head of a BertClassifier.
+    """Computes the vectors that the head of a network reads.
 
     Args:
-        model: BertClassifier, built.
+        model: FinetunableNetwork, built.
         max_tokens: int, limit of a sequence.
     """
 
     def __init__(self, model, max_tokens):
-        self._num_segments = model.encoder.num_segments
+        self._num_segments = model.settings.get("num_segments", 0)
         self._compiled = CompiledForward(partial(model.pooled, training=False), TOKEN_PADDING, max_tokens)
         self._compiled.trace = TracedOnce()
 

@@ -137,7 +137,8 @@ def fit_head(prepared, settings):
     weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
     held_targets = rows.standardized(rows.validation_targets)
     linear = fit_linear(known, rows.targets, kind, labels, held, held_targets, weights)
-    for weight, values in ((model.output_dense.kernel, linear.kernel), (model.output_dense.bias, linear.bias)):
+    output = model.head[-1]
+    for weight, values in ((output.kernel, linear.kernel), (output.bias, linear.bias)):
         weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
     return seconds
 
@@ -166,5 +167,5 @@ def _held_logits(prepared):
     """Logits (N, K) of the validation rows, from the compiled vectors of the linear start if there are any."""
     if prepared.vectors is None:
         return prepared.classifier.logits(prepared.validation_sequences)
-    kernel, bias = prepared.classifier.model.output_dense.get_weights()
+    kernel, bias = prepared.classifier.model.head[-1].get_weights()
     return prepared.vectors(prepared.validation_sequences) @ kernel + bias

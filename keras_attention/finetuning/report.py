@@ -8,10 +8,11 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
+from keras_attention.finetuning.starting_model import FROM_NOTHING, Start
 from keras_attention.support.errors import counted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
-from keras_attention.zoo.entry import Entry, read_json
+from keras_attention.zoo.entry import read_json
 from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.registry import find_entry
 from keras_attention.zoo.weights_file import save_words
@@ -174,7 +175,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
         folder: str or Path.
         finetuned: Finetuned.
         report: Report.
-        start: Entry from which the training started, or "none"; or its name or folder.
+        start: Start; or the name or folder of the entry from which the training started, or "none".
         facts: dict, see `training.history.run_facts`.
         data: list of {"name", "terms", "link"}, the origin of the rows.
         language: str.
@@ -186,15 +187,13 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     """
     classifier, task = finetuned.classifier, finetuned.task
     teacher = finetuned.settings["teacher"]
-    behind = [item for model in (start, teacher or "none") for item in _data_behind(model)]
-    start = _start_name(start)
-    began = "random weights" if start == "none" else f"`{start}`"
-    teacher = teacher and _start_name(teacher)
+    (start, behind), (teacher, behind_teacher) = (_name_and_data(model) for model in (start, teacher))
+    began = "random weights" if start == FROM_NOTHING else f"`{start}`"
     began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
         "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
         f"up to {classifier.max_tokens} tokens.{f' {report.blend}' if report.blend else ''}",
-        "data": [*data, *behind],
+        "data": [*data, *behind, *behind_teacher],
         **facts,
         "minutes": finetuned.result.seconds / 60,
         "seeds": [finetuned.settings["seed"]],
@@ -211,26 +210,20 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     return write_measured(folder, classifier, report, examples, metrics, language=language, overwrite=overwrite)
 
 
-def _data_behind(model):
-    """The data of a trained model, for the card of another one that was made from it."""
-    if model == "none":
-        return []
-    if isinstance(model, Entry):
-        name, data = model.name, model.metrics["data"]
+def _name_and_data(model):
+    """The name on a card of a start or teacher, and the data behind it, for the card of the model made from it.
+
+    The name is that of a published checkpoint, with its commit; otherwise of the entry's folder.
+    """
+    if model is None or model == FROM_NOTHING or (isinstance(model, Start) and model.entry is None):
+        return model and FROM_NOTHING, []
+    if isinstance(model, Start):
+        name, metrics = model.entry.name, model.entry.metrics
     else:
         folder = find_entry(model)
-        name, data = folder.resolve().name, read_json(folder / "metrics.json").get("data", [])
-    return [{**item, "name": f"through `{name}`: {item['name']}"} for item in data]
-
-
-def _start_name(start):
-    """The name of the start on a card: of a published checkpoint, with its commit; otherwise of the entry's folder."""
-    if start == "none":
-        return start
-    if isinstance(start, Entry):
-        return start.metrics.get("source", start.name)
-    folder = find_entry(start)
-    return read_json(folder / "metrics.json").get("source", folder.resolve().name)
+        name, metrics = folder.resolve().name, read_json(folder / "metrics.json")
+    data = [{**item, "name": f"through `{name}`: {item['name']}"} for item in metrics.get("data", [])]
+    return metrics.get("source", name), data
 
 
 def _task_sentence(task):

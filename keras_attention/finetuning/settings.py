@@ -76,6 +76,9 @@ class FinetuneSettings(AccelerationSettings):
     accumulate: int | None = setting(
         None, "number of parts in which each batch is computed, to save memory; default: 1, more for very long texts"
     )
+    network: str | None = setting(
+        None, "kind of a network with random weights: bert, lstm, gru or lstmn; default: that of the start"
+    )
     size: str = setting("mini", "size of a model with random weights", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
 

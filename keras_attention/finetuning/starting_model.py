@@ -1,26 +1,23 @@
-"""Before fine-tuning: an encoder with a new head, LoRA, a teacher, and checks that the result can be saved."""
+"""Before fine-tuning: the network and its tokenizer, trained or new, and checks that the result can be saved."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
 import keras
 
-from keras_attention.catalog.encoding import ENCODER
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.data.tables.raw_rows import listed
-from keras_attention.finetuning.settings import MOST_TOKENS
-from keras_attention.models import BertClassifier
-from keras_attention.models.bert_encoder import BERT_PRESETS
-from keras_attention.models.distiller import student_of
+from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
-from keras_attention.support.errors import UserError
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers import WordPieceTokenizer
 from keras_attention.training import devices
 from keras_attention.training.devices import CPU, choose_acceleration, dtype_policy
 from keras_attention.zoo.entry import Entry, as_json
 from keras_attention.zoo.entry_io import config_of
 from keras_attention.zoo.registry import open_entry
+from keras_attention.zoo.schema import ARCHITECTURES, Architecture
 
 THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits
 
@@ -35,27 +32,66 @@ def check_saveable(classifier, language="en"):
 
 
 FROM_NOTHING = "none"
+DEFAULT_NETWORK = "bert"
 
 
-def open_start(start):
+class Start(NamedTuple):
+    """What a training starts from.
+
+    Attributes:
+        architecture: Architecture of the classifier, whose network is a `models.shared.FinetunableNetwork`.
+        implied: dict, settings of a new network that follow from its name, such as the cell of a recurrent one.
+        entry: Entry with trained weights, or None for random ones.
+    """
+
+    architecture: Architecture
+    implied: dict
+    entry: Entry | None
+
+
+def open_start(start=None, network=None):
     """Opens the entry from which a training starts, and verifies its files: the only time in a run.
 
     Args:
-        start: str or Path, an entry by name or folder; "none" for random weights; or what this function returned.
+        start: str or Path, an entry by name or folder; "none" for random weights; None for "none" if a network is named
+            and the default entry otherwise; or a Start.
+        network: str, the name of an architecture, such as "lstm"; None: that of the entry, or BERT.
 
     Returns:
-        Entry, or "none".
+        Start.
 
     Raises:
-        UserError: if there is no such entry, or it is not a BERT.
+        UserError: if there is no such entry or network, no classifier can start from the entry, or it is of another
+            network.
         EntryError: if the entry is damaged.
     """
-    if start == FROM_NOTHING or isinstance(start, Entry):
+    if isinstance(start, Start):
         return start
+    if start is None:
+        start = DEFAULT_START if network is None else FROM_NOTHING
+    architecture, implied = _named_network(DEFAULT_NETWORK if network is None else network)
+    if start == FROM_NOTHING:
+        return Start(architecture, implied, None)
     entry = open_entry(start)
-    if "encode" not in entry.architecture.use.tasks:
-        raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a BERT, or none.")
-    return entry
+    found = ARCHITECTURES.get(entry.architecture.classifier)
+    if found is None:
+        known = "a network with or for a classifier, such as BERT, or none"
+        raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: {known}.")
+    differs = found != architecture or any(entry.config["model"].get(name) != value for name, value in implied.items())
+    if network is not None and differs:
+        raise UserError(
+            f"{entry.folder} is a {entry.architecture.name}, which is no {network}. Leave out --network, to start from "
+            "the model, or --from, to start from random weights."
+        )
+    return Start(found, {}, entry)
+
+
+def _named_network(name):
+    """The Architecture with a name for `--network`, and the settings that the name implies."""
+    known = {name: each for each in ARCHITECTURES.values() for name in each.networks}
+    if name not in known:
+        raise UserError(f"There is no network {quoted(name)} that can be fine-tuned. Known: {', '.join(known)}")
+    return known[name], known[name].networks[name]
 
 
 def accelerated(start, settings):
@@ -68,52 +104,53 @@ def accelerated(start, settings):
     Returns:
         FinetuneSettings with `mixed_precision` and `jit_compile` set.
     """
-    start = open_start(start)
-    sizes = BERT_PRESETS[settings.size] if start == FROM_NOTHING else start.config["model"]
+    start = open_start(start, settings.network)
+    sizes = start.entry.config["model"] if start.entry else start.architecture.model_class().presets[settings.size]
     if settings.jit_compile is None and devices.find_device() == CPU and keras.backend.backend() == "tensorflow":
         settings = replace(settings, jit_compile=False)  # compiling takes longer than it saves
     return choose_acceleration(settings, large_products=sizes.get("hidden_dim", 0) >= 256)
 
 
 def starting_classifier(start, num_labels, settings, texts):
-    """Builds the classifier; arguments and errors as in `starting_encoder`.
+    """Builds the classifier with a new head.
+
+    Args:
+        start: see `open_start`; from random weights, the vocabulary is made from the texts.
+        num_labels: int > 0, the width of the logits.
+        settings: FinetuneSettings.
+        texts: list of str, the training texts.
 
     Returns:
-        BertClassifier with `num_labels` (int > 0) logits, built, and its WordPieceTokenizer. With a linear start, the
-        head of a trained encoder is the output layer only, without pooler.
+        The built network and its tokenizer. With a linear start, the head of a trained BERT is the output layer only.
+
+    Raises:
+        UserError: see `open_start`; or if a setting does not fit the network, such as a larger number of layers or
+            tokens than it has.
     """
-    start = open_start(start)
-    described, tokenizer, encoder, _ = starting_encoder(start, settings, texts)
-    head = {}
-    if settings.pairs == "apart" and (encoder is None or settings.linear_start is False):
+    start = open_start(start, settings.network)
+    if settings.pairs == "apart" and (start.entry is None or settings.linear_start is False):
         raise UserError("--pairs apart needs a trained start and its linear start. Found: one without")
-    if encoder is not None and settings.linear_start is not False:
-        head = {"pooling": _pooling(start, settings.pairs), "pooler": False}
-    return _classifier(described | head, num_labels, settings, encoder), tokenizer
-
-
-def _classifier(sizes, num_labels, settings, encoder):
-    model = BertClassifier(**sizes, num_labels=num_labels, dtype=dtype_policy(settings))
-    model.build()
-    if encoder is not None:
-        model.encoder.set_weights(encoder.get_weights())
-    return model
+    if start.entry is None:
+        return _new_classifier(start, num_labels, settings, texts)
+    head = "new" if settings.linear_start is False else "linear"
+    model, pipeline = _trained_classifier(start, num_labels, settings, head)
+    return model, pipeline.tokenizer
 
 
 def keeps_head(start, task, pairs, settings):
     """Whether training continues with the head of the start: it is a classifier with the labels of the task.
 
     Args:
-        start: Entry or "none".
+        start: Start.
         task: Task.
         pairs: bool, whether the rows have two texts.
         settings: FinetuneSettings; its `linear_start`, if True or False, requires a new head.
     """
-    if start == FROM_NOTHING or settings.linear_start is not None or settings.contrastive:
+    if start.entry is None or settings.linear_start is not None or settings.contrastive:
         return False
     if pairs and settings.pairs != "auto":
         return False
-    known = start.config.get("task")
+    known = start.entry.config.get("task")
     if known is None or task.kind not in ("binary", "multiclass", "multilabel"):
         return False
     if (known["kind"], known["pair"]) != (task.kind, pairs):
@@ -134,98 +171,74 @@ def order_of(labels, known):
 
 
 def continued_classifier(start, task, settings):
-    """Builds a classifier with the encoder and the head of the start, see `keeps_head`.
+    """Builds a classifier with the weights and the head of the start, see `keeps_head`.
 
     Returns:
-        BertClassifier, whose logits are in the order of the labels of `task`, and its WordPieceTokenizer.
+        The network, whose logits are in the order of the labels of `task`, and its tokenizer.
     """
-    described, tokenizer, encoder, source = starting_encoder(start, settings, [])
-    head = {name: source.model.settings[name] for name in ("pooling", "pooler", "pooler_activation")}
-    model = _classifier(described | head, len(task.label_names), settings, encoder)
-    if model.pooler_dense is not None:
-        model.pooler_dense.set_weights(source.model.pooler_dense.get_weights())
-    order = order_of(task.label_names, source.task["label_names"])
-    model.output_dense.set_weights([weight[..., order] for weight in source.model.output_dense.get_weights()])
+    model, pipeline = _trained_classifier(start, len(task.label_names), settings, "kept")
+    order = order_of(task.label_names, pipeline.task["label_names"])
+    output = model.head[-1]
+    output.set_weights([weight[..., order] for weight in output.get_weights()])
+    return model, pipeline.tokenizer
+
+
+def _new_classifier(start, num_labels, settings, texts):
+    """A network with random weights, and a tokenizer trained on the texts."""
+    architecture, network = start.architecture, start.architecture.model_class()
+    tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
+    sizes = {**network.presets[settings.size], **start.implied, **_changes(start, settings)}
+    sizes["vocabulary_size"] = tokenizer.vocabulary_size
+    if "max_length" in architecture.settings:
+        sizes["max_length"] = settings.max_tokens or MOST_TOKENS
+    model = network(**sizes, num_labels=num_labels, dtype=dtype_policy(settings))
+    model.build()
     return model, tokenizer
 
 
-class Start(NamedTuple):
-    """The model from which a training starts.
-
-    Attributes:
-        sizes: dict, the settings of its BertEncoder.
-        tokenizer: WordPieceTokenizer.
-        encoder: BertEncoder with trained weights, or None for random ones.
-        pipeline: Pipeline of the entry, or None.
+def _trained_classifier(start, num_labels, settings, head):
+    """A classifier with the weights of the start's network, and the pipeline of the start; `head` as in
+    `FinetunableNetwork.from_trained`.
     """
+    folder, known = start.entry.folder, start.entry.config["model"]
+    changes = _changes(start, settings)
+    longest = known.get("max_length")
+    if longest and settings.max_tokens and settings.max_tokens > longest:
+        if not settings.attention_pattern:
+            raise UserError(
+                f"{folder} reads at most {longest} tokens. Received: max_tokens={settings.max_tokens}. With "
+                "--attention-pattern bigbird, it reads longer texts."
+            )
+        changes["max_length"] = settings.max_tokens
+    if settings.layers and settings.layers > known.get("num_layers", settings.layers):
+        raise UserError(f"{folder} has {known['num_layers']} layers. Received: --layers {settings.layers}")
+    pipeline = load_pipeline(start.entry)
+    if "pooling" in start.architecture.settings:
+        changes |= {"pooling": pipeline.pooling, "pairs": settings.pairs if head == "linear" else "joint"}
+    network = start.architecture.model_class()
+    try:
+        model = network.from_trained(pipeline.model, num_labels, head=head, dtype=dtype_policy(settings), **changes)
+    except ValueError as error:
+        raise UserError(f"{folder}: {error}") from error
+    return model, pipeline
 
-    sizes: dict
-    tokenizer: WordPieceTokenizer
-    encoder: object = None
-    pipeline: object = None
 
-
-def starting_encoder(start, settings, texts):
-    """Finds the encoder from which a classifier starts.
-
-    Args:
-        start: see `open_start`; with "none", the vocabulary is made from the texts.
-        settings: FinetuneSettings.
-        texts: list of str, the training texts.
-
-    Returns:
-        Start.
+def _changes(start, settings):
+    """The settings of the network that the user chose: dict.
 
     Raises:
-        UserError: see `open_start`; or if the entry has a lower limit of tokens than requested, or there is no such
-            attention pattern.
+        UserError: if the network does not have one of them, or there is no such attention pattern.
     """
     try:
         check_pattern({"attention_pattern": settings.attention_pattern})
     except ValueError as error:
         raise UserError(str(error)) from error
-    if start == FROM_NOTHING:
-        tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
-        sizes = {"vocabulary_size": tokenizer.vocabulary_size, "max_length": settings.max_tokens or MOST_TOKENS}
-        described = {**BERT_PRESETS[settings.size], **sizes, "normalize_first": True}
-        described["num_layers"] = settings.layers or described["num_layers"]
-        described["attention_pattern"] = settings.attention_pattern
-        encoder = source = None
-    else:
-        entry = open_start(start)
-        source = load_pipeline(entry)
-        described, tokenizer, encoder = entry.config["model"], source.tokenizer, source.encoder
-        longer = settings.max_tokens and settings.max_tokens > described["max_length"]
-        if longer and not settings.attention_pattern:
-            raise UserError(
-                f"{entry.folder} reads at most {described['max_length']} tokens. Received: "
-                f"max_tokens={settings.max_tokens}. With --attention-pattern bigbird, it reads longer texts."
-            )
-        if settings.layers and settings.layers > encoder.num_layers:
-            raise UserError(f"{entry.folder} has {encoder.num_layers} layers. Received: --layers {settings.layers}")
-        if settings.layers or settings.attention_pattern:
-            changes = {"attention_pattern": settings.attention_pattern or described["attention_pattern"]}
-            changes["max_length"] = settings.max_tokens if longer else described["max_length"]
-            encoder = student_of(encoder, range(settings.layers or encoder.num_layers), **changes)
-            described = described | changes | {"num_layers": encoder.num_layers}
-    described = {name: described[name] for name in ENCODER if name in described} | {"dropout": settings.dropout}
-    return Start(described, tokenizer, encoder, source)
-
-
-def _pooling(entry, pairs):
-    """The pooling of the classifier: that of the entry, else the mean; "pair" if two texts are encoded separately.
-
-    Raises:
-        UserError: if `pairs` is "apart" and the model has no segments to tell the texts of a pair.
-    """
-    config = entry.config
-    found, segments = config["model"].get("pooling") or config.get("pooling") or "mean", config["model"]["num_segments"]
-    if pairs == "apart" and segments < 2:
-        raise UserError(f"{entry.folder} has no second segment, so it cannot tell two texts apart. Use --pairs joint.")
-    of_sentences = segments > 1 and (entry.architecture.name == "BertEncoder" or found == "pair")
-    if pairs == "apart" or (pairs == "auto" and of_sentences):
-        return "pair"
-    return "mean" if found == "pair" else found
+    chosen = {"num_layers": settings.layers, "attention_pattern": settings.attention_pattern}
+    flags = {"num_layers": "--layers", "attention_pattern": "--attention-pattern"}
+    for name, value in chosen.items():
+        if value is not None and name not in start.architecture.settings:
+            raise UserError(f"{flags[name]} has no effect on a {start.architecture.name}. Leave it out.")
+    return {"dropout": settings.dropout} | {name: value for name, value in chosen.items() if value is not None}
 
 
 def _described(kind, labels):

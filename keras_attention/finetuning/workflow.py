@@ -82,7 +82,7 @@ def prepare(
     Args:
         examples: Examples to train on.
         validation: Examples that determine the best weights, or None to hold out a share of `examples`.
-        start: str or Path, the entry to start from, or "none"; or a Start.
+        start: what to start from, see `starting_model.open_start`.
         settings: FinetuneSettings. Float32 and XLA by default; `starting_model.accelerated` chooses for the device.
         test: Examples for the report, or None. Their labels are checked before the training.
         task: str or None, see `label_task.find_task`; None: determined from the labels. Or a Task, for a part of a
@@ -103,7 +103,7 @@ def prepare(
     task = task if isinstance(task, Task) else task_of(examples, task, separator)
     say(f"Task: {task.kind} ({task.because})")
     settings = _fitting_the_task(settings, task, examples.texts_b is not None)
-    start = open_start(start)
+    start = open_start(start, settings.network)
     teacher = load_teacher(settings.teacher, task, examples.texts_b is not None) if settings.teacher else None
 
     keras.utils.set_random_seed(settings.seed)
@@ -114,9 +114,9 @@ def prepare(
     prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
 
     report_sizes(rows, model, say)
-    if model.pooling == "pair":
+    if model.settings.get("pooling") == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
-    linear = not continued and model.pooler_dense is None
+    linear = not continued and len(model.head) == 1
     suitable = make_model is None and linear and teacher is None
     prepared = prepared._replace(stages=_stages(rows, model, settings, suitable, teacher, say))
     if settings.lora:  # before any program is traced, because tracing reads the kernels
@@ -222,7 +222,7 @@ def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwri
         texts_b = texts_b[0] if texts_b else None
         validation = given_examples(texts, labels, texts_b, lists, "the validation examples")
     with nullcontext() if out is None else entry_reserved(out, overwrite):
-        start = open_start(start)
+        start = open_start(start, settings.network)
         finetuned = finetune_classifier(examples, validation, start, settings, task=task)
         if out is not None:
             given = {"start": start, "facts": facts, "overwrite": overwrite}

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_attention.layers import LearnedPositionalEmbedding, TransformerEncoderLayer, padding_mask
@@ -64,6 +65,31 @@ def check_settings(**settings):
     check_rates(settings, "dropout")
     check_epsilon(settings)
     check_pattern(settings)
+
+
+def with_layers_of(encoder, trained, layers=None):
+    """Gives a BertEncoder the weights of another's embeddings and of some of its layers, all but the token vectors.
+
+    Args:
+        encoder: BertEncoder, built; with a larger `max_length`, it gets the position embeddings repeated.
+        trained: BertEncoder, built.
+        layers: sequence of int, the trained layer for each layer of `encoder`; None: the lowest.
+
+    Returns:
+        `encoder`.
+
+    Source of the repeated positions: Beltagy et al. (2020), section 5, https://arxiv.org/abs/2004.05150.
+    """
+    positions = ops.convert_to_numpy(trained.position_embedding.embeddings)
+    encoder.position_embedding.embeddings.assign(np.resize(positions, (encoder.max_length, positions.shape[1])))
+    layers = range(encoder.num_layers) if layers is None else layers
+    pairs = [(encoder.encoder_layers[i], trained.encoder_layers[layer]) for i, layer in enumerate(layers)]
+    names = ("segment_embedding", "embedding_norm", "final_norm")
+    pairs += [(getattr(encoder, name), getattr(trained, name)) for name in names]
+    for part, original in pairs:
+        if part is not None:
+            part.set_weights(original.get_weights())
+    return encoder
 
 
 def check_inputs(inputs, num_segments, extra=()):
@@ -250,6 +276,11 @@ class BertEncoder(FromPreset, keras.Model):
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
         return self.embedding_norm(x)
+
+    def layer_groups(self) -> list[list[keras.layers.Layer]]:
+        """The embeddings and their norm, then each layer from bottom to top."""
+        embeddings = [self.token_embedding, self.position_embedding, self.segment_embedding, self.embedding_norm]
+        return [[layer for layer in embeddings if layer is not None], *([layer] for layer in self.encoder_layers)]
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -1,6 +1,6 @@
 """BERT with a head: classifier, masked language model, and the pre-training model with both objectives."""
 
-from typing import Any
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -9,7 +9,14 @@ from keras_attention.layers import padding_mask
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.masks import Tensor
 from keras_attention.layers.positions import at_positions
-from keras_attention.models.bert_encoder import SETTINGS, BertEncoder, check_inputs, published_initializer
+from keras_attention.models.bert_encoder import (
+    BERT_PRESETS,
+    SETTINGS,
+    BertEncoder,
+    check_inputs,
+    published_initializer,
+    with_layers_of,
+)
 from keras_attention.models.shared import ACTIVATIONS, FromPreset, SequenceLogits, named_inputs, token_table
 
 POOLER_ACTIVATIONS = ("tanh", "relu")
@@ -60,6 +67,9 @@ class BertClassifier(FromPreset, keras.Model):
         model = BertClassifier(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, num_labels=2)
         logits = model(token_ids)
     """
+
+    presets = {name: {**sizes, "normalize_first": True} for name, sizes in BERT_PRESETS.items()}
+    usual_learning_rate = None
 
     def __init__(
         self,
@@ -137,6 +147,67 @@ class BertClassifier(FromPreset, keras.Model):
         read = self._read(inputs)
         return self._pooled(self.encoder(read, training=training), read)
 
+    @property
+    def head(self) -> list[keras.layers.Layer]:
+        """The layers from `pooled` to the logits; only the output layer if the logits are linear in `pooled`."""
+        return [self.output_dense] if self.pooler_dense is None else [self.pooler_dense, self.output_dense]
+
+    def layer_groups(self) -> list[list[keras.layers.Layer]]:
+        """Those of the encoder, from bottom to top."""
+        return self.encoder.layer_groups()
+
+    def low_rank_layers(self) -> list[list[keras.layers.Layer]]:
+        """For each layer of the encoder, the projections of queries and values, which `lora` adapts."""
+        attentions = [layer.self_attention for layer in self.encoder.encoder_layers]
+        return [[attention.query_projection, attention.value_projection] for attention in attentions]
+
+    @classmethod
+    def from_trained(
+        cls,
+        network: keras.Model,
+        num_labels: int,
+        *,
+        head: str = "new",
+        pooling: str | None = None,
+        pairs: str = "joint",
+        dtype: Any = None,
+        **changes: Any,
+    ) -> Self:
+        """A classifier with the encoder of a trained BERT, see `shared.FinetunableNetwork`.
+
+        Args:
+            network: BertEncoder, BertMaskedLM or BertClassifier, built.
+            num_labels: int > 0.
+            head: "new", a pooler over [CLS]; "linear", an output layer over the vectors for which the encoder was
+                trained; "kept", the head of a BertClassifier.
+            pooling: "mean" or "cls", of the vectors for which a BertEncoder was trained, or None.
+            pairs: "joint" reads both texts of a pair as one sequence; "apart" encodes each (pooling "pair"); "auto":
+                apart if the network is a sentence encoder.
+            changes: settings that differ from the network's: `dropout`, `num_layers` (the lowest are kept),
+                `attention_pattern`, and a larger `max_length`.
+
+        Raises:
+            ValueError: if the network has fewer layers, or no segments to tell the texts of a pair.
+        """
+        encoder = network if isinstance(network, BertEncoder) else network.encoder
+        settings = {**encoder.settings, **changes}
+        if settings["num_layers"] > encoder.num_layers:
+            raise ValueError(f"`num_layers` may be at most {encoder.num_layers}. Received: {settings['num_layers']}")
+        if head == "linear":
+            settings |= {"pooling": _pooling_of_vectors(network, pooling, pairs), "pooler": False}
+        elif head == "kept":
+            settings |= {name: network.settings[name] for name in ("pooling", "pooler", "pooler_activation")}
+        elif pairs == "apart":
+            raise ValueError(f'`pairs="apart"` needs a linear head. Received: head={head}')
+        model = cls(**settings, num_labels=num_labels, dtype=dtype)
+        model.build()
+        model.encoder.token_embedding.set_weights(encoder.token_embedding.get_weights())
+        with_layers_of(model.encoder, encoder)
+        if head == "kept":
+            for own, trained in zip(model.head, network.head, strict=True):
+                own.set_weights(trained.get_weights())
+        return model
+
     def _read(self, inputs):
         """The inputs of the encoder: with pooling "pair", each text is a block with a [CLS] and positions of its own.
 
@@ -174,6 +245,18 @@ class BertClassifier(FromPreset, keras.Model):
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def _pooling_of_vectors(network, pooling, pairs):
+    """The pooling of a linear head: that of the network, else `pooling`, else the mean; "pair" for texts apart."""
+    found = getattr(network, "pooling", None) or pooling or "mean"
+    segments = network.settings["num_segments"]
+    if pairs == "apart" and segments < 2:
+        raise ValueError(f'`pairs="apart"` needs a network with two segments. Received: {segments}')
+    of_sentences = segments > 1 and (isinstance(network, BertEncoder) or found == "pair")
+    if pairs == "apart" or (pairs == "auto" and of_sentences):
+        return "pair"
+    return "mean" if found == "pair" else found
 
 
 def mean_of_tokens(x, mask):

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_attention.layers import padding_mask
 from keras_attention.layers.positions import at_positions
-from keras_attention.models.bert_encoder import BertEncoder
+from keras_attention.models.bert_encoder import BertEncoder, with_layers_of
 from keras_attention.models.bert_heads import BertMaskedLM, mean_of_tokens
 
 
@@ -27,7 +27,7 @@ def student_of(teacher, layers, kept=None, **changes):
         ValueError: if the teacher has no such layer.
 
     Source: Sanh et al. (2019), section 3, https://arxiv.org/abs/1910.01108. The paper copies every second layer.
-    Repeated positions: Beltagy et al. (2020), section 5, https://arxiv.org/abs/2004.05150.
+    Repeated positions: `bert_encoder.with_layers_of`.
     """
     if isinstance(teacher, BertMaskedLM):
         encoder = student_of(teacher.encoder, layers, kept, **changes)
@@ -35,9 +35,10 @@ def student_of(teacher, layers, kept=None, **changes):
         student.build()
         bias = ops.convert_to_numpy(teacher.output_bias)
         student.output_bias.assign(bias if kept is None else bias[kept])
-        names = ("head_dense", "head_norm")
-        parts = [(student.encoder, encoder), *((getattr(student, name), getattr(teacher, name)) for name in names)]
-        return _with_parts(student, parts)
+        student.encoder.set_weights(encoder.get_weights())
+        for name in ("head_dense", "head_norm"):
+            getattr(student, name).set_weights(getattr(teacher, name).get_weights())
+        return student
     if not layers or not all(0 <= layer < len(teacher.encoder_layers) for layer in layers):
         raise ValueError(f"`layers` must be in [0, {len(teacher.encoder_layers)}). Received: layers={[*layers]}")
     vectors = ops.convert_to_numpy(teacher.token_embedding.embeddings)
@@ -46,20 +47,7 @@ def student_of(teacher, layers, kept=None, **changes):
     student = BertEncoder(**teacher.settings | sizes | changes)
     student.build()
     student.token_embedding.embeddings.assign(vectors)
-    positions = ops.convert_to_numpy(teacher.position_embedding.embeddings)
-    student.position_embedding.embeddings.assign(np.resize(positions, (student.max_length, positions.shape[1])))
-    parts = [(student.encoder_layers[i], teacher.encoder_layers[layer]) for i, layer in enumerate(layers)]
-    names = ("segment_embedding", "embedding_norm", "final_norm")
-    parts += [(getattr(student, name), getattr(teacher, name)) for name in names]
-    return _with_parts(student, parts)
-
-
-def _with_parts(model, parts):
-    """The model, after each of its parts has got the weights of another; both are None if the model lacks the part."""
-    for part, original in parts:
-        if part is not None:
-            part.set_weights(original.get_weights())
-    return model
+    return with_layers_of(student, teacher, layers)
 
 
 def with_policy(model):

@@ -1,6 +1,6 @@
 """Recurrent language models (Mikolov et al. 2010, Zaremba et al. 2014) and classifiers (Cheng et al. 2016)."""
 
-from typing import Any
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -12,7 +12,7 @@ from keras_attention.layers.masks import Tensor
 from keras_attention.layers.recurrent import read_forwards, run_over_time, time_first
 from keras_attention.models.bert_heads import mean_of_tokens
 from keras_attention.models.shared import (
-    Quantizable,
+    FromPreset,
     SequenceLogits,
     check_choices,
     check_length,
@@ -212,13 +212,11 @@ CLASSIFIER_SETTINGS = (*CLASSIFIER_SIZES, "cell", "dropout")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class RecurrentClassifier(Quantizable):
+class RecurrentClassifier(FromPreset, keras.Model):
     """Classifies texts by the mean of the states of a recurrent network.
 
         x = E[token]        x = cells(x), layer by layer, from left to right
         logits = W_2 relu(W_1 mean(x) + b_1) + b_2
-
-    It is a plain Keras model without an entry in the zoo: train it with `fit`, save it with `save`.
 
     Args:
         vocabulary_size: int > 0.
@@ -247,6 +245,15 @@ class RecurrentClassifier(Quantizable):
         model = RecurrentClassifier(8000, hidden_dim=168, num_labels=5, cell="lstmn")
         logits = model(token_ids)
     """
+
+    presets = {
+        "tiny": {"hidden_dim": 64, "num_layers": 1},
+        "mini": {"hidden_dim": 128, "num_layers": 1},
+        "small": {"hidden_dim": 256, "num_layers": 1},
+        "medium": {"hidden_dim": 256, "num_layers": 2},
+    }
+    usual_learning_rate = 2e-3
+    num_segments, num_heads = 0, 1  # it reads no segments; the attention of an LSTMN has one head
 
     def __init__(
         self,
@@ -283,16 +290,64 @@ class RecurrentClassifier(Quantizable):
     ) -> Any:
         if return_attention_scores and self.cell != "lstmn":
             raise ValueError(f'Only cell="lstmn" has attention scores to return. Received: cell="{self.cell}"')
+        mean, weights = self._read(inputs, training)  # (B, H)
+        hidden = self.dropout_layer(self.dense(mean), training=training)
+        logits = ops.cast(self.output_dense(hidden), "float32")  # (B, K)
+        return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
+
+    def pooled(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Tensor:
+        """The mean of the states (B, H), which the head reads."""
+        return self._read(inputs, training)[0]
+
+    def _read(self, inputs, training):
+        """The mean of the states of the last layer, and the attention weights of each layer, if it has any."""
         token_ids = named_inputs(inputs)["token_ids"]
         x, weights = self.token_embedding(token_ids), []  # (B, T, H)
         for cell in self.cells:
             x = self.dropout_layer(x, training=training)
             x, of_cell = read_with_tape(cell, x) if self.cell == "lstmn" else (read_forwards(cell, x), None)
             weights.append(of_cell)
-        mean = mean_of_tokens(x, padding_mask(token_ids))  # (B, H)
-        hidden = self.dropout_layer(self.dense(mean), training=training)
-        logits = ops.cast(self.output_dense(hidden), "float32")  # (B, K)
-        return (logits, ops.stack(weights, axis=1)[:, :, None]) if return_attention_scores else logits
+        return mean_of_tokens(x, padding_mask(token_ids)), weights
+
+    @property
+    def has_attention(self) -> bool:
+        """bool. Whether the model has attention weights."""
+        return self.cell == "lstmn"
+
+    @property
+    def head(self) -> list[keras.layers.Layer]:
+        """The layers from `pooled` to the logits."""
+        return [self.dense, self.output_dense]
+
+    def layer_groups(self) -> list[list[keras.layers.Layer]]:
+        """The embeddings, then each recurrent layer from bottom to top."""
+        return [[self.token_embedding], *([cell] for cell in self.cells)]
+
+    @classmethod
+    def from_trained(
+        cls, network: keras.Model, num_labels: int, *, head: str = "new", dtype: Any = None, **changes: Any
+    ) -> Self:
+        """A classifier with the recurrent layers of a trained one, see `shared.FinetunableNetwork`.
+
+        Args:
+            network: RecurrentClassifier, built.
+            num_labels: int > 0.
+            head: "new" or "linear", random weights; "kept", the trained ones.
+            changes: settings that differ from the network's: `dropout` and `num_layers` (the lowest are kept).
+
+        Raises:
+            ValueError: if the network has fewer layers.
+        """
+        settings = {**network.settings, **changes, "num_labels": num_labels}
+        if settings["num_layers"] > network.num_layers:
+            raise ValueError(f"`num_layers` may be at most {network.num_layers}. Received: {settings['num_layers']}")
+        model = cls(**settings, dtype=dtype)
+        model.build()
+        for own, trained in zip(model.layer_groups(), network.layer_groups(), strict=False):
+            own[0].set_weights(trained[0].get_weights())
+        for own, trained in zip(model.head, network.head, strict=True) if head == "kept" else ():
+            own.set_weights(trained.get_weights())
+        return model
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

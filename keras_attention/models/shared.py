@@ -1,7 +1,7 @@
 """What the models share: `Model.from_preset`, activations, and checks whose ValueErrors name the value."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import keras
 from keras import ops
@@ -53,6 +53,60 @@ class FromPreset(Quantizable):
             Transformer.from_preset("transformer_tiny_multi30k_en_de")
         """
         return provided("trained_network")(cls, name_or_path)
+
+
+class FinetunableNetwork(Protocol):
+    """What fine-tuning asks of a classifier network; no class inherits from it.
+
+    A keras.Model whose logits are `head` applied to `pooled`, with dropout in between, and whose `settings` are the
+    arguments of its constructor, among them `num_labels`, `dropout` and `hidden_dim`.
+
+    Attributes:
+        presets: dict from the name of a size ("tiny", "mini", "small", "medium") to the settings of a new network.
+        usual_learning_rate: float, the default peak learning rate; None: by the width, see
+            `finetuning.settings.learning_rate_for`.
+        head: list of layers from `pooled` to the logits, the last one a Dense layer. If it is the only one, the logits
+            are linear in `pooled`, and logistic regression can set its weights before the training.
+    """
+
+    presets: ClassVar[dict[str, dict[str, Any]]]
+    usual_learning_rate: ClassVar[float | None]
+
+    @property
+    def head(self) -> list[keras.layers.Layer]: ...
+
+    def pooled(self, inputs: Any, training: bool | None = None) -> Any:
+        """One vector (B, D) for each example. Masks are obeyed: padding does not change it."""
+        ...
+
+    def layer_groups(self) -> list[list[keras.layers.Layer]]:
+        """The layers below `pooled` in groups from bottom to top, the embeddings first; [] if it has no such order.
+
+        `--layer-decay` lowers the learning rate from group to group, `--freeze` keeps the lowest groups as they are.
+        """
+        ...
+
+    def low_rank_layers(self) -> list[list[keras.layers.Layer]]:
+        """For each group but the embeddings, the layers with `enable_lora` and `merge_lora`. Optional; for `--lora`."""
+        ...
+
+    @classmethod
+    def from_trained(
+        cls, network: keras.Model, num_labels: int, *, head: str = "new", dtype: Any = None, **changes: Any
+    ) -> Self:
+        """A classifier whose lower layers have the weights of a trained network.
+
+        Args:
+            network: network of an architecture that names this one as its `classifier`, see `zoo.schema.Architecture`.
+            num_labels: int > 0.
+            head: "new": random weights; "linear": one layer, or random weights where the class has none; "kept": the
+                weights of the network, whose labels are as many.
+            changes: settings that differ from the network's, such as `dropout` and `num_layers`.
+
+        Raises:
+            ValueError: if the network cannot be changed in this way.
+        """
+        ...
 
 
 class SequenceLogits(FromPreset):

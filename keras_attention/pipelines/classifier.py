@@ -22,7 +22,7 @@ from keras_attention.pipelines.labels import (  # noqa: F401  (also for those wh
     label_fields,
     label_text,
 )
-from keras_attention.pipelines.text_encoder import TextEncoder, unit
+from keras_attention.pipelines.text_encoder import Embeddings, TextEncoder, unit
 from keras_attention.pipelines.texts import (
     MOST_TOKENS_OF_WHOLE,
     START,
@@ -51,10 +51,10 @@ COSINE_SCALE = 20.0
 
 
 class Classifier(TextEncoder):
-    """Classifies texts with a fine-tuned BERT.
+    """Classifies texts with a fine-tuned network.
 
     Args:
-        model: BertClassifier, built.
+        model: BertClassifier or RecurrentClassifier, built.
         tokenizer: WordPieceTokenizer.
         max_tokens: int, limit of a sequence with [CLS] and [SEP]. Longer texts are cut, with a warning, or split into
             several sequences, as `task` says.
@@ -82,11 +82,13 @@ class Classifier(TextEncoder):
         task: dict[str, Any],
         blend: Blend | None = None,
     ):
-        super().__init__(model, tokenizer, max_tokens, task.get("long_texts", START), encoder=model.encoder)
+        super().__init__(
+            model, tokenizer, max_tokens, task.get("long_texts", START), encoder=getattr(model, "encoder", None)
+        )
         self.task = task
         self.text_limit = MOST_PARTS * max_tokens if self.long_texts == WHOLE else None
         self.blend: Blend | None = blend
-        self.compiled = self.compiled_forward(model)
+        self.compiled = self.encoding if self.encoder is model else self.compiled_forward(model)
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
@@ -111,6 +113,11 @@ class Classifier(TextEncoder):
         words = self.blend.words
         arrays = {"idf": words.idf, "kernel": words.kernel, "bias": words.bias}
         return [lambda folder: save_words(folder, words.terms, arrays)]
+
+    @property
+    def has_attention(self) -> bool:
+        """bool. Whether `attention_view` is available."""
+        return getattr(self.model, "has_attention", True)
 
     @property
     def facts(self):
@@ -143,6 +150,16 @@ class Classifier(TextEncoder):
     def reply(self, texts, texts_b=None, threshold=None, top=None):
         found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
         return [classification_as_json(answer, top) for answer in found]
+
+    def encode(self, texts: Texts, texts_b: Texts | None = None, **options: Any) -> Embeddings:
+        """The vectors of texts from the encoder of a BERT, see `TextEncoder.encode`.
+
+        Raises:
+            UserError: if the network has no encoder; see `TextEncoder.encode`.
+        """
+        if self.encoder is self.model:
+            raise UserError(f"A {type(self.model).__name__} gives labels, but no vectors of tokens.")
+        return super().encode(texts, texts_b, **options)
 
     def classify(
         self,
@@ -257,6 +274,8 @@ class Classifier(TextEncoder):
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights and the decision, as a page: see `explanation.bert_view`."""
+        if not self.has_attention:
+            raise UserError("This model has no attention, so there is nothing to show.")
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]

@@ -65,6 +65,7 @@ MOVED_NAMES = {
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {
+    "finetuning.start:starting_encoder": "keras_attention.models.BertClassifier.from_trained, which makes a classifier",
     "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
     "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),
 }

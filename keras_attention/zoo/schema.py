@@ -195,6 +195,9 @@ class Architecture:
         use: Use; several architectures may share one.
         defaults: dict, values for settings that older entries do not have.
         detail: callable(settings) -> str, added to the name on the card: " with additive attention".
+        classifier: str, the name of the architecture of the classifiers that fine-tuning makes from such a network, or
+            None; that one is a `models.shared.FinetunableNetwork`.
+        networks: dict from each name of this classifier for `finetune --network` to the settings that the name implies.
     """
 
     name: str
@@ -204,6 +207,8 @@ class Architecture:
     use: Use
     defaults: dict = field(default_factory=dict)
     detail: Callable = lambda settings: ""
+    classifier: str | None = None
+    networks: dict = field(default_factory=dict)
 
     def model_class(self):
         """The model's class; imports its module."""

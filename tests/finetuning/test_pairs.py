@@ -61,7 +61,7 @@ def test_a_masked_language_model_reads_pairs_as_one_sequence(tmp_path):
 def test_a_start_without_a_second_segment_reads_pairs_as_one_sequence(tmp_path):
     start = start_of(tmp_path, num_segments=1)
     assert pooling_of(start) == "mean"
-    with pytest.raises(UserError, match=re.escape(f"{start} has no second segment")):
+    with pytest.raises(UserError, match=f"{re.escape(str(start))}: .* needs a network with two segments. Received: 1"):
         pooling_of(start, pairs="apart")
 
 

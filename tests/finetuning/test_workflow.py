@@ -96,7 +96,7 @@ def test_starts_from_the_encoder_of_an_entry(tmp_path):
         finetune_classifier(examples("binary"), None, tmp_path / "start", FinetuneSettings(max_tokens=31), **QUIET)
     with pytest.raises(UserError, match="must be one of window, .* Received: sparse"):
         finetune_classifier(examples("binary"), None, "none", FinetuneSettings(attention_pattern="sparse"), **QUIET)
-    with pytest.raises(UserError, match="Expected: a BERT"):
+    with pytest.raises(UserError, match="Expected: a network with or for a classifier, such as BERT"):
         finetune_classifier(examples("binary"), None, "rnn_attention_dates", settings, **QUIET)
 
 
@@ -170,8 +170,9 @@ def test_texts_read_whole_are_learned_by_their_ends():
 
 def plain_bert(hidden_dim, num_layers, pooler=None):
     """The sizes of a model, from which the defaults follow."""
-    encoder = SimpleNamespace(hidden_dim=hidden_dim, num_layers=num_layers)
-    return SimpleNamespace(encoder=encoder, settings={"max_length": 512, "num_labels": 2}, pooler_dense=pooler)
+    sizes = {"hidden_dim": hidden_dim, "num_layers": num_layers, "max_length": 512, "num_labels": 2}
+    head = ["output"] if pooler is None else [pooler, "output"]
+    return SimpleNamespace(settings=sizes, head=head, usual_learning_rate=None)
 
 
 def test_long_texts_are_trained_in_parts():
