@@ -22,7 +22,7 @@ FITS = (CROP, STRETCH)
 MAX_FILE_BYTES = 32 << 20
 MAX_PIXELS = 40_000_000
 MAX_SIDE = 30_000  # pixels
-MAX_EXAMPLE_BYTES = 1 << 20
+MAX_EXAMPLE_BYTES = 256 << 10
 CHANNELS = (1, 3, 4)  # last axis of an array: gray, RGB, RGB with alpha
 # Each may take 240 MB while it is decoded, in a server with many threads.
 _DECODING = threading.BoundedSemaphore(2)
@@ -48,13 +48,11 @@ class ImageInput:
 
     name = "image"
     fields = {
-        "images": Field(
-            list[str], "Pictures (PNG, JPEG, WebP, GIF, BMP) in base64, also as `data:` URL; see `body_bytes`.", low=1
-        )
+        "images": Field(list[str], "Pictures (PNG, JPEG, WebP, GIF, BMP) in base64, also as `data:` URLs.", low=1)
     }
     widget = "image"
     is_file = True
-    body_bytes = 12_000_000  # a photo of 8 MB in base64
+    body_bytes = 8_000_000  # a photo of 6 MB in base64
     example_suffix, max_example_bytes = ".png", MAX_EXAMPLE_BYTES
     padding: dict = {}  # no axis varies
 

@@ -62,9 +62,8 @@ class Pipeline(abc.ABC):
             trained with `fit`, and the pipeline's `save` stores it.
         entry: Entry from which the pipeline was loaded, or None.
         has_attention: bool. Whether `attention_view` is available.
-        request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`, in
-            addition to `fields` of its kinds of input. Every str and list of str in a request counts towards the
-            server's limits, except files.
+        request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`. Every
+            str and list of str in a request counts towards the server's limits, except files.
         answer_fields: dict from name to Field, the fields of one answer of `reply`.
         text_limit: int or None, the most tokens of a text in a request to the server; None: a longer text is cut.
         view_options: tuple of str, the options of `attention_view`.
@@ -131,6 +130,11 @@ class Pipeline(abc.ABC):
     def tokenizers(self) -> dict[str, Any]:
         """Dict from role to tokenizer."""
         return {}
+
+    @classmethod
+    def request_fields_for(cls, kind: Any) -> dict[str, Field]:
+        """The `request_fields` for a kind of input; a pipeline that reads several kinds adds the kind's `fields`."""
+        return cls.request_fields
 
     @property
     def input(self) -> Any:

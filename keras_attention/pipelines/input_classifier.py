@@ -64,6 +64,10 @@ class InputClassifier(Pipeline):
     def described(self):
         return {"task": self.task, self.kind.name: self.kind.described()}
 
+    @classmethod
+    def request_fields_for(cls, kind):
+        return {**kind.fields, **cls.request_fields}
+
     @property
     def input(self):
         return self.kind

@@ -58,13 +58,15 @@ class Gate:
         settings: ServerSettings.
         metrics: ServerMetrics.
         workers: Workers. When all of them are busy, requests for models are refused here, where it is cheapest.
+        body_bytes: callable(path) -> int, the limit of a body; None: that of the settings.
     """
 
-    def __init__(self, app, settings, metrics, workers):
+    def __init__(self, app, settings, metrics, workers, body_bytes=None):
         self.app = app
         self.settings = settings
         self.metrics = metrics
         self.workers = workers
+        self.body_bytes = body_bytes or (lambda path: settings.body_bytes)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -98,7 +100,7 @@ class Gate:
             if scope["method"] == "POST":
                 self.workers.check_room()
                 _check_type(headers)
-            body = await self._read(headers, receive)
+            body = await self._read(headers, receive, self.body_bytes(scope["path"]))
         except Refusal as refusal:
             await refusal.response(scope["path"])(scope, receive, _lingering(send) if refusal.close else send)
             return
@@ -111,9 +113,9 @@ class Gate:
 
         await self.app(scope, replay, send)
 
-    async def _read(self, headers, receive):
+    async def _read(self, headers, receive, most):
         """The body; raises Refusal if it is too long or too late, ConnectionError if the client disconnects."""
-        most, seconds = self.settings.body_bytes, self.settings.seconds
+        seconds = self.settings.seconds
         too_long = Refusal(413, f"A request has at most {most:,} bytes.", close=True)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > most:

@@ -22,6 +22,7 @@ from keras_attention.server.gate import Gate, Refusal
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.origins import Origins
 from keras_attention.server.requests import (
+    FORM,
     AttentionReply,
     AttentionRequest,
     EmbeddingsReply,
@@ -35,8 +36,9 @@ from keras_attention.server.requests import (
     ZeroShotRequest,
     embeddings,
     explain,
+    forms_of,
     reply_model,
-    request_model,
+    request_type,
     similar,
     zero_shot,
 )
@@ -69,9 +71,8 @@ DEMO_POLICY = (
 
 
 def tasks():
-    """Dict from each task that the server can offer to the class of its pipeline."""
-    pipelines = {architecture.use.task: architecture.use.pipeline_class() for architecture in ARCHITECTURES.values()}
-    return {task: pipeline for task, pipeline in pipelines.items() if pipeline.request_fields}
+    """Dict from each task that the server can offer to the list of its Forms, one for each kind of JSON form."""
+    return forms_of(architecture.use for architecture in ARCHITECTURES.values())
 
 
 def paths():
@@ -93,7 +94,9 @@ def make_app(server, address="127.0.0.1"):
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
     app.add_middleware(Origins, address=address, more=server.settings.allow_hosts)
-    app.add_middleware(Gate, settings=server.settings, metrics=server.metrics, workers=server.workers)
+    app.add_middleware(
+        Gate, settings=server.settings, metrics=server.metrics, workers=server.workers, body_bytes=server.body_bytes
+    )
     _add_errors(app)
     _add_api(app, server)
     _add_pages(app, server)
@@ -101,8 +104,8 @@ def make_app(server, address="127.0.0.1"):
 
 
 def _add_api(app, server):
-    for task, pipeline in tasks().items():
-        _add_task(app, server, task, pipeline)
+    for task, forms in tasks().items():
+        _add_task(app, server, task, forms)
     _add_questions(app, server)
 
     @app.get("/v1/models")
@@ -180,16 +183,18 @@ def _add_questions(app, server):
         return await completions.answer(name, pieces, request)
 
 
-def _add_task(app, server, task, pipeline):
-    """The route of a task; the pipeline's class defines its request and its answer."""
-    request_type = request_model(task, pipeline)
-    options = {"response_model": reply_model(task, pipeline), "responses": ERRORS, "name": task}
+def _add_task(app, server, task, forms):
+    """The route of a task; pipelines and their kinds of input define its requests and its answer."""
+    body_type = request_type(task, forms, server.input_field)
+    answers = forms[0]._replace(answer_fields={name: f for form in forms for name, f in form.answer_fields.items()})
+    options = {"response_model": reply_model(task, answers), "responses": ERRORS, "name": task}
 
     def reply(pipeline, request):
-        return pipeline.reply(**{name: getattr(request, name) for name in pipeline.request_fields})
+        names = pipeline.request_fields_for(pipeline.input)
+        return pipeline.reply(**{name: getattr(request, name) for name in names})
 
-    @app.post(f"/v1/{task}", **options, description=pipeline.__doc__.partition("\n")[0])
-    async def answer(request: request_type):
+    @app.post(f"/v1/{task}", **options, description=forms[0].meaning)
+    async def answer(request: body_type):
         name, answers = await server.answer(reply, request, task)
         return JSONResponse({"model": name, "answers": answers})
 
@@ -229,7 +234,7 @@ def _add_errors(app):
     @app.exception_handler(RequestValidationError)
     async def invalid(request, error):
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"] if not str(part).startswith(FORM))
         status = 400 if first["type"] == "json_invalid" else 422
         return Refusal(status, f"{where}: {first['msg']}").response(request.url.path)
 

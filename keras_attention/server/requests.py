@@ -2,24 +2,34 @@
 
 import base64
 import typing
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple, Union
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
-from keras_attention.pipelines.classifier import ZeroShotClassifier, classification_as_json
+from keras_attention.pipelines.classifier import ZeroShotClassifier
+from keras_attention.pipelines.labels import classification_as_json
 from keras_attention.pipelines.text_encoder import unit
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.support.errors import UserError
 
 EXPLAINED_CHARACTERS = 16_384
 MOST_TOKENS_OF_A_CHARACTER = 18  # after NFKC normalization
+TEXTS = "texts"  # the first field of texts and of pairs
+FORM = "form:"  # begins the name of a form in the places of errors, which do not show it
 
 
 class Request(BaseModel):
-    """A request to a model. Refuses unknown fields and values of another type."""
+    """A request to a model. Refuses unknown fields and values of another type.
+
+    Attributes:
+        input_field: str, the first field of the kinds of input that the model must read, see `inputs`.
+        is_file: bool. Whether the strings of this field are files, which have limits of their own.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    input_field: ClassVar[str] = TEXTS
+    is_file: ClassVar[bool] = False
 
     model: str | None = Field(
         None, description="A name from `GET /v1/models`, which marks the default, or a unique part of it."
@@ -75,13 +85,72 @@ def explain(pipeline, request):
     return pipeline.explain(request.text, request.text_b, label=request.label)
 
 
-def request_model(task, pipeline):
-    """The body of a request to /v1/TASK, from the `request_fields` of a pipeline's class."""
-    return create_model(f"{_title(task)}Request", __base__=Request, **_described(task, pipeline.request_fields))
+class Form(NamedTuple):
+    """The JSON form of the requests to a task, for all pipelines whose kinds of input have the same first field.
+
+    Attributes:
+        input_field: str, this field, such as "texts" or "images".
+        is_file: bool. Whether inputs are files.
+        request_fields, answer_fields: dict from name to `inputs.Field`.
+        meaning: str, the first line of a pipeline's docstring.
+    """
+
+    input_field: str
+    is_file: bool
+    request_fields: dict
+    answer_fields: dict
+    meaning: str
+
+
+def forms_of(uses):
+    """The Forms of registered `schema.Use` objects: dict from each task to a list, in the order of registration."""
+    forms: dict[str, dict[str, Form]] = {}
+    for use in uses:
+        pipeline = use.pipeline_class()
+        for kind in use.inputs if pipeline.request_fields else ():
+            of_task, name = forms.setdefault(use.task, {}), next(iter(kind.fields))
+            new = Form(name, kind.is_file, {}, {}, pipeline.__doc__.partition("\n")[0])
+            form = of_task.setdefault(name, new)
+            form.request_fields.update(pipeline.request_fields_for(kind))
+            form.answer_fields.update(pipeline.answer_fields)
+    return {task: list(of_task.values()) for task, of_task in forms.items()}
+
+
+def request_type(task, forms, field_of):
+    """The type of the body of a request to /v1/TASK: a model, or the union of the models of several Forms.
+
+    Args:
+        task: str.
+        forms: list of Form.
+        field_of: callable(name) -> the first field of the input of the model with this name, or None.
+    """
+    models = [request_model(task, form) for form in forms]
+    if len(models) == 1:
+        return models[0]
+    fields = [form.input_field for form in forms]
+
+    def tag(body):
+        """The form of the model that is named, else the form whose first field is there, else the first one."""
+        body = body if isinstance(body, dict) else {}
+        named = field_of(body.get("model"))
+        present = [field for field in fields if field in body]
+        return FORM + next((field for field in (named, *present) if field in fields), fields[0])
+
+    tagged = tuple(Annotated[model, Tag(FORM + field)] for model, field in zip(models, fields, strict=True))
+    return Annotated[Union[tagged], Discriminator(tag)]  # noqa: UP007  (a tuple of types)
+
+
+def request_model(task, form):
+    """The body of a request to /v1/TASK, from the `request_fields` of a Form or of a pipeline's class."""
+    field = getattr(form, "input_field", TEXTS)
+    name = f"{_title(task)}{'' if field == TEXTS else _title(field)}Request"
+    model = create_model(name, __base__=Request, **_described(task, form.request_fields))
+    model.input_field, model.is_file = field, getattr(form, "is_file", False)
+    return model
 
 
 def reply_model(task, pipeline):
-    """The body of the answer, from the `answer_fields` of a pipeline's class."""
+    """The body of the answer, from the `answer_fields` of a Form or of a pipeline's class."""
     one = create_model(f"{_title(task)}Answer", **_described(task, pipeline.answer_fields))
     return create_model(f"{_title(task)}Reply", model=(str, ...), answers=(list[one], ...))
 
@@ -107,10 +176,11 @@ def check_limits(request, settings):
     """Raises UserError if a request has too many or too long texts."""
     values = [value for name, value in request if name != "model"]
     lists = [value for value in values if isinstance(value, list)]
-    most = max(map(len, lists), default=0)
+    most, is_file = max(map(len, lists), default=0), getattr(request, "is_file", False)
     if most > settings.items:
-        raise UserError(f"A request has at most {settings.items} texts. Received: {most}")
-    texts = [text for texts in (*lists, values) for text in texts if isinstance(text, str)]
+        items = request.input_field if is_file else TEXTS
+        raise UserError(f"A request has at most {settings.items} {items}. Received: {most}")
+    texts = [text for texts in (*([] if is_file else lists), values) for text in texts if isinstance(text, str)]
     if hasattr(request, "max_tokens"):
         _check_new_tokens(request, settings)
     longest = max(map(len, texts), default=0)

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from keras_attention.inputs.text import TextInput
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.runtime.batching import share_batches
 from keras_attention.runtime.stored_programs import return_memory
 from keras_attention.runtime.work_budget import MemoryBudget
 from keras_attention.server.gate import Refusal
-from keras_attention.server.requests import check_limits, check_tokens
+from keras_attention.server.requests import TEXTS, check_limits, check_tokens
 from keras_attention.server.workers import Workers
 from keras_attention.support.compile_cache import keep_compiled
 from keras_attention.support.cores import available_cores
@@ -49,6 +50,7 @@ class ServedModel:
         tasks: tuple of str, all tasks of the pipeline.
         load: callable() -> ServedModel with a pipeline; None for a model that was loaded at the start.
         error: str, why the model cannot be loaded, or "".
+        input: the kind of its input, see `keras_attention.inputs`.
     """
 
     name: str
@@ -59,6 +61,12 @@ class ServedModel:
     tasks: tuple = ()
     load: Callable | None = None
     error: str = ""
+    input: Any = field(default_factory=TextInput)
+
+    @property
+    def input_field(self):
+        """The first field of a request to the model, such as "texts"."""
+        return next(iter(self.input.fields))
 
 
 def load_models(names, settings, observe):
@@ -97,7 +105,7 @@ def known_models(settings, observe, tell=lambda text: None):
             tell(f"{name} is not served: {error}")
             continue
         use = entry.architecture.use
-        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks)
+        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks, input=entry.input)
         models[name].load = partial(_load_entry, entry, settings, observe)
     return models
 
@@ -124,7 +132,7 @@ def served_model(pipeline, steps=()):
     """The ServedModel of a pipeline that was loaded from an entry."""
     entry = pipeline.entry
     use = entry.architecture.use
-    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks)
+    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks, input=entry.input)
 
 
 def about_model(pipeline):
@@ -148,11 +156,16 @@ def about_entry(entry, facts=None, has_attention=None):
     about = {"name": entry.name, "task": use.task, "architecture": config["architecture"]}
     about |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
     facts = use.pipeline_class().facts_of(config) if facts is None else facts
-    about |= {"pair": False, **facts, "attention": has_attention}
+    kind = entry.input
+    about |= {"input": kind.name, "widget": kind.widget, "pair": False, **facts, "attention": has_attention}
     about["description"] = metrics.get("description", "")
     about["parameters"] = metrics.get("parameters")
     examples = [{name: one[name] for name in ("source", "source_b") if name in one} for one in metrics["examples"]]
-    about["examples"] = [one for at, one in enumerate(examples) if one not in examples[:at]][:EXAMPLES]
+    examples = [one for at, one in enumerate(examples) if one not in examples[:at]][:EXAMPLES]
+    if kind.is_file:
+        about["body_bytes"] = kind.body_bytes
+        examples = [{"source": kind.file_as_json(entry.folder / one["source"])} for one in examples]
+    about["examples"] = examples
     return about
 
 
@@ -361,35 +374,55 @@ class Server:
         if self.state not in ANSWERING:
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
-        model = self._model(request.model, task, beside)
+        model = self._model(request.model, task, beside, getattr(request, "input_field", TEXTS))
         await self._loaded(model)
         return model
 
     def about(self):
         """The description of each model for `GET /v1/models`: list of dicts of JSON types."""
-        defaults = {task: self.default(task).name for task in {model.task: None for model in self.models.values()}}
+        groups = dict.fromkeys((model.task, model.input_field) for model in self.models.values())
+        defaults = {group: self.default(*group) for group in groups}
         return [
-            {**model.about, "default": defaults[model.task] == model.name, "loaded": model.name in self.ready}
+            {
+                **model.about,
+                "default": defaults[model.task, model.input_field] is model,
+                "loaded": model.name in self.ready,
+            }
             for model in self.models.values()
         ]
 
-    def default(self, task):
-        """The ServedModel that answers requests for a task that name no model, or None.
+    def default(self, task, input_field=TEXTS):
+        """The ServedModel that answers requests with this field for a task that name no model, or None.
 
         It is the first model with this main task that `--model` names, or else that of `DEFAULT_MODELS`.
         """
         able = [model for model in self.models.values() if task in (None, model.task) and not model.error]
+        able = [model for model in able if model.input_field == input_field]
         best = [model for model in able if model.load is not None and model.name == DEFAULT_MODELS.get(task)]
         return next(iter(best + able), None)
 
-    def _model(self, name, task, beside):
+    def input_field(self, name):
+        """The first field of the input of the model with this name, or None if there is no such model."""
+        try:
+            return self.named(name).input_field if isinstance(name, str) else None
+        except Refusal:
+            return None
+
+    def body_bytes(self, path):
+        """The most bytes of a request's body: more on routes of models that read files."""
+        of_files = [model.input.body_bytes for model in self.models.values() if path == f"/v1/{model.task}"]
+        return max([self.settings.body_bytes, *of_files])
+
+    def _model(self, name, task, beside, input_field=TEXTS):
         able = [model for model in self.models.values() if task in (None, model.task)]
         if beside:
             able += [model for model in self.models.values() if task in model.tasks]
-        if name is None and able:
-            return self.default(task) or able[0]
         if name is None:
-            raise Refusal(404, f"No model of this server can {task}. /v1/models lists the models.")
+            reading = [model for model in able if model.input_field == input_field]
+            if reading:
+                return self.default(task, input_field) or reading[0]
+            this = f"{task or 'do this'}{f' with {input_field}' * bool(able)}"
+            raise Refusal(404, f"No model of this server can {this}. /v1/models lists the models.")
         if (model := self.named(name)) not in able:
             raise Refusal(422, f"{model.name} does not {task}. /v1/models lists the models.")
         return model

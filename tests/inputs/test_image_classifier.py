@@ -1,14 +1,20 @@
 """A classifier of pictures is added by one registration: it is saved, verified, served and called by commands."""
 
+import base64
+import http.client
 import json
 import pickle
 import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from inputs.pictures import encoded, gray
+from inputs.pictures import encoded, gray, hostile
 from inputs.toy_classifier import LABELS, TASK, digits, register_digit_classifier, trained_classifier
 from PIL import Image
+from server.tiny_zoo import server_in_this_process
+from zoo.tiny_bert import TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention as ka
 from keras_attention.inputs.image import ImageInput
@@ -127,9 +133,9 @@ def test_an_example_names_only_a_picture_of_the_entry(zoo, tmp_path, source):
 
 def test_large_examples_are_refused(zoo, tmp_path):
     folder = shutil.copytree(zoo / "digits_tiny", tmp_path / "changed")
-    (folder / "example_1.png").write_bytes(bytes(1 << 20) + b"1")
+    (folder / "example_1.png").write_bytes(bytes(256 << 10) + b"1")
     write_manifest(folder)
-    with pytest.raises(EntryError, match=r"'example_1.png' has 1048577 bytes. Allowed: 1048576"):
+    with pytest.raises(EntryError, match=r"'example_1.png' has 262145 bytes. Allowed: 262144"):
         read_entry(folder)
 
 
@@ -177,6 +183,120 @@ def test_other_tasks_give_other_labels(kind):
         chances = 1 / (1 + np.exp(-logits))
         assert set(label) == {name for name, chance in zip(LABELS, chances, strict=True) if chance >= 0.3}
         assert answer.answers([gray_digit()]) == ["|".join(label)]
+
+
+@pytest.fixture(scope="module")
+def server(registered, tmp_path_factory):
+    """A server of the classifier of pictures and of one of texts: ask(method, path, body) -> (status, JSON)."""
+    zoo = tmp_path_factory.mktemp("served")
+    trained_classifier().save(zoo / "digits_tiny")
+    write_tiny(zoo / "moods", tiny_classifier().model, [{"source": TEXTS[0], "output": "good"}], task=task())
+    with server_in_this_process(zoo) as (url, _):
+
+        def ask(method, path, body=None, length=None):
+            connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+            headers = {"content-type": "application/json"} | ({"content-length": str(length)} if length else {})
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+        yield ask
+
+
+def in_base64(content):
+    return base64.b64encode(content).decode()
+
+
+def test_the_server_answers_for_pictures_and_for_texts(server, zoo, pictures):
+    paths, _ = pictures
+    images = [in_base64(Path(path).read_bytes()) for path in paths]
+    images[1] = f"data:image/png;base64,{images[1]}"
+    status, found = server("POST", "/v1/classify", {"images": images, "top": 3})
+    assert (status, found["model"]) == (200, "digits_tiny")
+    expected = ka.load("digits_tiny").classify(paths, return_scores=True)
+    for answer, one in zip(found["answers"], expected, strict=True):
+        assert set(answer) == {"label", "labels", "probabilities", "truncated"}
+        assert answer["label"] == one.label
+        assert answer["labels"] == list(one.probabilities)[:3]
+        assert answer["probabilities"] == pytest.approx(dict(list(one.probabilities.items())[:3]), abs=1e-5)
+    status, found = server("POST", "/v1/classify", {"texts": [TEXTS[0]]})
+    assert (status, found["model"]) == (200, "moods")
+    assert set(found["answers"][0]) == {"label", "probabilities", "truncated"}
+    for name in ("digits_tiny", "digits"):
+        assert server("POST", "/v1/classify", {"images": images[:1], "model": name})[1]["model"] == "digits_tiny"
+    status, found = server("POST", "/v1/classify", {"images": images[:1], "threshold": 1.0})
+    assert (status, found["answers"][0]["label"]) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"texts": ["a"], "model": "digits_tiny"}, 422, "body.images: Field required"),
+        ({"images": ["a"], "model": "moods"}, 422, "body.texts: Field required"),
+        ({"texts": ["a"], "images": ["a"]}, 422, "body.images: Extra inputs are not permitted"),
+        ({}, 422, "body.texts: Field required"),
+        ([], 422, "body: "),
+        ({"images": []}, 422, "body.images: List should have at least 1 item"),
+        ({"images": [7]}, 422, "body.images.0: Input should be a valid string"),
+        ({"images": ["a"] * 65}, 422, "at most 64 images. Received: 65"),
+        ({"images": ["no base64!"]}, 422, "A picture must be base64 of a file. Received: 'no base64!'"),
+        ({"images": [""]}, 422, "The picture is empty"),
+        ({"images": ["a"], "model": "nothing"}, 404, "No model 'nothing' for this route"),
+        ({"images": ["a"], "top": 0}, 422, "body.top: "),
+        ({"images": ["a"], "beam": 3}, 422, "body.beam: Extra inputs are not permitted"),
+    ],
+)
+def test_wrong_requests_get_one_line(server, body, status, message):
+    found = server("POST", "/v1/classify", body)
+    assert found[0] == status
+    assert message in found[1]["error"]
+
+
+@pytest.mark.parametrize("name", hostile())
+def test_hostile_pictures_get_422(server, name):
+    content, message = hostile()[name]
+    status, found = server("POST", "/v1/classify", {"images": [in_base64(content)]})
+    assert status == 422
+    assert message in found["error"]
+
+
+def test_pictures_may_be_larger_than_texts_but_not_unlimited(server):
+    noise = np.random.default_rng(11).integers(0, 256, (1009, 1013)).astype("uint8")
+    large = in_base64(encoded(Image.fromarray(noise)))
+    assert len(large) > 1_300_000
+    assert server("POST", "/v1/classify", {"images": [large]})[0] == 200
+    for path, limit in (("/v1/classify", 8_000_000), ("/v1/explain", 1_000_000)):
+        status, found = server("POST", path, length=limit + 1)
+        assert (status, found["error"]) == (413, f"A request has at most {limit:,} bytes.")
+
+
+def test_models_say_what_they_read(server, zoo):
+    described = {model["name"]: model for model in server("GET", "/v1/models")[1]["models"]}
+    assert {name: (one["input"], one["widget"], one["default"]) for name, one in described.items()} == {
+        "digits_tiny": ("image", "image", True),
+        "moods": ("text", "text", True),
+    }
+    assert described["digits_tiny"]["labels"] == LABELS
+    assert described["digits_tiny"]["body_bytes"] == 8_000_000
+    sources = [example["source"] for example in described["digits_tiny"]["examples"]]
+    stored = [in_base64((zoo / "digits_tiny" / f"example_{number}.png").read_bytes()) for number in (1, 2, 3)]
+    assert sources == stored
+    answers = server("POST", "/v1/classify", {"images": sources})[1]["answers"]
+    expected = read_entry(zoo / "digits_tiny").metrics["examples"]
+    assert [answer["label"] for answer in answers] == [example["output"] for example in expected]
+
+
+def test_routes_for_texts_do_not_ask_it(server):
+    for path, body in (("/v1/explain", {"text": "a"}), ("/v1/attention", {"text": "a dog"})):
+        assert server("POST", path, body)[1]["model"] == "moods"
+        status, found = server("POST", path, {**body, "model": "digits_tiny"})
+        assert status == 422
+        assert "\n" not in found["error"]
+    described = server("GET", "/openapi.json")[1]
+    schemas = described["components"]["schemas"]
+    assert {"ClassifyRequest", "ClassifyImagesRequest"} <= set(schemas)
+    assert list(schemas["ClassifyImagesRequest"]["properties"]) == ["model", "images", "threshold", "top"]
+    assert "texts" in schemas["ClassifyRequest"]["properties"]
 
 
 def gray_digit():

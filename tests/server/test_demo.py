@@ -331,7 +331,8 @@ def test_buttons_of_examples_can_be_told_apart(page):
         for (const task of ["encode", "classify"]) {
             const pairs = [["a man", "one"], ["a man", "two"], ["x", "y"]];
             const examples = pairs.map(([source, source_b]) => ({ source, source_b }));
-            model = { ...before, task, pair: task === "classify", examples };
+            const widget = task === "classify" ? "pair" : "text";
+                model = { ...before, task, widget, pair: widget === "pair", examples };
             models = models.map((one) => one.name === model.name ? model : one);
             choose();
             shown.push([...document.querySelectorAll("#examples button")].map((e) => e.textContent), $("text-b").value);

@@ -6,7 +6,7 @@ const TITLES = { translate: "Text to translate", classify: "Text to classify", "
 const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write" };
 const PATIENCE_MS = 300;  // without an answer, before the page says what takes time
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
-let models = [], limits, model, asked = null, writing = null, timer = null, table = null, uploads = 0;
+let models = [], limits, model, picture = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet.
 async function respond(path, body, signal) {
@@ -40,6 +40,10 @@ async function* events(path, body, signal) {
 }
 function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
 
+// What the server announces as `widget`: how the input of a model is given.
+const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget === "image";
+const MOST_FIELDS = 1000;  // bytes of a request beside the picture
+
 async function start() {
   ({ models, limits } = await call("/v1/models"));
   for (const [task, some] of byTask(models)) {
@@ -50,6 +54,9 @@ async function start() {
   $("model").addEventListener("change", choose);
   for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
+  $("image").addEventListener("change", () => readPicture($("image").files[0]));
+  $("input").addEventListener("dragover", (event) => { if (isImage(model)) event.preventDefault(); });
+  $("input").addEventListener("drop", (event) => { if (isImage(model)) { event.preventDefault(); readPicture(event.dataTransfer.files[0]); } });
   $("file").addEventListener("change", readFile);
   $("classify").addEventListener("click", classifyTable);
   $("explain").addEventListener("click", explain);
@@ -72,27 +79,47 @@ function choose() {
   $("more").textContent = [rest, model.parameters && `${model.parameters.toLocaleString("en")} parameters.`, model.default && `The default for /v1/${model.task}.`].filter(Boolean).join(" ");
   $("details").hidden = !$("more").textContent; $("details").open = false;
   $("text-title").textContent = TITLES[model.task] || "Text";
-  $("second").hidden = !model.pair && model.task !== "encode";
+  $("first").hidden = isImage(model); $("picture").hidden = !isImage(model);
+  $("second").hidden = !isPair(model) && model.task !== "encode";
   $("text-b").rows = model.task === "encode" ? 4 : 2;
   $("answers").replaceChildren(); $("view").hidden = true;  // those of another model
   $("second-title").textContent = model.task === "encode" ? "Texts to compare it with, one on each line" : "Second text";
   $("labelled").hidden = model.task !== "encode";
-  $("column-second").hidden = !model.pair;
+  $("column-second").hidden = !isPair(model);
   preselectColumns();
   $("gap").hidden = model.task !== "fill-mask";
-  $("table").hidden = model.task !== "classify";
+  $("table").hidden = model.task !== "classify" || isImage(model);
   $("looked").hidden = !model.attention;
   $("writing").hidden = model.task !== "generate";
   $("examples").replaceChildren();
   const examples = different(model.examples);
   for (const example of examples.filter((one) => one.source)) {
-    const button = make("button", model.pair ? `${example.source} / ${example.source_b}` : example.source, $("examples"));
+    const button = make("button", isImage(model) ? undefined : isPair(model) ? `${example.source} / ${example.source_b}` : example.source, $("examples"));
     button.type = "button"; button.dir = "auto";
-    button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
+    if (isImage(model)) {
+      const image = make("img", undefined, button);
+      image.src = asUrl(example.source); image.alt = `Example ${$("examples").childElementCount}`;
+      button.addEventListener("click", () => { showPicture(asUrl(example.source)); ask(); });
+    } else button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
   }
   const best = examples[0] || {};
+  if (isImage(model)) { $("image").value = ""; showPicture(best.source ? asUrl(best.source) : null); return ask(); }
   $("text").value = best.source || ""; $("text-b").value = best.source_b || "";
   ask();
+}
+// A picture of the server, in base64, or one that the user has chosen; null for none.
+function asUrl(base64) { return `data:image/png;base64,${base64}`; }
+function showPicture(url) { picture = url; $("preview").hidden = !url; if (url) $("preview").src = url; else $("preview").removeAttribute("src"); }
+function readPicture(file) {
+  if (!file) return;
+  const reader = new FileReader(), chosen = model;
+  reader.addEventListener("load", () => {
+    if (chosen !== model) return;
+    if (reader.result.length + MOST_FIELDS > model.body_bytes) { showPicture(null); ask(); return tell(`${file.name} is too large: a picture has at most ${Math.floor(0.74 * model.body_bytes / 1e6)} MB.`, true); }
+    showPicture(reader.result); ask();
+  });
+  reader.addEventListener("error", () => tell(`${file.name} cannot be read.`, true));
+  reader.readAsDataURL(file);
 }
 // The first sentence of a description, which says what the model is for, and the others.
 function sentences(text) { const end = text.search(/\.\s/); return end < 0 ? [text, ""] : [text.slice(0, end + 1), text.slice(end + 1).trim()]; }
@@ -137,10 +164,10 @@ async function ask() {
     if (model.attention && !isBlank(text)) showView(text, second);
     return tell("Press Write, and the model continues your text.");
   }
-  const empty = isBlank(text) || (model.pair && isBlank(second));
+  const empty = isImage(model) ? !picture : isBlank(text) || (isPair(model) && isBlank(second));
   if (empty || (model.task === "fill-mask" && !text.toUpperCase().includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
-    return tell(empty ? "Type something." : `Write ${GAP} where a word is missing.`);
+    return tell(empty ? (isImage(model) ? "Choose a picture." : "Type something.") : `Write ${GAP} where a word is missing.`);
   }
   const finished = computing(controller.signal);
   try {
@@ -151,7 +178,7 @@ async function ask() {
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
     tell([duration(performance.now() - began), ...found.notes].join(" · "));
-    $("explain").hidden = model.task !== "classify";
+    $("explain").hidden = model.task !== "classify" || isImage(model);
     if (model.attention) showView(text, second);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -167,7 +194,8 @@ async function answerTo(text, second, signal) {
     return { rows, notes: notes(answer, answer.translations[0].reason) };
   }
   if (model.task === "classify") {
-    const [answer] = (await call("/v1/classify", { ...body, ...(model.pair && { texts_b: [second] }), top: 10 }, signal)).answers;
+    const given = isImage(model) ? { images: [picture] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };
+    const [answer] = (await call("/v1/classify", { model: model.name, ...given, top: 10 }, signal)).answers;
     const rows = labelRows(answer.probabilities);
     return { rows: rows.length ? rows : [{ text: answer.label.toFixed(3), score: "", share: 0 }], notes: notes(answer) };
   }
@@ -225,7 +253,7 @@ async function explain() {
   $("explain").disabled = true;
   const before = $("status").textContent, finished = computing(controller.signal);
   try {
-    const found = await call("/v1/explain", { model: model.name, text, ...(model.pair && { text_b: second }) }, controller.signal);
+    const found = await call("/v1/explain", { model: model.name, text, ...(isPair(model) && { text_b: second }) }, controller.signal);
     if (controller.signal.aborted) return;
     const largest = Math.max(0, ...found.words.map((word) => Math.abs(word.effect)));
     const full = found.label === null ? largest : Math.max(largest, FULL_COLOUR);
@@ -309,7 +337,7 @@ function showAlternatives(token) {
   }
 }
 function showView(text, second) {
-  const query = new URLSearchParams({ model: model.name, text, ...(model.pair && { text_b: second }) });
+  const query = new URLSearchParams({ model: model.name, text, ...(isPair(model) && { text_b: second }) });
   $("view").hidden = false;
   $("view").contentWindow.location.replace(`/attention?${query}`);  // no entry in the history for each letter
 }
@@ -366,7 +394,7 @@ async function readFile() {
 function preselectColumns() {
   if (!table) return;
   const [header, ...rows] = table.rows, length = (at) => rows.reduce((sum, row) => sum + row[at].length, 0);
-  const longest = header.map((_, at) => at).sort((a, b) => length(b) - length(a)).slice(0, model.pair ? 2 : 1).sort((a, b) => a - b);
+  const longest = header.map((_, at) => at).sort((a, b) => length(b) - length(a)).slice(0, isPair(model) ? 2 : 1).sort((a, b) => a - b);
   $("column").value = longest[0]; $("column-b").value = longest.at(-1);
 }
 // A spreadsheet takes a cell that begins with one of these signs for a formula, unless it is a number.
@@ -382,12 +410,12 @@ async function classifyTable() {
   try {
     for (let at = 0; at < rows.length; at += size) {
       const some = { model: chosen.name, texts: texts.slice(at, at + size) };
-      if (chosen.pair) some.texts_b = seconds.slice(at, at + size);
+      if (isPair(chosen)) some.texts_b = seconds.slice(at, at + size);
       const { answers } = await call("/v1/classify", some);
       if (upload !== uploads) return;
       answers.forEach((answer, i) => {
         const labels = [answer.label].flat(), label = labels.join("|"), row = at + i, kind = label || "unsure";
-        const hasNoText = isBlank(texts[row]) || (chosen.pair && isBlank(seconds[row]));  // it has no answer
+        const hasNoText = isBlank(texts[row]) || (isPair(chosen) && isBlank(seconds[row]));  // it has no answer
         if (hasNoText) counts["without text"] = (counts["without text"] || 0) + 1; else counts[kind] = (counts[kind] || 0) + 1;
         const isFormula = FORMULA.test(label) && !NUMBER.test(label);
         shielded += isFormula;
