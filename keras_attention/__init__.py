@@ -102,7 +102,8 @@ def finetune(
     """Trains a classifier on your own texts.
 
     Args:
-        texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame.
+        texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame. For a network
+            that reads pictures: names of files, arrays, or what else `classify` takes.
         labels: one label for each text: str or number, or a list of str if a text may have several. Or a list of rows,
             an array, a sparse matrix or a DataFrame with one column of 0 and 1 for each label. None with a table.
         texts_b: the second texts of pairs, of the same types as `texts`, or None.
@@ -129,7 +130,11 @@ def finetune(
     from keras_attention.pipelines.texts import labelled_texts, names_of_columns
     from keras_attention.support.errors import UserError
 
-    columns: dict = {"text": text, "label": label, "text_b": text_b}
+    with _silent_start():
+        from keras_attention.finetuning.starting_model import open_start
+        from keras_attention.finetuning.workflow import finetune_lists
+    opened = open_start(start, settings.get("network"))
+    columns: dict = {"text": text, "label": label, "text_b": text_b, "files": opened.reads_files}
     label_names = names_of_columns(labels, label) if label_names is None else label_names
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
     if validation is not None:
@@ -137,10 +142,7 @@ def finetune(
         if len(given) > 3:
             raise UserError(f"`validation` must be (texts, labels) or a table. Received: {len(given)} parts")
         validation = labelled_texts(*given, **columns, where="validation")
-    with _silent_start():
-        from keras_attention.finetuning.workflow import finetune_lists
-
-    given = texts, labels, texts_b, start, validation, task, out, overwrite, settings
+    given = texts, labels, texts_b, opened, validation, task, out, overwrite, settings
     return finetune_lists(*given, label_names=label_names)
 
 

@@ -1,5 +1,6 @@
 """`keras-attention finetune`: trains a classifier on a table of texts and labels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from keras_attention.catalog.common import LANGUAGE
@@ -39,6 +40,8 @@ def finetune(arguments):
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
     read = {role: _read(arguments, path, say) for role, path in paths.items() if path}
+    if start.reads_files:  # names of files, relative to the table
+        read = {role: _with_files(examples, paths[role]) for role, examples in read.items()}
     say(description(settings))
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:
@@ -86,6 +89,11 @@ def _read(arguments, path, say):
     examples, said = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
     say(said)
     return examples
+
+
+def _with_files(examples, table):
+    """The Examples, whose texts are names of files in or below the folder of the table."""
+    return replace(examples, texts=[str(Path(table).parent / name) for name in examples.texts])
 
 
 def settings_of(arguments):

@@ -204,7 +204,8 @@ class ClassificationBatches:
     Shapes: B sequences, T tokens.
 
     Args:
-        sequences: list of objects with `token_ids` and `segment_ids`, int arrays (T,).
+        sequences: list of objects with `token_ids` and `segment_ids`, int arrays (T,); or of dicts of arrays of equal
+            shapes, such as pictures.
         labels: array (N,) or (N, K) for the N sequences; int for classes, else float.
         rows_per_batch: int > 0.
         num_buckets: int > 0, maximum number of shapes; each is compiled once.
@@ -225,7 +226,9 @@ class ClassificationBatches:
         self.rows_per_batch = rows_per_batch
         self.seed = seed
         self.inputs = ("token_ids", "segment_ids") if with_segments else ("token_ids",)
-        lengths = np.array([len(sequence.token_ids) for sequence in sequences])
+        if isinstance(sequences[0], dict):
+            self.inputs = tuple(sequences[0])
+        lengths = np.array([length_of(sequence) for sequence in sequences])
         shapes = choose_buckets(lengths, lengths, num_buckets)
         self.lengths = [length for length, _ in shapes]
         self._bucket_of = assign_buckets(lengths, lengths, shapes)
@@ -233,8 +236,8 @@ class ClassificationBatches:
     def epoch(self, epoch):
         """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of arrays.
 
-        `token_ids` and `segment_ids` are int32 (B, T), `labels` (B,) or (B, K); padding examples have the label -1 if
-        labels are int, and NaN if they are float.
+        `token_ids` and `segment_ids` are int32 (B, T), arrays of dicts get an axis (B, ...); `labels` (B,) or (B, K).
+        Padding examples are 0 and have the label -1 if labels are int, and NaN if they are float.
         """
         generator = np.random.PCG64([self.seed, epoch])
         order = random_order(generator, len(self.sequences))
@@ -258,6 +261,11 @@ class ClassificationBatches:
         return ClassificationEpoch(self.sequences, self.labels, batches, self.inputs)
 
 
+def length_of(sequence):
+    """The number of tokens of a sequence; 1 for a dict of arrays, which is never padded."""
+    return 1 if isinstance(sequence, dict) else len(sequence.token_ids)
+
+
 class ClassificationEpoch:
     """See `ClassificationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,)), `inputs` their names."""
 
@@ -272,12 +280,19 @@ class ClassificationEpoch:
 
     def __getitem__(self, index):
         length, numbers = self.batches[index]
-        batch = {name: np.full((len(numbers), length), PAD_ID, "int32") for name in self.inputs}
+        first = self.sequences[0]
+        if isinstance(first, dict):
+            batch = {name: np.zeros((len(numbers), *first[name].shape), first[name].dtype) for name in self.inputs}
+        else:
+            batch = {name: np.full((len(numbers), length), PAD_ID, "int32") for name in self.inputs}
         for i, number in enumerate(numbers):
             if number != FILLER:
                 sequence = self.sequences[number]
                 for name, values in batch.items():
-                    values[i, : len(sequence.token_ids)] = getattr(sequence, name)
+                    if isinstance(first, dict):
+                        values[i] = sequence[name]
+                    else:
+                        values[i, : len(sequence.token_ids)] = getattr(sequence, name)
         none = -1 if self.labels.dtype.kind in "iu" else np.nan
         labels = self.labels[np.where(numbers == FILLER, 0, numbers)].copy()
         labels[numbers == FILLER] = none

@@ -1,6 +1,6 @@
 """After training: calibrates the probabilities, and blends in a bag of words if it is as good as the network."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_
 from keras_attention.evaluation.classification_scores import temperature
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
+from keras_attention.finetuning.linear_probe import fit_linear
 from keras_attention.finetuning.lora import merge_adapters
-from keras_attention.pipelines.classifier import Classifier
+from keras_attention.pipelines.base import make_pipeline
 from keras_attention.training.devices import in_float32
 from keras_attention.training.history import TrainResult
 
@@ -29,7 +30,7 @@ class Finetuned(NamedTuple):
         blend_reason: str, the reason for blending with it, or None.
     """
 
-    classifier: Classifier
+    classifier: Any
     task: Task
     train: object
     validation: object
@@ -55,16 +56,44 @@ def finish(prepared, result, settings):
     _rescale_output(classifier.model.head[-1], rows.spread, rows.center)
     if settings.mixed_precision:  # scored in float32, as it will be loaded
         model = in_float32(classifier.model)
-        classifier = Classifier(model, classifier.tokenizer, classifier.max_tokens, task=classifier.task)
+        classifier = make_pipeline(model, classifier.tokenizers, classifier.described())
     train, task = rows.train, rows.task
-    words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, rows.num_labels)
+    if classifier.input.is_file:
+        words, rule = LinearOnArrays(prepared), None
+    else:
+        words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, rows.num_labels)
+        rule = where_as_good if settings.blend == "auto" else None
     logits = classifier.logits(prepared.validation_sequences)
-    reason = calibrate(classifier, logits, words, rows, where_as_good if settings.blend == "auto" else None)
+    reason = calibrate(classifier, logits, words, rows, rule)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
         filled["epochs"] = None
     return Finetuned(classifier, task, train, rows.validation, result, filled, words, reason)
+
+
+class LinearOnArrays:
+    """The baseline for inputs without words: logistic or ridge regression on the arrays that the network reads.
+
+    Args:
+        prepared: Prepared.
+    """
+
+    def __init__(self, prepared):
+        rows = prepared.rows
+        self._classifier = prepared.classifier
+        held = self._flat(row for (row,) in prepared.validation_sequences)
+        held_targets = rows.standardized(rows.validation_targets)
+        given = self._flat(prepared.sequences), rows.targets, rows.task.kind, rows.num_labels
+        self._linear, self._rows = fit_linear(*given, held, held_targets), rows
+
+    def logits(self, inputs, second=None):
+        """Float array (N, K) for a list of N inputs."""
+        logits = self._linear.logits(self._flat(self._classifier.single_sequences(inputs)))
+        return logits * self._rows.spread + self._rows.center
+
+    def _flat(self, rows):
+        return np.stack([np.concatenate([array.ravel() for array in row.values()]) for row in rows])
 
 
 def calibrate(classifier, logits, words, held, rule=None):

@@ -11,13 +11,13 @@ with the initial ones.
 import numpy as np
 from keras import ops
 
-from keras_attention.data.batches import ClassificationBatches, random_order
+from keras_attention.data.batches import ClassificationBatches, length_of, random_order
 from keras_attention.finetuning.label_training import (
     BUCKETS,
     MANY_BUCKETS,
     filled_in,
     freeze,
-    has_linear_head,
+    learns_from_trained,
     make_optimizer,
     reads_segments,
 )
@@ -70,7 +70,7 @@ def check_contrastive(task, model, teacher=None):
         )
     if task.kind not in KINDS:
         raise UserError(f"--contrastive needs one label for each row. Found: a {task.kind} task")
-    if not has_linear_head(model):
+    if not learns_from_trained(model):
         raise UserError("--contrastive needs a trained encoder and its linear start. Found: --from none, or a pooler")
 
 
@@ -125,7 +125,7 @@ class TwinBatches(ClassificationBatches):
 
     def __init__(self, sequences, targets, seed, num_buckets=BUCKETS, with_segments=True):
         super().__init__(sequences, targets, TEXTS_PER_BATCH, num_buckets, seed, with_segments)
-        tokens = np.mean([len(sequence.token_ids) for sequence in sequences])
+        tokens = np.mean([length_of(sequence) for sequence in sequences])
         wanted = np.clip(len(sequences), LEAST_TWINS, MOST_TWINS)
         self.count = int(max(1, min(wanted, TWINS_PER_ROW * len(sequences), MOST_TOKENS / (2 * tokens))))
 
@@ -200,7 +200,7 @@ def fit_contrastive(
     """
     settings = filled_in(settings, model, len(rows))
     rate = contrastive_rate_for(model.settings["hidden_dim"])
-    parts = settings.accumulate or parts_for(TEXTS_PER_BATCH, max(len(row.token_ids) for row in rows))
+    parts = settings.accumulate or parts_for(TEXTS_PER_BATCH, max(map(length_of, rows)))
     run = RunSettings(
         accumulate=min(parts, TEXTS_PER_BATCH // LEAST_TEXTS),
         jit_compile=settings.jit_compile,

@@ -29,9 +29,8 @@ def fold_rows(examples, task, folds, seed):
     """
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-    texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
     numbers = {}
-    groups = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
+    groups = np.array([numbers.setdefault(key, len(numbers)) for key in examples.keys])
     if folds < 2 or len(numbers) < folds:
         raise UserError(f"--folds must be from 2 to {len(numbers)}, the number of different texts. Found: {folds}")
     classes = task.kind in ("binary", "multiclass")

@@ -19,10 +19,10 @@ from keras_attention.zoo.schema import architecture_of
 
 @dataclass
 class Examples:
-    """Labelled texts.
+    """Labelled texts, or other inputs.
 
     Attributes:
-        texts: list of str.
+        texts: list of str; for other kinds of input, of names of files or what the kind reads, see `inputs/`.
         labels: list of str, as in the table; the labels of a multilabel row are joined by the separator.
         texts_b: list of str, the second texts of pairs, or None.
         lines: list of int, the line of each row in its file, or None.
@@ -46,6 +46,12 @@ class Examples:
         columns = {name: getattr(self, name) for name in ("texts", "labels", "texts_b", "lines")}
         kept = {name: values and [values[number] for number in numbers] for name, values in columns.items()}
         return replace(self, **kept)
+
+    @property
+    def keys(self):
+        """One hashable for each row; equal ones have the same input."""
+        texts = [each if isinstance(each, str) else np.asarray(each).tobytes() for each in self.texts]
+        return texts if self.texts_b is None else list(zip(texts, self.texts_b, strict=True))
 
     def first(self, count):
         """The first `count` examples, or all if there are fewer."""

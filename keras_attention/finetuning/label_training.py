@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 from keras.layers import LayerNormalization
 
-from keras_attention.data.batches import ClassificationBatches
+from keras_attention.data.batches import ClassificationBatches, length_of
 from keras_attention.finetuning.settings import (
     MANY_ROWS,
     MOST_TOKENS,
@@ -147,7 +147,7 @@ def fit_classifier(
 
     Args:
         model: FinetunableNetwork, built.
-        rows: list of N objects with `token_ids` and `segment_ids`, int arrays.
+        rows: list of N rows, see `ClassificationBatches`.
         targets: array (N,) or (N, labels), see `label_task.encode_labels`; standardized for a regression.
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
@@ -163,7 +163,7 @@ def fit_classifier(
         UserError: if more layers should be frozen than the model has.
     """
     settings = filled_in(settings, model, len(rows))
-    longest = max((len(row.token_ids) for row in rows), default=0)
+    longest = max(map(length_of, rows), default=0)
     run = RunSettings(
         accumulate=settings.accumulate or parts_for(settings.rows_per_batch, longest),
         jit_compile=settings.jit_compile,
@@ -201,7 +201,7 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     monitor = MONITORS.get(kind, "val_loss")
     watched = {"monitor": monitor, "patience": settings.patience, "restore_best": True}
     before, found_before = copy_weights(model), None if validate is None else from_chief([validate(model)[monitor]])[0]
-    shares = SHARES if has_linear_head(model) else ONLY_TRAINED
+    shares = SHARES if learns_from_trained(model) else ONLY_TRAINED
     with session:
         for epoch in session.epochs(batches, settings.epochs, **watched):
             for batch in epoch:
@@ -285,14 +285,14 @@ def freeze(model, settings):
 def filled_in(settings, model, num_rows):
     """FinetuneSettings with the defaults that depend on the model and the number of rows."""
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
-    trained = has_linear_head(model)
+    trained = learns_from_trained(model)
     decay = settings.ema_decay
     if decay is None:
         decay = ema_decay_for(num_rows, size) if trained else 0.0
     epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
     rate = settings.learning_rate or model.usual_learning_rate
     if rate is None:
-        sizes = model.settings["hidden_dim"], model.settings["num_layers"]
+        sizes = model.settings.get("hidden_dim", 256), model.settings.get("num_layers", 1)
         rate = learning_rate_for(*sizes, averaged=decay > 0, lora=settings.lora is not None)
     patience = settings.patience or patience_for(epochs)
     tokens = settings.max_tokens or max_tokens_for(model.settings.get("max_length", MOST_TOKENS))
@@ -328,9 +328,12 @@ def layers_of(network):
     return [[v for layer in group for v in layer.trainable_variables] for group in network.layer_groups()]
 
 
-def has_linear_head(model):
-    """Whether the logits are linear in the pooled vectors; a BERT with random weights has a pooler between them."""
-    return len(model.head) == 1
+def learns_from_trained(model):
+    """Whether a network has trained weights below a linear head, so that small steps and mixtures of weights suffice.
+
+    Otherwise its head is a larger one, such as BERT's pooler, or fine-tuning has made all of it from random weights.
+    """
+    return len(model.head) == 1 and not getattr(model, "has_random_weights", False)
 
 
 def reads_segments(model):

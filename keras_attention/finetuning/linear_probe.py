@@ -158,35 +158,40 @@ class PooledVectors:
     """Computes the vectors that the head of a network reads.
 
     Args:
-        model: FinetunableNetwork, built.
-        max_tokens: int, limit of a sequence.
+        classifier: pipeline with the network.
     """
 
-    def __init__(self, model, max_tokens):
-        self._num_segments = model.settings.get("num_segments", 0)
-        self._compiled = CompiledForward(partial(model.pooled, training=False), TOKEN_PADDING, max_tokens)
-        self._compiled.trace = TracedOnce()
+    def __init__(self, classifier):
+        self._inputs, forward = classifier.inputs, classifier.compiled
+        self._compiled = CompiledForward(
+            partial(classifier.model.pooled, training=False), forward.padding, forward.longest
+        )
+        self._compiled.trace = TracedOnce(forward.padding)
 
     def __call__(self, sequences):
         """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
-        inputs = [sequence.inputs(self._num_segments) for some in sequences for sequence in some]
-        found = [vector for (vector,) in self._compiled.run(inputs)]
+        rows = [sequence for some in sequences for sequence in some]
+        found = [vector for (vector,) in self._compiled.run(self._inputs(rows))]
         ends = np.cumsum([len(some) for some in sequences])
         return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])
 
 
 class TracedOnce:
-    """A `CompiledForward.trace` that makes one graph for sequences of all lengths.
+    """A `CompiledForward.trace` that makes one graph for sequences of all lengths; `padding` as there.
 
     Tracing a graph takes as long as running it on some hundred sequences. A graph for a single length is only a little
     faster. It is not stored on disk: a fine-tuning traces it once, and runs no compiled programs on a CPU (see
     `starting_model.accelerated`).
     """
 
-    def __init__(self):
-        self._program = None
+    def __init__(self, padding=TOKEN_PADDING):
+        self._program, self._padding = None, padding
 
     def __call__(self, function, specs):
         if self._program is None:
-            self._program = traced(function, {name: tf.TensorSpec((None, None), tf.int32) for name in specs})
+            any_length = {
+                name: tf.TensorSpec((None, None, *spec.shape[2:]), spec.dtype) if name in self._padding else spec
+                for name, spec in specs.items()
+            }
+            self._program = traced(function, any_length)
         return self._program

@@ -1,7 +1,7 @@
-"""What a training needs: the network as a Classifier, the encoded rows, and a head fitted to the encoder's vectors."""
+"""What a training needs: the network as a pipeline, the encoded rows, and a head fitted to the encoder's vectors."""
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
 from keras_attention.finetuning.starting_model import check_saveable
 from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
-from keras_attention.pipelines.classifier import Classifier
+from keras_attention.pipelines.base import make_pipeline
 from keras_attention.pipelines.texts import LOST
 from keras_attention.support.errors import counted
 from keras_attention.training.devices import from_chief, workers
@@ -26,9 +26,9 @@ class Prepared(NamedTuple):
 
     Attributes:
         rows: TrainingRows.
-        classifier: Classifier, untrained.
-        sequences: list of TokenSequence, one for each training row.
-        validation_sequences: list of lists of TokenSequence, see `Classifier.sequences`.
+        classifier: Classifier, or another pipeline with the same methods, untrained.
+        sequences: list of TokenSequence, or of dicts of arrays; one for each training row.
+        validation_sequences: list of lists of such, see `Classifier.sequences`.
         stages: tuple of str, see `contrastive.stages_for`.
         soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
         vectors: PooledVectors of a linear start, else None.
@@ -37,7 +37,7 @@ class Prepared(NamedTuple):
     """
 
     rows: TrainingRows
-    classifier: Classifier
+    classifier: Any
     sequences: list
     validation_sequences: list
     stages: tuple = (ON_LABELS,)
@@ -47,8 +47,8 @@ class Prepared(NamedTuple):
     minutes: float | None = None
 
 
-def classifier_for(rows, model, tokenizer, settings):
-    """The Classifier of a network and a tokenizer for TrainingRows.
+def classifier_for(rows, model, tokenizer, settings, start):
+    """The pipeline of a network and a tokenizer (or None) for TrainingRows.
 
     Raises:
         UserError: if its config.json would be invalid.
@@ -63,8 +63,12 @@ def classifier_for(rows, model, tokenizer, settings):
         "long_texts": settings.long_texts,
         "min_probability": settings.min_probability,
     }
-    classifier = Classifier(model, tokenizer, max_tokens, task=task)
-    classifier.compiled.trace = TracedOnce()
+    use = start.architecture.use
+    known = start.entry.config if start.entry else {}
+    kinds = {kind.name: known.get(kind.name, {}) for kind in use.inputs}  # how inputs become arrays, see `inputs/`
+    tokenizers = {} if tokenizer is None else {"text": tokenizer}
+    classifier = make_pipeline(model, tokenizers, {**kinds, "max_tokens": max_tokens, "task": task})
+    classifier.compiled.trace = TracedOnce(classifier.compiled.padding)
     check_saveable(classifier)
     return classifier
 
@@ -72,7 +76,7 @@ def classifier_for(rows, model, tokenizer, settings):
 def encoded_rows(classifier, rows, say):
     """The token sequences of the training rows, one for each, and of the validation rows; reports how many are cut."""
     sequences = classifier.single_sequences(rows.train.texts, rows.train.texts_b)
-    cut = sum(sequence.truncated for sequence in sequences)
+    cut = sum(getattr(sequence, "truncated", False) for sequence in sequences)
     if cut:
         lost = LOST[classifier.long_texts]
         say(
@@ -101,7 +105,7 @@ def with_teacher(prepared, teacher, say):
 def with_linear_start(prepared, settings, say):
     """Sets the head to a logistic regression on the vectors; reports its score and the time of the training."""
     model, sequences = prepared.classifier.model, prepared.sequences
-    prepared = prepared._replace(vectors=PooledVectors(model, prepared.classifier.max_tokens))
+    prepared = prepared._replace(vectors=PooledVectors(prepared.classifier))
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = fit_head(prepared, settings)
     name, score, _ = held_scores(prepared)

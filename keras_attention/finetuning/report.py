@@ -8,14 +8,13 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
-from keras_attention.finetuning.starting_model import FROM_NOTHING, Start
+from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, described
 from keras_attention.support.errors import counted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_json
 from keras_attention.zoo.entry_io import write_entry
 from keras_attention.zoo.registry import find_entry
-from keras_attention.zoo.weights_file import save_words
 
 SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10
@@ -157,13 +156,15 @@ def _mistake(classifier, examples, row, logits, distance):
     given = classifier.label_text(
         classifier.answer(logits, 0.0 if classifier.task["kind"] != "multilabel" else None).label
     )
-    text = examples.texts[row] if examples.texts_b is None else f"{examples.texts[row]} / {examples.texts_b[row]}"
+    text = examples.texts[row] if isinstance(examples.texts[row], str) else f"input {row + 1}"
+    text = text if examples.texts_b is None else f"{text} / {examples.texts_b[row]}"
     shown = text if len(text) <= SHOWN else text[: SHOWN - 1] + "\N{HORIZONTAL ELLIPSIS}"
     place = row + 1 if examples.lines is None else examples.lines[row]
     return [place, examples.labels[row], given, distance, " ".join(shown.split())]
 
 
 EXAMPLES, MOST_CHARACTERS = 20, 20_000  # stored examples, and characters of each
+FILES = 5  # stored examples of inputs that are files
 LABELS_SHOWN = 5
 BESIDE_WORDS = "Compared with a bag of words"
 
@@ -188,17 +189,21 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     classifier, task = finetuned.classifier, finetuned.task
     teacher = finetuned.settings["teacher"]
     (start, behind), (teacher, behind_teacher) = (_name_and_data(model) for model in (start, teacher))
+    of_files = classifier.input.is_file
     began = "random weights" if start == FROM_NOTHING else f"`{start}`"
     began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
-        "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows; texts of "
-        f"up to {classifier.max_tokens} tokens.{f' {report.blend}' if report.blend else ''}",
+        "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows"
+        f"{'' if of_files else f'; texts of up to {classifier.max_tokens} tokens'}."
+        f"{f' {report.blend}' if report.blend else ''}",
         "data": [*data, *behind, *behind_teacher],
         **facts,
         "minutes": finetuned.result.seconds / 60,
         "seeds": [finetuned.settings["seed"]],
         "limits": [
-            "The model knows only these labels and labels any text, even text of another kind or language.",
+            f"The model knows only these labels and labels any {classifier.input.name}, even one of another kind."
+            if of_files
+            else "The model knows only these labels and labels any text, even text of another kind or language.",
             *(
                 ["Scored on the validation rows, which also chose the epoch, so the scores are slightly optimistic."]
                 * (test is None)
@@ -253,20 +258,19 @@ def write_measured(
     Returns:
         Entry.
     """
-    task, examples = classifier.task, _short_examples(examples)
-    outputs = classifier.answers(examples.texts, examples.texts_b)
-    stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
-    for example, second in zip(stored, examples.texts_b or (), strict=False):
-        example["source_b"] = second
+    task = classifier.task
+    if classifier.input.is_file:
+        classifier = classifier.with_samples(examples.texts[:FILES])
+        stored = classifier.examples()
+    else:
+        examples = _short_examples(examples)
+        outputs = classifier.answers(examples.texts, examples.texts_b)
+        stored = [{"source": text, "output": output} for text, output in zip(examples.texts, outputs, strict=True)]
+        for example, second in zip(stored, examples.texts_b or (), strict=False):
+            example["source_b"] = second
     measured = {"parameters": classifier.model.count_params(), "scores": _scores(report), "examples": stored}
     metrics = {**metrics, **measured, "tables": [*_tables(report), *tables]}
-    about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
-    extra_files = []
-    if classifier.blend is not None:
-        words, weight = classifier.blend
-        about["words"] = {"num_terms": len(words.terms), "weight": weight}
-        arrays = {"idf": words.idf, "kernel": words.kernel, "bias": words.bias}
-        extra_files.append(lambda entry: save_words(entry, words.terms, arrays))
+    about, extra_files = described(classifier, language), list(classifier.extra_files)
     if report.confusion is not None:
         name, labels = "confusion.png", list(task["label_names"])
         extra_files.append(lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name))
@@ -274,7 +278,7 @@ def write_measured(
             {"file": name, "caption": "Confusion matrix: true labels (rows) and predicted labels (columns)"}
         ]
     options |= {"about": about, "metrics": metrics, "extra_files": extra_files, "overwrite": overwrite}
-    return write_entry(folder, classifier.model, {"text": classifier.tokenizer}, **options)
+    return write_entry(folder, classifier.model, classifier.tokenizers, **options)
 
 
 def _short_examples(examples):

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import keras
 
 from keras_attention.data.tables.label_task import spelling_key
-from keras_attention.data.tables.raw_rows import listed
 from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
@@ -17,7 +16,7 @@ from keras_attention.training.devices import CPU, choose_acceleration, dtype_pol
 from keras_attention.zoo.entry import Entry, as_json
 from keras_attention.zoo.entry_io import config_of
 from keras_attention.zoo.registry import open_entry
-from keras_attention.zoo.schema import ARCHITECTURES, Architecture
+from keras_attention.zoo.schema import ARCHITECTURES, Architecture, architecture_of
 
 THRESHOLD = 0.1234567890123456  # a placeholder with the maximum number of digits
 
@@ -27,8 +26,15 @@ def check_saveable(classifier, language="en"):
     task = dict(classifier.task)
     if task["separator"] is not None:
         task["threshold"] = [THRESHOLD] * len(task["label_names"])
-    about = {"language": language, "max_tokens": classifier.max_tokens, "task": task}
-    as_json("config.json", config_of(classifier.model, {"text": "tokenizer"}, about))
+    about = described(classifier, language) | {"task": task}
+    as_json("config.json", config_of(classifier.model, dict.fromkeys(classifier.tokenizers, "tokenizer"), about))
+
+
+def described(classifier, language="en"):
+    """The keys of config.json of a classifier other than its network's settings: dict of JSON types."""
+    keys = architecture_of({"architecture": type(classifier.model).__name__}).use.keys
+    about = {name: value for name, value in classifier.described().items() if value is not None}
+    return about | ({"language": language} if "language" in keys else {})
 
 
 FROM_NOTHING = "none"
@@ -47,6 +53,11 @@ class Start(NamedTuple):
     architecture: Architecture
     implied: dict
     entry: Entry | None
+
+    @property
+    def reads_files(self):
+        """bool. Whether the inputs are files, such as pictures, and not texts."""
+        return self.architecture.use.inputs[0].is_file
 
 
 def open_start(start=None, network=None):
@@ -121,7 +132,8 @@ def starting_classifier(start, num_labels, settings, texts):
         texts: list of str, the training texts.
 
     Returns:
-        The built network and its tokenizer. With a linear start, the head of a trained BERT is the output layer only.
+        The built network, and its tokenizer, or None. With a linear start, the head of a trained BERT is the output
+        layer only.
 
     Raises:
         UserError: see `open_start`; or if a setting does not fit the network, such as a larger number of layers or
@@ -134,7 +146,7 @@ def starting_classifier(start, num_labels, settings, texts):
         return _new_classifier(start, num_labels, settings, texts)
     head = "new" if settings.linear_start is False else "linear"
     model, pipeline = _trained_classifier(start, num_labels, settings, head)
-    return model, pipeline.tokenizer
+    return model, pipeline.tokenizers.get("text")
 
 
 def keeps_head(start, task, pairs, settings):
@@ -180,19 +192,21 @@ def continued_classifier(start, task, settings):
     order = order_of(task.label_names, pipeline.task["label_names"])
     output = model.head[-1]
     output.set_weights([weight[..., order] for weight in output.get_weights()])
-    return model, pipeline.tokenizer
+    return model, pipeline.tokenizers.get("text")
 
 
 def _new_classifier(start, num_labels, settings, texts):
-    """A network with random weights, and a tokenizer trained on the texts."""
-    architecture, network = start.architecture, start.architecture.model_class()
-    tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
+    """A network with random weights, and a tokenizer trained on the texts; None for inputs that need none."""
+    architecture, network, tokenizer = start.architecture, start.architecture.model_class(), None
     sizes = {**network.presets[settings.size], **start.implied, **_changes(start, settings)}
-    sizes["vocabulary_size"] = tokenizer.vocabulary_size
+    if architecture.use.tokenizers:
+        tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
+        sizes["vocabulary_size"] = tokenizer.vocabulary_size
     if "max_length" in architecture.settings:
         sizes["max_length"] = settings.max_tokens or MOST_TOKENS
     model = network(**sizes, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
+    model.has_random_weights = True  # see `label_training.learns_from_trained`
     return model, tokenizer
 
 
@@ -213,7 +227,7 @@ def _trained_classifier(start, num_labels, settings, head):
     if settings.layers and settings.layers > known.get("num_layers", settings.layers):
         raise UserError(f"{folder} has {known['num_layers']} layers. Received: --layers {settings.layers}")
     pipeline = load_pipeline(start.entry)
-    if "pooling" in start.architecture.settings:
+    if hasattr(pipeline, "pooling") and "pooling" in start.architecture.settings:
         changes |= {"pooling": pipeline.pooling, "pairs": settings.pairs if head == "linear" else "joint"}
     network = start.architecture.model_class()
     try:
@@ -238,8 +252,6 @@ def _changes(start, settings):
     for name, value in chosen.items():
         if value is not None and name not in start.architecture.settings:
             raise UserError(f"{flags[name]} has no effect on a {start.architecture.name}. Leave it out.")
-    return {"dropout": settings.dropout} | {name: value for name, value in chosen.items() if value is not None}
-
-
-def _described(kind, labels):
-    return f"{kind} ({listed(labels)})" if labels else kind
+    if "dropout" in start.architecture.settings:
+        chosen["dropout"] = settings.dropout
+    return {name: value for name, value in chosen.items() if value is not None}

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attention.finetuning.starting_model import _described, order_of
+from keras_attention.data.tables.raw_rows import listed
+from keras_attention.finetuning.starting_model import order_of
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import open_entry
@@ -58,3 +59,7 @@ def load_teacher(start, task, pairs):
         sides = ("pairs of texts", "single texts")
         raise UserError(f"The teacher {entry.name} reads {sides[not known['pair']]}. The table has {sides[not pairs]}.")
     return Teacher(entry.name, classifier, np.array(order or [0]))
+
+
+def _described(kind, labels):
+    return f"{kind} ({listed(labels)})" if labels else kind

@@ -129,10 +129,9 @@ def check_label_names(task, examples):
 
 def _held_out(examples, task, share, seed):
     """Holds out a share of the Examples; returns the remaining and the held-out Examples."""
-    texts = examples.texts if examples.texts_b is None else list(zip(examples.texts, examples.texts_b, strict=True))
     classes = task.kind in ("binary", "multiclass")
     labels = examples.labels if classes else examples.targets(task)  # numbers and sets of labels are no strata
-    kept, held = split_validation(labels, share, seed, texts=texts)
+    kept, held = split_validation(labels, share, seed, texts=examples.keys)
     kept, held = examples.some(kept), examples.some(held)
     if classes and len(set(kept.labels)) < 2:
         raise UserError(

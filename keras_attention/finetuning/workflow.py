@@ -17,7 +17,7 @@ from keras_attention.finetuning.contrastive import (
     stages_for,
 )
 from keras_attention.finetuning.examples import LISTS, given_examples
-from keras_attention.finetuning.label_training import fit_classifier
+from keras_attention.finetuning.label_training import fit_classifier, learns_from_trained
 from keras_attention.finetuning.lora import add_adapters
 from keras_attention.finetuning.preparation import (
     Prepared,
@@ -110,13 +110,13 @@ def prepare(
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     continued = make_model is None and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, say)
-    classifier = classifier_for(rows, model, tokenizer, settings)
+    classifier = classifier_for(rows, model, tokenizer, settings, start)
     prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
 
     report_sizes(rows, model, say)
     if model.settings.get("pooling") == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
-    linear = not continued and len(model.head) == 1
+    linear = not continued and learns_from_trained(model)
     suitable = make_model is None and linear and teacher is None
     prepared = prepared._replace(stages=_stages(rows, model, settings, suitable, teacher, say))
     if settings.lora:  # before any program is traced, because tracing reads the kernels
@@ -204,7 +204,7 @@ def checkpoint_folders(folder):
 
 
 def finetune_lists(texts, labels, texts_b, start, validation, task, out, overwrite, settings, label_names=None):
-    """See `keras_attention.finetune`."""
+    """See `keras_attention.finetune`; `start` as in `open_start`."""
     facts = run_facts()
     unknown = sorted(set(settings) - set(FinetuneSettings.__dataclass_fields__))
     if unknown:

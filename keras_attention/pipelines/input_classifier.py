@@ -1,5 +1,6 @@
 """Any kind of input in, labels out: the pipeline of networks that read the arrays of their kind of input."""
 
+import copy
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
@@ -50,6 +51,7 @@ class InputClassifier(Pipeline):
         "truncated": Field(bool, "True if a part of the input was ignored."),
     }
     batching = "sequences"
+    blend = None
 
     def __init__(self, model: Any, kind: Any, task: dict[str, Any], samples: Sequence = ()):
         self.model, self.kind, self.task = model, kind, task
@@ -156,6 +158,41 @@ class InputClassifier(Pipeline):
             if progress:
                 progress(len(answers), len(items))
         return answers
+
+    def sequences(self, inputs: list, second: None = None) -> list[list[dict[str, np.ndarray]]]:
+        """The arrays of each input in a list of its own, as fine-tuning and its report ask of every classifier."""
+        return [[arrays] for arrays in self.single_sequences(inputs)]
+
+    def single_sequences(self, inputs: list, second: None = None) -> list[dict[str, np.ndarray]]:
+        """The arrays of each input."""
+        return [self.kind.arrays(self.kind.read(item)) for item in inputs]
+
+    def inputs(self, sequences: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+        """What the network reads: the arrays of `single_sequences` as they are."""
+        return sequences
+
+    def logits(self, sequences: list[list[dict[str, np.ndarray]]], progress: Progress = None) -> np.ndarray:
+        """The logits (N, K) of inputs from `sequences`."""
+        return np.stack([logits for (logits,) in self.compiled.run([arrays for (arrays,) in sequences], progress)])
+
+    def blended(self, logits: np.ndarray, inputs: list, second: None = None) -> np.ndarray:
+        """The logits as they are, if they are finite: no bag of words is blended with them."""
+        check_finite(logits, "a logit")
+        return logits
+
+    def answer(self, logits: np.ndarray, threshold: float | None = None) -> Classification:
+        """Converts logits (K,) into a Classification."""
+        return label_answer(logits, self.task, threshold)
+
+    def label_text(self, label: Any) -> str:
+        """A label as text for a table."""
+        return label_text(label, self.task)
+
+    def with_samples(self, samples: Sequence) -> Self:
+        """A copy whose card has these inputs as examples."""
+        other = copy.copy(self)
+        other._samples = [self.kind.read(sample) for sample in samples]
+        return other
 
     def agreement(self, other: Self, inputs: list) -> dict[str, float]:
         """The share of equal labels and the largest change of a probability; for a regression, of the number."""

@@ -75,7 +75,7 @@ def blank_rows(texts, texts_b=None):
     return [any(map(is_blank, side)) for side in zip(*sides, strict=True)]
 
 
-def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, text_b=None, where="texts"):
+def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, text_b=None, where="texts", files=False):
     """Converts labelled texts of any common Python type into lists.
 
     Args:
@@ -84,6 +84,7 @@ def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, t
         texts_b: second texts, see `as_texts`, or None.
         text, label, text_b: str, names of columns of a table; `label` may be a list of str, of columns of 0 and 1.
         where: str, the name of `texts` in error messages.
+        files: bool. Whether the inputs are no texts, but names of files or arrays, which are not checked here.
 
     Returns:
         Triple of a list of str, a list of labels, and a list of str or None.
@@ -103,6 +104,8 @@ def labelled_texts(texts, labels=None, texts_b=None, *, text=None, label=None, t
             labels = list(zip(*(_column(table, name, where) for name in label), strict=True))
         else:
             labels = _column(table, label, where)
+    if files and texts is not None:
+        return list(texts), as_labels(labels, where), None
     texts, _ = as_texts(texts, where)
     texts_b = None if texts_b is None else as_texts(texts_b, f"{where}, second texts")[0]
     if len(texts_b or texts) == len(texts) and any(blank := blank_rows(texts, texts_b)):
