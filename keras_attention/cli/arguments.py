@@ -239,8 +239,10 @@ def add_convert(commands):
 
 
 def add_classify(commands):
-    command = add_command(commands, "classify", "classify", "classify", "Classify texts with a trained model.")
-    command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; for text pairs, a tab separates the two")
+    help_text = "Classify texts or pictures with a trained model."
+    command = add_command(commands, "classify", "classify", "classify", help_text)
+    help_text = "texts; for text pairs, a tab separates the two; for a model of pictures, names of files"
+    command.add_argument("texts", nargs="*", metavar="TEXT", help=help_text)
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
     help_text = "CSV, TSV or JSONL with a header; the output has two more columns, label and probability"

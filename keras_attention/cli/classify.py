@@ -1,4 +1,4 @@
-"""`keras-attention classify`: labels of texts or of the rows of a table, and the words that decide."""
+"""`keras-attention classify`: labels of texts, of files or of the rows of a table, and the words that decide."""
 
 import sys
 from pathlib import Path
@@ -11,26 +11,36 @@ from keras_attention.data.tables.table import JSON, AnsweredTable, format_of
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.pipelines.texts import LOST
 from keras_attention.support.atomic_files import claim_place
-from keras_attention.support.errors import UserError, counted, quoted
+from keras_attention.support.errors import UserError, counted
 from keras_attention.visualize.pages import check_page_path
-from keras_attention.zoo.registry import models_with_task, open_entry
+from keras_attention.zoo.registry import check_task, models_with_task, open_entry
 
 MOST_EXPLAINED = 100  # texts on one page
 FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows", "raw")
+FOR_TEXTS = ("table", "explain", "labels")
 
 
 def classify(arguments):
     """Prints one line per text: its label and the probability; with --top, the K most probable labels.
 
-    With --table, it writes all columns of the table, followed by the label and its probability.
+    With --table, it writes all columns of the table, followed by the label and its probability. For a model that reads
+    files, such as pictures, the texts are names of files.
     """
     _check_options(arguments)
-    entry = open_entry(arguments.model, "classify" if arguments.labels is None else "encode")
+    entry = open_entry(arguments.model)
+    if not arguments.table:
+        check_source(arguments, entry.input.is_file)
+    check_task(entry, "classify" if arguments.labels is None else "encode")
     task = {"pair": False, "separator": None} if arguments.labels is not None else entry.config["task"]
     if task.get("kind") == "regression" and (arguments.top, arguments.threshold) != (None, None):
         raise UserError(f"{arguments.model} predicts a number and has no labels: leave out --top and --threshold.")
+    if entry.input.is_file:
+        _classify_files(arguments, entry)
+        return
+    if not arguments.table:
+        _hint_at_tables(arguments)
     table = _read_table(arguments, task) if arguments.table else None
-    check = _check_pair if task["pair"] else None
+    check = entry.input.check_line if task["pair"] else None
     opened = many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder, check)
     explained = []
     with opened as job:
@@ -54,6 +64,28 @@ def classify(arguments):
         )
     if arguments.explain:
         _write_page(arguments.explain, explained)
+
+
+def _classify_files(arguments, entry):
+    """Prints one line per file, in the order of their names, for a model whose inputs are files."""
+    for name in FOR_TEXTS:
+        if getattr(arguments, name):
+            raise UserError(
+                f"--{name} is for texts. {arguments.model} reads files: give their names, or --input FILE with one on "
+                "each line."
+            )
+    with many_texts(arguments, entry.folder, entry.input.check_file) as job:
+        classifier, job.unit = load(entry, "classify"), "files"
+        for window in job.windows():
+            options = {"threshold": arguments.threshold, "progress": window.progress, "return_scores": True}
+            answers = classifier.classify(window.texts, **options)
+            lines = [
+                json_text({"file": name, **classifier.answer_as_json(answer, arguments.top)})
+                if arguments.json
+                else _line(name, answer, arguments)
+                for name, answer in zip(window.texts, answers, strict=True)
+            ]
+            job.write(lines, [answer.truncated for answer in answers])
 
 
 def load_zero_shot(entry, labels):
@@ -81,8 +113,6 @@ def _check_options(arguments):
         for name in FOR_TABLES:
             if getattr(arguments, name):
                 raise UserError(f"--{name.replace('_', '-')} is for tables: give --table FILE too.")
-        check_source(arguments)
-        _hint_at_tables(arguments)
         return
     if arguments.texts or arguments.input:
         raise UserError("Give texts as arguments, by --input or by --table, not by two of them.")
@@ -134,24 +164,15 @@ def _lines(arguments, table, window, answers):
     """The output lines for a window."""
     if table is None:
         return [_line(text, answer, arguments) for text, answer in zip(window.texts, answers, strict=True)]
-    from keras_attention.pipelines.classifier import given_labels
+    from keras_attention.pipelines.labels import given_labels
 
     lines = [table.answered(row, *given_labels(answer)) for row, answer in zip(window.texts, answers, strict=True)]
     return [*(table.head if window.first == 1 else ()), *lines]
 
 
-def _check_pair(number, text):
-    """Raises UserError unless a tab splits the text into two."""
-    if text.count("\t") != 1:
-        raise UserError(
-            f"This model classifies text pairs. Text {number} has {text.count(chr(9))} tabs: {quoted(text)}. "
-            "Expected: two texts with one tab between them."
-        )
-
-
 def _line(text, answer, arguments):
     if arguments.json:
-        from keras_attention.pipelines.classifier import classification_as_json
+        from keras_attention.pipelines.labels import classification_as_json
 
         return json_text({"text": text, **classification_as_json(answer, arguments.top)})
     if not answer.probabilities:  # a regression, or a blank text

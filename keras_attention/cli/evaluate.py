@@ -66,6 +66,11 @@ def _check_files(arguments, kind, needed, in_vain):
 
 def _evaluate_classifier(arguments, entry):
     task = entry.config["task"]
+    if entry.input.is_file:
+        raise UserError(
+            f"{arguments.model} reads inputs of the kind {entry.input.name}. A table of --table has texts, which it "
+            "cannot read. See `keras-attention classify`."
+        )
     with silent_libraries():
         from keras_attention.evaluation.classification_scores import compare
         from keras_attention.finetuning.examples import read_examples

@@ -2,9 +2,11 @@
 
 import base64
 import http.client
+import io
 import json
 import pickle
 import shutil
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +19,7 @@ from server.tiny_zoo import server_in_this_process
 from zoo.tiny_bert import TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention as ka
+from keras_attention.cli import main as cli
 from keras_attention.inputs.image import ImageInput
 from keras_attention.pipelines.base import failing_examples, make_pipeline
 from keras_attention.pipelines.input_classifier import InputClassifier
@@ -183,6 +186,90 @@ def test_other_tasks_give_other_labels(kind):
         chances = 1 / (1 + np.exp(-logits))
         assert set(label) == {name for name, chance in zip(LABELS, chances, strict=True) if chance >= 0.3}
         assert answer.answers([gray_digit()]) == ["|".join(label)]
+
+
+@pytest.fixture
+def run(zoo, monkeypatch, capsys):
+    """Runs a command in this process: (exit code, stdout, stderr)."""
+
+    def run_command(*words, stdin=None):
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = cli.main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run_command
+
+
+def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
+    paths, _ = pictures
+    expected = ka.load("digits_tiny").classify(paths, return_scores=True)
+    lines = [f"{answer.label} {answer.probabilities[answer.label]:.4f}" for answer in expected]
+    assert run("classify", "--model", "digits", *paths) == (0, "".join(f"{line}\n" for line in lines), "")
+    code, out, _ = run("classify", "--model", zoo / "digits_tiny", "--json", "--top", 2, *paths[::-1])
+    assert code == 0
+    for line, path, answer in zip(out.splitlines(), paths[::-1], expected[::-1], strict=True):
+        found, best = json.loads(line), list(answer.probabilities.items())[:2]
+        assert found == {
+            "file": path,
+            "label": answer.label,
+            "labels": [label for label, _ in best],
+            "probabilities": pytest.approx(dict(best), abs=1e-5),
+            "truncated": False,
+        }
+    (tmp_path / "names.txt").write_text("".join(f"{path}\n" for path in paths))
+    names = ["--input", tmp_path / "names.txt", "--output", tmp_path / "labels.txt"]
+    assert run("classify", "--model", "digits", *names)[:2] == (0, "")
+    assert (tmp_path / "labels.txt").read_text().splitlines() == lines
+    found = run("classify", "--model", "digits", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
+    assert found == (0, f"{lines[2]}\n{lines[0]}\n", "")
+    assert run("classify", "--model", "digits", "--threshold", 1, paths[0]) == (0, "-\n", "")
+
+
+@pytest.mark.parametrize("name", hostile())
+def test_hostile_pictures_are_one_line_on_the_command_line(run, pictures, tmp_path, name):
+    content, message = hostile()[name]
+    (tmp_path / "hostile.jpg").write_bytes(content)
+    code, out, err = run("classify", "--model", "digits", pictures[0][0], tmp_path / "hostile.jpg")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path / 'hostile.jpg'}" in err
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["what a wonderful day"], "what a wonderful day does not exist. Expected: the name of a picture."),
+        (["/dev/null"], "/dev/null is not a file"),
+        (["--table", "rows.csv"], "--table is for texts. digits reads files"),
+        (["--explain", "page.html", "a.png"], "--explain is for texts. digits reads files"),
+        (["--text", "column", "a.png"], "--text is for tables"),
+        (["--threshold", "2", "PICTURE"], "`threshold` must be a number from 0 to 1. Received: threshold=2.0"),
+        (["--top", "0", "a.png"], "--top must be at least 1"),
+    ],
+)
+def test_options_for_texts_are_refused(run, pictures, words, message):
+    words = [pictures[0][0] if word == "PICTURE" else word for word in words]
+    code, out, err = run("classify", "--model", "digits", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_other_commands_know_it_or_refuse_it(run, zoo, tmp_path):
+    assert run("zoo", "verify", "digits_tiny")[:2] == (0, "digits_tiny: files sound, 3 examples reproduced\n")
+    assert "pictures, multiclass classification" in run("zoo", "list")[1]
+    assert "Pictures; multiclass classification with the labels 0, 1, 2" in run("zoo", "show", "digits_tiny")[1]
+    (tmp_path / "rows.csv").write_text("text,label\na,b\n")
+    for words, message in (
+        (["evaluate", "--model", "digits", "--table", tmp_path / "rows.csv"], "reads inputs of the kind image"),
+        (["attention", "--model", "digits", "a", "--out", tmp_path / "page.html"], "has no attention"),
+        (["encode", "--model", "digits", "a"], "it can classify. Expected: a model that can encode"),
+        (["classify", "--model", "digits", "--labels", "a,b", "c"], "Expected: a model that can encode"),
+        (["translate", "--model", "digits", "a"], "Expected: a model that can translate"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), words
+        assert message in err
 
 
 @pytest.fixture(scope="module")

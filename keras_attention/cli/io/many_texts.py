@@ -86,12 +86,13 @@ class Job:
     Attributes:
         total: int, number of all texts; 1 for typed input.
         answered: int, number of texts answered in this run; after --resume, without those of earlier runs.
+        unit: str, what a text is called while progress is shown.
         lost: str, the part of a long text that the model does not read.
         limit: int, the number of tokens that the model reads, for the message about longer texts; or None.
     """
 
     def __init__(self, texts, total, output, typed=False):
-        self.lost, self.limit = LOST[START], None
+        self.lost, self.limit, self.unit = LOST[START], None, "sentences"
         self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
         self.answered, self._size, self._cut = 0, 0, []
@@ -144,12 +145,18 @@ class Job:
     def _progress_from(self, first):
         if self.total == 1:  # a long text may be read in parts
             return lambda done, total: self._line(done, total, "parts of the text")
-        return lambda done, _: self._line(first - 1 + done, self.total)
+        return lambda done, _: self._line(first - 1 + done, self.total, self.unit)
 
 
-def check_source(arguments):
-    """Raises UserError if texts come from two sources, or if --resume lacks --input or --output."""
-    check_no_file_names(arguments.texts, "--input", "table" in arguments)
+def check_source(arguments, files=False):
+    """Raises UserError if texts come from two sources, or if --resume lacks --input or --output.
+
+    Args:
+        arguments: argparse.Namespace.
+        files: bool. Whether the texts are names of files.
+    """
+    if not files:
+        check_no_file_names(arguments.texts, "--input", "table" in arguments)
     if arguments.texts and arguments.input:
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.resume and not (arguments.input and arguments.output):
