@@ -1,8 +1,10 @@
 """Pipelines in formats that run without this package. Here: their signatures, (dtype and shape, meaning) by name.
 
 B sentences, T tokens of the longest answer, S tokens of the longest sentence, V tokens of the vocabulary; K labels, D
-numbers of a vector, G gaps of the text with the most gaps.
+numbers of a vector, G gaps of the text with the most gaps. The inputs of a classifier are those of its kind of input.
 """
+
+from keras_attention.inputs.text import TextInput
 
 # The class of a pipeline -> the name of a format -> "module:function", the function that writes it.
 _BERT_FILES = {
@@ -20,6 +22,7 @@ WRITERS = {
     "TextEncoder": {"saved_model": "keras_attention.export.graph_bert:export_encoder", **_BERT_FILES},
     "MaskFiller": {"saved_model": "keras_attention.export.graph_bert:export_filler", **_BERT_FILES},
     "Classifier": {"saved_model": "keras_attention.export.graph_bert:export_classifier", **_BERT_FILES},
+    "InputClassifier": {"saved_model": "keras_attention.export.graph_inputs:export_input_classifier"},
 }
 
 
@@ -44,7 +47,7 @@ TEXT = {
     },
 }
 
-_TEXTS = {"texts": ("string (B)", "texts in UTF-8, any number of any length")}
+_TEXTS = TextInput().signature()
 _TRUNCATED = {"truncated": ("bool (B)", "whether the text exceeded the model's limit and was cut")}
 VECTORS = {"inputs": _TEXTS, "outputs": {"vectors": ("float32 (B, D)", "the vector of each text"), **_TRUNCATED}}
 FILLINGS = {
@@ -80,20 +83,20 @@ CONTINUED = {
 }
 
 
-def classes(task):
-    """The signature of a classifier, see `schema.TASK`."""
-    second = {"texts_b": ("string (B)", "the second texts, as many")} if task["pair"] else {}
+def classes(task, kind):
+    """The signature of a classifier; `task`: see `catalog.classification.TASK`, `kind`: its kind of input."""
+    cut = {} if kind.is_file else _TRUNCATED
     if task["kind"] == "regression":
-        return {"inputs": {**_TEXTS, **second}, "outputs": {"value": ("float32 (B)", "the number"), **_TRUNCATED}}
+        return {"inputs": kind.signature(), "outputs": {"value": ("float32 (B)", "the number"), **cut}}
     several = f"the labels that reach their thresholds, with {task['separator']!r} between them"
     label = several if task["kind"] == "multilabel" else "the label; empty if none is probable enough"
     outputs = {
         "label": ("string (B)", label),
         "labels": ("string (B, K)", "all labels, the most probable first"),
         "probabilities": ("float32 (B, K)", "those of `labels`"),
-        **_TRUNCATED,
+        **cut,
     }
-    return {"inputs": {**_TEXTS, **second}, "outputs": outputs}
+    return {"inputs": kind.signature(), "outputs": outputs}
 
 
 def sequence_signature(batch="B", tokens="T", segments=True, output=("K", "logits")):

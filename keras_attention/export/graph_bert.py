@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.export import FILLINGS, VECTORS, classes
+from keras_attention.export.graph_inputs import label_tensors
 from keras_attention.export.graph_texts import SequencesInGraph, WordsInGraph, as_utf8, write_graph
 from keras_attention.export.graph_writers import map_chunks
 from keras_attention.pipelines.mask_filler import ANY_CASE, MASK, MAX_MASKS
@@ -83,25 +84,7 @@ class GraphClassifier(GraphBert):
         logits = tf.math.unsorted_segment_mean(found, sequences.owners, tf.shape(texts)[0])  # (B, K)
         if self._words is not None:
             logits = (1 - self._weight) * logits + self._weight * self._words.logits(texts, texts_b)
-        return {**self._judged(tf.cast(logits, tf.float64)), "truncated": truncated}
-
-    def _judged(self, logits):
-        """The answers for logits (B, K); see `Classifier.answer`."""
-        task, kind = self._task, self._task["kind"]
-        if kind == "regression":
-            return {"value": tf.cast(logits[:, 0], tf.float32)}
-        values = tf.sigmoid(logits) if kind == "multilabel" else tf.nn.softmax(logits)
-        order = tf.argsort(-values, stable=True)
-        names = tf.gather(tf.constant(task["label_names"]), order)  # (B, K), the most probable first
-        probabilities = tf.gather(values, order, batch_dims=1)
-        if kind == "multilabel":
-            given = values >= tf.constant(np.broadcast_to(task["threshold"], len(task["label_names"])), tf.float64)
-            chosen = tf.ragged.boolean_mask(names, tf.gather(given, order, batch_dims=1))
-            label = tf.strings.reduce_join(chosen, axis=1, separator=task["separator"])
-        else:
-            needed = task.get("min_probability") or 0.0
-            label = tf.where(probabilities[:, 0] >= needed, names[:, 0], "")
-        return {"label": label, "labels": names, "probabilities": tf.cast(probabilities, tf.float32)}
+        return {**label_tensors(logits, self._task), "truncated": truncated}
 
 
 class GraphEncoder(GraphBert):
@@ -228,9 +211,8 @@ def export_classifier(folder, classifier, name):
     else:
         shown = 'answers["label"].numpy()[0].decode(), answers["probabilities"].numpy()[0, 0]'
     sizes, examples = "B texts, K labels.", _examples(classifier)
-    return write_graph(
-        folder, graph, graph.answer, classes(task), name=name, examples=examples, shown=shown, sizes=sizes
-    )
+    given = {"name": name, "examples": examples, "shown": shown, "sizes": sizes}
+    return write_graph(folder, graph, graph.answer, classes(task, classifier.input), **given)
 
 
 def export_encoder(folder, encoder, name):

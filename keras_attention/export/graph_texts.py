@@ -321,18 +321,22 @@ README = """{name} as a TensorFlow SavedModel: text in, answers out. It needs te
 """
 
 
-def write_graph(folder, graph, function, signature, *, name, examples, shown, sizes, settings=""):
+def _in_python(given):
+    """An argument of an exported function as Python code: a text, a number, or an array of zeros of a shape (tuple)."""
+    if isinstance(given, tuple):
+        return f"tf.zeros({given})"
+    return f"tf.constant([{given!r}])" if isinstance(given, str) else f"tf.constant({given})"
+
+
+def write_graph(folder, graph, function, signature, *, name, examples, shown, sizes, settings="", readme=README):
     """Writes a graph with its function as "serving_default" and README.txt; returns the signature."""
     try:
         tf.saved_model.save(graph, str(folder), signatures={"serving_default": function})
     except tf.errors.OpError as error:
         raise UserError(f"TensorFlow cannot write the model: {error.message}") from error
-    text = README.format(
+    text = readme.format(
         name=name,
-        inputs=", ".join(
-            f"{key}=tf.constant([{given!r}])" if isinstance(given, str) else f"{key}=tf.constant({given})"
-            for key, given in examples.items()
-        ),
+        inputs=", ".join(f"{key}={_in_python(given)}" for key, given in examples.items()),
         shown=shown,
         sizes=sizes,
         settings=settings,

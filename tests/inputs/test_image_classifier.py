@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from inputs.pictures import encoded, gray, hostile
 from inputs.toy_classifier import LABELS, TASK, digits, register_digit_classifier, trained_classifier
 from PIL import Image
@@ -23,6 +24,8 @@ from keras_attention.cli import main as cli
 from keras_attention.inputs.image import ImageInput
 from keras_attention.pipelines.base import failing_examples, make_pipeline
 from keras_attention.pipelines.input_classifier import InputClassifier
+from keras_attention.runtime.batching import share_batches
+from keras_attention.server import ServerSettings
 from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo.entry import read_entry, write_json, write_manifest
 from keras_attention.zoo.schema import ARCHITECTURES
@@ -253,6 +256,46 @@ def test_options_for_texts_are_refused(run, pictures, words, message):
     code, out, err = run("classify", "--model", "digits", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_path):
+    code, out, _ = run("export", "digits", tmp_path / "exported", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["inputs"]["values"]["type"] == "float32 (B, 8, 8, 1)"
+    assert report["inputs"]["values"]["meaning"] == "pictures: (pixels / 255 - [0.3]) / [0.4], crop"
+    assert list(report["outputs"]) == ["label", "labels", "probabilities"]
+    answer = tf.saved_model.load(str(tmp_path / "exported")).signatures["serving_default"]
+    loaded = ka.load("digits_tiny")
+    values = np.stack([loaded.input.arrays(loaded.input.read(path))["values"] for path in pictures[0]])
+    found = {name: tensor.numpy() for name, tensor in answer(values=tf.constant(values)).items()}
+    expected = loaded.classify(pictures[0], return_scores=True)
+    assert [label.decode() for label in found["label"]] == [one.label for one in expected]
+    assert [[label.decode() for label in row] for row in found["labels"]] == [
+        list(one.probabilities) for one in expected
+    ]
+    probabilities = [list(one.probabilities.values()) for one in expected]
+    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-6)
+    readme = (tmp_path / "exported" / "README.txt").read_text()
+    code = readme.partition("    import")[2].partition("print")[0]
+    scope = {}
+    exec("import" + code.replace("\n    ", "\n").replace('"exported"', repr(str(tmp_path / "exported"))), scope)
+    assert scope["answers"]["label"].shape == (1,)
+    code, out, err = run("export", "digits", tmp_path / "other", "--format", "onnx")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "cannot be exported as onnx. Formats for this kind of model: saved_model." in err
+
+
+def test_requests_share_batches(zoo, pictures):
+    shared, sizes = ka.load("digits_tiny"), []
+    steps = share_batches(shared, ServerSettings(max_batch=4), sizes.append)
+    for step in steps:
+        step()
+    assert sorted(set(sizes)) == [1, 2, 4]
+    found, expected = (one.classify(pictures[0], return_scores=True) for one in (shared, ka.load("digits_tiny")))
+    for one, other in zip(found, expected, strict=True):
+        assert one.label == other.label
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
 
 
 def test_other_commands_know_it_or_refuse_it(run, zoo, tmp_path):

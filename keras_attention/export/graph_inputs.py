@@ -1,0 +1,86 @@
+"""A classifier of any kind of input as one TensorFlow graph and SavedModel: arrays in, labels out."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attention.export import classes
+from keras_attention.export.graph_texts import write_graph
+
+README = """{name} as a TensorFlow SavedModel: arrays in, labels out. It needs tensorflow alone.
+
+    import tensorflow as tf
+
+    model = tf.saved_model.load("{name}")
+    answers = model.signatures["serving_default"]({inputs})
+    print({shown})
+
+{sizes}
+
+{listing}
+
+Written by keras_attention {version}, TensorFlow {tensorflow}.
+"""
+
+
+def label_tensors(logits, task):
+    """Labels as tensors, in a graph; see `pipelines.labels.label_answer`.
+
+    Args:
+        logits: float tensor (B, K).
+        task: dict, see `catalog.classification.TASK`.
+
+    Returns:
+        Dict of tensors, see `export.classes`, without `truncated`.
+    """
+    logits, kind = tf.cast(logits, tf.float64), task["kind"]
+    if kind == "regression":
+        return {"value": tf.cast(logits[:, 0], tf.float32)}
+    values = tf.sigmoid(logits) if kind == "multilabel" else tf.nn.softmax(logits)
+    order = tf.argsort(-values, stable=True)
+    names = tf.gather(tf.constant(task["label_names"]), order)  # (B, K), the most probable first
+    probabilities = tf.gather(values, order, batch_dims=1)
+    if kind == "multilabel":
+        given = values >= tf.constant(np.broadcast_to(task["threshold"], len(task["label_names"])), tf.float64)
+        chosen = tf.ragged.boolean_mask(names, tf.gather(given, order, batch_dims=1))
+        label = tf.strings.reduce_join(chosen, axis=1, separator=task["separator"])
+    else:
+        needed = task.get("min_probability") or 0.0
+        label = tf.where(probabilities[:, 0] >= needed, names[:, 0], "")
+    return {"label": label, "labels": names, "probabilities": tf.cast(probabilities, tf.float32)}
+
+
+class GraphInputClassifier(tf.Module):
+    """The network of an `InputClassifier` with its labels, as a graph that runs without this package.
+
+    Args:
+        classifier: InputClassifier whose kind of input has no padded axis.
+
+    Call arguments:
+        The arrays of the kind of input, each (B, ...), by name.
+
+    Returns:
+        Dict of tensors, see `export.classes`.
+    """
+
+    def __init__(self, classifier):
+        super().__init__()
+        self._task = classifier.task
+        self._find_model = lambda: classifier.model  # not an attribute: TensorFlow would save all of Keras's objects
+        self._weights = [variable.value for variable in classifier.model.variables]
+        arrays = classifier.kind.example_arrays(1)
+        self._names = list(arrays)
+        signature = [tf.TensorSpec((None, *array.shape), array.dtype, name=name) for name, array in arrays.items()]
+        self.answer = tf.function(self._answer, input_signature=signature, autograph=False)
+
+    def _answer(self, *arrays):
+        logits = self._find_model()(dict(zip(self._names, arrays, strict=True)), training=False)
+        return label_tensors(logits, self._task)
+
+
+def export_input_classifier(folder, classifier, name):
+    """Writes an InputClassifier, see `GraphInputClassifier`; returns its signature."""
+    graph, task, kind = GraphInputClassifier(classifier), classifier.task, classifier.kind
+    shown = 'answers["value"].numpy()' if task["kind"] == "regression" else 'answers["label"].numpy()[0].decode()'
+    examples = {key: (1, *array.shape) for key, array in kind.example_arrays(1).items()}
+    options = {"name": name, "examples": examples, "shown": shown, "sizes": "B inputs, K labels.", "readme": README}
+    return write_graph(folder, graph, graph.answer, classes(task, kind), **options)
