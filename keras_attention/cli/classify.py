@@ -1,6 +1,7 @@
 """`keras-attention classify`: labels of texts, of files or of the rows of a table, and the words that decide."""
 
 import sys
+import warnings
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
@@ -74,6 +75,7 @@ def _classify_files(arguments, entry):
                 f"--{name} is for texts. {arguments.model} reads files: give their names, or --input FILE with one on "
                 "each line."
             )
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data, which is ignored
     with many_texts(arguments, entry.folder, entry.input.check_file) as job:
         classifier, job.unit = load(entry, "classify"), "files"
         for window in job.windows():

@@ -169,19 +169,23 @@ class ImageInput:
 
     def _decoded(self, content, name):
         with _DECODING, _opened(content, name) as image:
-            try:
-                image.load()
-                return self._fitted(image, name)
-            except UserError:
-                raise
-            except Exception as error:  # Pillow's decoders raise many types for damaged files
-                raise UserError(f"{name} is damaged: {one_line(error) or type(error).__name__}") from error
+            return self._fitted(image, name)
 
     def _fitted(self, image, name):
+        """The pixels of a `PIL.Image.Image`, uint8 (height, width, channels)."""
+        _check_size(image.size, name)
+        try:
+            image.load()
+            return self._pixels(image, name)
+        except UserError:
+            raise
+        except Exception as error:  # Pillow's decoders raise many types for damaged files
+            raise UserError(f"{name} is damaged: {one_line(error) or type(error).__name__}") from error
+
+    def _pixels(self, image, name):
         import numpy as np
         from PIL import Image, ImageOps
 
-        _check_size(image.size, name)
         with suppress(Exception):  # damaged EXIF data: the picture stays as it is
             image = ImageOps.exif_transpose(image)
         image = _in_eight_bits(image, "L" if self.size[2] == 1 else "RGB", name)
@@ -267,8 +271,7 @@ def _in_eight_bits(image, mode, name):
     if image.mode == "F":
         raise UserError(f"{name} has floats as pixels. Expected: 8 or 16 bits.")
     if image.mode.startswith("I"):  # Pillow would clip 16 bits to 255
-        pixels = np.clip(np.asarray(image, "int64"), 0, 65535)
-        image = Image.fromarray(((pixels + 128) // 257).astype("uint8"))
+        image = Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype("uint8"))
     if image.has_transparency_data:
         above = image.convert("RGBA")
         image = Image.new("RGB", image.size, "white")

@@ -31,6 +31,13 @@ def rotated_by_exif():
     return encoded(image, "JPEG", exif=exif, quality=95)
 
 
+def damaged_exif():
+    """A JPEG of `gray()` whose EXIF data is cut."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return encoded(Image.fromarray(gray()), "JPEG", exif=exif.tobytes()[:-7], quality=95)
+
+
 def forms():
     """Dict from name to the content of a file that shows `gray()`."""
     image, alpha = Image.fromarray(gray()), Image.new("L", (WIDTH, HEIGHT), 255)

@@ -1,11 +1,12 @@
 """Pictures: every form gives the same pixels, hostile files give one line."""
 
 import base64
+import io
 import re
 
 import numpy as np
 import pytest
-from inputs.pictures import HEIGHT, WIDTH, encoded, forms, gray, hostile
+from inputs.pictures import HEIGHT, WIDTH, damaged_exif, encoded, forms, gray, hostile
 from PIL import Image
 
 from keras_attention.inputs.image import ImageInput
@@ -32,6 +33,16 @@ def test_every_form_of_a_picture_gives_its_pixels(kind, tmp_path, name):
     np.testing.assert_array_equal(kind.from_json(base64.b64encode(content).decode()), values)
     url = f"data:image/png;base64,{base64.encodebytes(content).decode()}"
     np.testing.assert_array_equal(kind.from_json(url), values)
+
+
+def test_an_open_picture_of_a_damaged_file_is_refused(kind):
+    with pytest.raises(UserError, match="The picture is damaged: "):
+        kind.read(Image.open(io.BytesIO(hostile()["truncated PNG"][0])))
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_damaged_exif_data_is_ignored(kind):
+    assert np.abs(kind.read(damaged_exif())[..., 0].astype(int) - gray()).max() <= 12
 
 
 @pytest.mark.parametrize("name", hostile())

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import tensorflow as tf
-from inputs.pictures import encoded, gray, hostile
+from inputs.pictures import damaged_exif, encoded, gray, hostile
 from inputs.toy_classifier import LABELS, TASK, digits, register_digit_classifier, trained_classifier
 from PIL import Image
 from server.tiny_zoo import server_in_this_process
@@ -227,6 +227,9 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
     found = run("classify", "--model", "digits", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
     assert found == (0, f"{lines[2]}\n{lines[0]}\n", "")
     assert run("classify", "--model", "digits", "--threshold", 1, paths[0]) == (0, "-\n", "")
+    (tmp_path / "damaged_exif.jpg").write_bytes(damaged_exif())
+    code, _, err = run("classify", "--model", "digits", tmp_path / "damaged_exif.jpg")
+    assert (code, err) == (0, "")
 
 
 @pytest.mark.parametrize("name", hostile())
