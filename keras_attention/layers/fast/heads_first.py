@@ -21,7 +21,9 @@ def heads_first(key, value):
     decoder. If B and Hkv are separate axes and B = 1, XLA also copies the cache instead of updating it in place.
     """
     keys, values = ops.transpose(key, (0, 2, 3, 1)), ops.transpose(value, (0, 2, 1, 3))
-    return tuple(ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (keys, values))
+    batch, heads = ops.shape(keys)[:2]
+    size = batch * heads if isinstance(batch, int) else -1  # with -1, a graph of sources of any length forgets the size
+    return tuple(ops.reshape(x, (size, *ops.shape(x)[2:])) for x in (keys, values))
 
 
 def zero_masked_by_head(key, value, mask, heads):
@@ -199,7 +201,7 @@ def project(projections, inputs, joined):
     x = inputs[0]
     matrices = [ops.reshape(projection.kernel, (x.shape[-1], -1)) for projection in projections]
     biases = [ops.reshape(projection.bias, (1, -1)) for projection in projections if projection.bias is not None]
-    if biases and tuple(ops.shape(x)[:2]) == (1, 1):
+    if biases and tuple(x.shape[:2]) == (1, 1):  # None in a graph if it is not known
         matrices = [ops.concatenate(pair, axis=0) for pair in zip(matrices, biases, strict=True)]
         x, biases = ops.pad(x, ((0, 0), (0, 0), (0, 1)), constant_values=1), []  # (1, 1, D + 1)
     outputs = ops.matmul(x, ops.concatenate(matrices, axis=1))  # (B, T, sum of H K)
