@@ -30,7 +30,7 @@ TRANSLATION = Use(
     pipeline="keras_attention.pipelines.translator:Translator",
     method="translate",
     tokenizers={"source": "source_vocabulary_size", "target": "target_vocabulary_size"},
-    tokenizer_kinds=("characters", "sentencepiece"),  # a byte-level one writes control characters
+    tokenizer_kinds=("characters", "marian", "sentencepiece"),  # a byte-level one writes control characters
     keys={
         "decoding": OBJECT,
         "source_language": LANGUAGE,
@@ -67,7 +67,8 @@ def _transformer_parameters(model):
     encoder = model["num_encoder_layers"] * (attention + feed_forward + 2 * norm)
     decoder = model["num_decoder_layers"] * (2 * attention + feed_forward + 3 * norm)
     positions = 2 * model["max_length"] * width if model["positions"] == "learned" else 0
-    return _embedding_rows(model) * width + encoder + decoder + positions + 2 * norm
+    bias = model["target_vocabulary_size"] if model["output_bias"] else 0
+    return _embedding_rows(model) * width + encoder + decoder + positions + 2 * norm + bias
 
 
 register(
@@ -113,9 +114,10 @@ register(
             "max_length": whole(1, 65536),
             "tie_embeddings": choice("none", "target", "all"),
             "decoder": choice("attention", "ssru"),
+            "output_bias": TRUTH,
         },
         parameters=_transformer_parameters,
         use=TRANSLATION,
-        defaults={"decoder": "attention"},
+        defaults={"decoder": "attention", "output_bias": False},
     )
 )

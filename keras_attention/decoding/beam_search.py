@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from keras import ops, tree
 
 from keras_attention.decoding.hypotheses import (
+    RANKINGS,
     Hypotheses,
     Penalties,
     Step,
@@ -74,7 +75,7 @@ def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penaltie
     )
 
 
-def advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough=None):
+def advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough=None, force_end=False):
     """Adds one token to each live beam and freezes the hypotheses that end.
 
     Args:
@@ -86,6 +87,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         never: list of int, the ids that are never generated.
         end_id, min_length: as in `beam_search`.
         enough: int or None, the number of ended hypotheses after which a sentence is done.
+        force_end: as in `beam_search`.
 
     Returns:
         The new `Beams`, and int32 (B, K), the index of the old beam that each new beam continues.
@@ -97,6 +99,9 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
     log_probs, parents, ids = _continue(offsets, logits, [*never, end_id])
     ended = _possible(offsets + ops.reshape(logits[:, end_id], offsets.shape))  # (B, K)
     ended = ops.where(length < min_length, NOTHING, ended)
+    if force_end:
+        last = (length >= limits)[:, None]
+        ended, log_probs = ops.where(last, beams.log_probs, ended), ops.where(last, NOTHING, log_probs)
     ended = ops.where(_rank_ended(ended, log_probs, parents, ids, end_id) < ended.shape[1], ended, NOTHING)
 
     coverage = beams.coverage  # (B, K, S)
@@ -189,7 +194,7 @@ def _is_done(log_probs, kept_scores, length, limits, penalties):
 
     With a single beam, a sentence is also done as soon as a hypothesis has ended.
     """
-    attainable = penalties.bound(log_probs[:, 0], limits)
+    attainable = penalties.bound(log_probs[:, 0], length, limits)
     done = ops.logical_or(length >= limits, attainable <= kept_scores[:, -1])
     return ops.logical_or(done, kept_scores[:, 0] > NOTHING) if log_probs.shape[1] == 1 else done
 
@@ -331,6 +336,8 @@ def beam_search(
     source_mask: Tensor | None = None,
     n_best: int = 1,
     patience: float | None = None,
+    ranking: str = "gnmt",
+    force_end: bool = False,
 ) -> Hypotheses:
     """Searches with K beams per sentence and returns the `n_best` hypotheses with the highest scores.
 
@@ -355,6 +362,11 @@ def beam_search(
         patience: float > 0 or None. The search for a sentence also ends as soon as `patience` * K of its hypotheses
             have ended, and at least `n_best`. None: it ends when no live beam can improve the result, and with K = 1 as
             soon as a hypothesis has ended.
+        ranking: "gnmt" or "length", the form of the length penalty, see `length_penalty`. With "length", the search
+            for a sentence ends when K hypotheses have ended, and the score of no live beam exceeds theirs: the beam
+            search of transformers with `early_stopping=False`; with `patience` 1, that with `early_stopping=True`.
+        force_end: bool. Whether END is the only token at the maximum length, with probability 1, so that no hypothesis
+            is truncated: `forced_eos_token_id` of transformers.
 
     Returns:
         `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id. A beam whose
@@ -363,19 +375,21 @@ def beam_search(
     Raises:
         ValueError: if an argument is out of range.
     """
-    _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience)
+    _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience, ranking)
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
     max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
-    penalties = Penalties(length_penalty, coverage_penalty, source_mask)
+    penalties = Penalties(length_penalty, coverage_penalty, source_mask, ranking)
     enough = None if patience is None else max(n_best, math.ceil(patience * beam_size))
-    beams = first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penalties)
+    kept = n_best if ranking == "gnmt" else beam_size
+    beams = first_beams(limits, beam_size, kept, max_steps, start_id, pad_id, penalties)
     sentences = SearchState(beams, repeat_beams(state, beam_size), memory, limits, penalties)
-    rules = {"never": never, "end_id": end_id, "min_length": min_length, "enough": enough}
+    rules = {"never": never, "end_id": end_id, "min_length": min_length, "enough": enough, "force_end": force_end}
     beams = search_sentences(step, sentences, max_steps, rules)
-    return best_hypotheses(beams, limits, pad_id)
+    found = best_hypotheses(beams, limits, pad_id)
+    return found if kept == n_best else Hypotheses(*(field[:, :n_best] for field in found))
 
 
-def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience):
+def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience, ranking):
     if beam_size < 1:
         raise ValueError(f"`beam_size` must be at least 1. Received: beam_size={beam_size}")
     if not 1 <= n_best <= beam_size:
@@ -385,5 +399,7 @@ def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, pat
             raise ValueError(f"`{name}` must lie between 0 and {MOST_PENALTY:g}. Received: {name}={value}")
     if patience is not None and not patience > 0:
         raise ValueError(f"`patience` must be positive or None. Received: patience={patience}")
+    if ranking not in RANKINGS:
+        raise ValueError(f"`ranking` must be one of {', '.join(RANKINGS)}. Received: ranking={ranking}")
     if coverage_penalty and source_mask is None:
         raise ValueError("`source_mask` is needed with a coverage penalty. Received: source_mask=None")

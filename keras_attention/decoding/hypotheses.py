@@ -83,33 +83,48 @@ class Penalties:
         alpha: float >= 0, strength of the length penalty.
         beta: float >= 0, strength of the coverage penalty.
         source_mask: bool tensor (B, S), True at real source positions; unused if `beta` is 0.
+        ranking: one of `RANKINGS`.
 
     Source: Wu et al. (2016), eq. 14, https://arxiv.org/abs/1609.08144. See `length_penalty` and `coverage_penalty`.
     """
 
-    def __init__(self, alpha, beta, source_mask):
+    def __init__(self, alpha, beta, source_mask, ranking="gnmt"):
         self.alpha = alpha
+        self.ranking = ranking
         self.beta = beta
         self.source_mask: Tensor = ops.convert_to_tensor(source_mask, "bool") if beta else None
         self.source_length = self.source_mask.shape[-1] if beta else 0
 
     def take(self, places):
         """Returns the penalties of the sentences at `places` (M,)."""
-        return Penalties(self.alpha, self.beta, ops.take(self.source_mask, places, axis=0) if self.beta else None)
+        source_mask = ops.take(self.source_mask, places, axis=0) if self.beta else None
+        return Penalties(self.alpha, self.beta, source_mask, self.ranking)
 
     def score(self, log_probs, length, coverage):
         """Returns the scores (B, K) of log probabilities (B, K), one length, and coverage (B, K, S)."""
-        scores = log_probs / length_penalty(length, self.alpha)
+        scores = log_probs / length_penalty(length, self.alpha, self.ranking)
         return scores + coverage_penalty(coverage, self.source_mask[:, None, :], self.beta) if self.beta else scores
 
-    def bound(self, log_probs, limits):
-        """Returns an upper bound of the scores of all continuations: log probabilities (B,), maximum lengths (B,)."""
-        return log_probs / length_penalty(limits, self.alpha)
+    def bound(self, log_probs, length, limits):
+        """The score that a live beam may still reach: log probabilities (B,), their length, maximum lengths (B,).
+
+        With the ranking "gnmt", it is an upper bound. With "length", it is the score at the present length, as in
+        transformers: a longer hypothesis may have a higher score, which the search then misses.
+        """
+        return log_probs / length_penalty(limits if self.ranking == "gnmt" else length, self.alpha, self.ranking)
 
 
-def length_penalty(lengths, alpha):
-    """Returns lp(Y) = ((5 + |Y|) / 6) ** alpha, float32; lengths are int tensors and count END. alpha = 0 gives 1."""
-    return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, alpha)
+RANKINGS = ("gnmt", "length")
+
+
+def length_penalty(lengths, alpha, ranking="gnmt"):
+    """Returns lp(Y), float32; lengths are int tensors and count END. alpha = 0 gives 1.
+
+    "gnmt": ((5 + |Y|) / 6) ** alpha. "length": |Y| ** alpha, which with alpha = 1 ranks by the mean log probability of
+    a token, as Marian and transformers do.
+    """
+    lengths = ops.cast(lengths, "float32")
+    return ops.power((5.0 + lengths) / 6.0 if ranking == "gnmt" else lengths, alpha)
 
 
 def coverage_penalty(coverage, source_mask, beta):

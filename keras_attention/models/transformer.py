@@ -42,7 +42,7 @@ CHOICES = {
     "decoder": ("attention", "ssru"),
     "tie_embeddings": ("none", "target", "all"),
 }
-SETTINGS = (*SIZES, *CHOICES, "normalize_first", "dropout", "attention_dropout")
+SETTINGS = (*SIZES, *CHOICES, "normalize_first", "dropout", "attention_dropout", "output_bias")
 
 
 def _preset(num_layers, hidden_dim, intermediate_dim, num_heads, dropout):
@@ -99,6 +99,7 @@ class Transformer(SequenceLogits, keras.Model):
         attention_dropout: float in [0, 1), on attention weights.
         decoder: "attention" or "ssru": what reads the earlier target tokens in each decoder layer. With "ssru", a
             step keeps one vector for each layer instead of a cache; see `SSRUDecoderLayer`.
+        output_bias: bool. Whether a learned bias (V,) is added to the logits, as in Marian.
 
     Call arguments:
         inputs: dict of `source_ids` (B, S) and `target_ids` (B, T), int, 0 is padding; targets begin with START.
@@ -115,7 +116,8 @@ class Transformer(SequenceLogits, keras.Model):
 
     Source: Vaswani et al. (2017), section 3, https://arxiv.org/abs/1706.03762. Differences: dropout on attention
     weights is in the authors' code only; see `TransformerEncoderLayer` for pre-norm. `decoder="ssru"`: Kim et al.
-    (2019), section 3.1, https://aclanthology.org/D19-5632.
+    (2019), section 3.1, https://aclanthology.org/D19-5632. `output_bias`: Junczys-Dowmunt et al. (2018), the code of
+    Marian, https://aclanthology.org/P18-4020.
 
     Example:
         model = Transformer(8000, 8000, hidden_dim=128, intermediate_dim=256, num_heads=4)
@@ -139,6 +141,7 @@ class Transformer(SequenceLogits, keras.Model):
         tie_embeddings: str = "all",
         attention_dropout: float = 0.0,
         decoder: str = "attention",
+        output_bias: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -195,6 +198,10 @@ class Transformer(SequenceLogits, keras.Model):
             part.build(shape, shape)
         for part in filter(None, (self.encoder_norm, self.decoder_norm, self.output_projection)):
             part.build(shape)
+        self.logits_bias = None
+        if self.output_bias:
+            shape = (self.target_vocabulary_size,)
+            self.logits_bias = self.add_weight(shape=shape, initializer="zeros", name="output_bias")
         self.built = True
 
     def call(
@@ -339,8 +346,11 @@ class Transformer(SequenceLogits, keras.Model):
         """Logits (..., V); `kernel` is a result of `_tied_kernel`, or None."""
         x = x if self.decoder_norm is None else self.decoder_norm(x)
         if self.output_projection is not None:
-            return ops.cast(self.output_projection(x), "float32")
-        return ops.cast(ops.matmul(x, self._tied_kernel() if kernel is None else kernel), "float32")
+            logits = self.output_projection(x)
+        else:
+            logits = ops.matmul(x, self._tied_kernel() if kernel is None else kernel)
+        logits = ops.cast(logits, "float32")
+        return logits if self.logits_bias is None else logits + ops.cast(self.logits_bias, "float32")
 
     def _tied_kernel(self):
         return ops.transpose(ops.cast(token_table(self.target_embedding), self.compute_dtype))  # (D, V)

@@ -16,7 +16,7 @@ from keras_attention.support.errors import check_finite
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
 MAX_PROGRAMS = 64
-SEARCH_OPTIONS = ("beam_size", "length_penalty", "coverage_penalty", "patience")  # keys of `schema.DECODING`
+SEARCH_OPTIONS = ("beam_size", "length_penalty", "coverage_penalty", "patience", "ranking", "force_end")  # of DECODING
 
 
 class CompiledSearch:

@@ -59,13 +59,16 @@ class Candidate(NamedTuple):
     def ended(self):
         return self.token_ids[-1] == END_ID
 
-    def score(self, length_penalty):
-        return self.log_prob / penalty(self.length, length_penalty)
+    def score(self, length_penalty, ranking="gnmt"):
+        return self.log_prob / penalty(self.length, length_penalty, ranking)
 
 
-def penalty(length, alpha):
+def penalty(length, alpha, ranking):
     """The length penalty of `decoding.hypotheses.length_penalty`, as a number."""
-    return ((5.0 + length) / 6.0) ** alpha
+    return ((5.0 + length) / 6.0 if ranking == "gnmt" else length) ** alpha
+
+
+USUAL_PATIENCE = 2.0  # for the ranking "length" without patience: CTranslate2 does not tell the scores of live beams
 
 
 class CTranslate2Search:
@@ -79,7 +82,7 @@ class CTranslate2Search:
 
     Difference: CTranslate2 normalizes the probabilities over the allowed tokens only. A log probability is therefore
     higher, since unknown, padding and start tokens get no probability: by up to 0.001 for a sentence of the trained
-    models.
+    models. With the ranking "length" and no patience, a search ends after 2 K ended hypotheses, see `beam_search`.
 
     Args:
         translator: Translator of a Transformer.
@@ -114,9 +117,11 @@ class CTranslate2Search:
         length_penalty,
         coverage_penalty,
         patience,
+        ranking="gnmt",
+        force_end=False,
         unknowns=False,
     ):
-        """See `CompiledSearch.search`."""
+        """See `CompiledSearch.search`; `force_end` is ignored, so an answer at the maximum length has no END."""
         if coverage_penalty:
             raise UserError("CTranslate2 has no coverage penalty like ours: leave it out, or use --engine keras.")
         shape = len(limits), n_best, max_steps
@@ -128,6 +133,9 @@ class CTranslate2Search:
         )
         rows = np.flatnonzero(limits)
         options = {"beam_size": beam_size, "unknowns": unknowns}
+        if patience is None and ranking == "length":
+            patience = USUAL_PATIENCE
+        rule = length_penalty, ranking
         enough = None if patience is None else max(n_best, math.ceil(patience * beam_size))
         most = 1 if beam_size == 1 else enough
         groups = [None] * len(rows)
@@ -135,13 +143,13 @@ class CTranslate2Search:
             groups = self._translate(source_ids[rows], int(limits.max()), most, **options)
         for row, candidates in zip(rows, groups, strict=True):
             limit = int(limits[row])
-            if not (candidates and is_certain(candidates, limit, most, beam_size, n_best, length_penalty)):
+            if not (candidates and is_certain(candidates, limit, most, beam_size, n_best, *rule)):
                 (candidates,) = self._translate(source_ids[row : row + 1], limit, beam_size * limit, **options)
                 candidates = ended_in_time(candidates, enough)
-            for j, one in enumerate(ranked(candidates, length_penalty)[:n_best]):
+            for j, one in enumerate(ranked(candidates, *rule)[:n_best]):
                 found.token_ids[row, j, : one.length] = one.token_ids
                 found.lengths[row, j] = one.length
-                found.scores[row, j] = one.score(length_penalty)
+                found.scores[row, j] = one.score(*rule)
                 found.log_probs[row, j] = one.log_prob
         return found
 
@@ -200,7 +208,7 @@ class CTranslate2Search:
         return [[self._source_pieces[number] for number in row if number != PAD_ID] for row in source_ids.tolist()]
 
 
-def is_certain(candidates, limit, most, beam_size, n_best, length_penalty):
+def is_certain(candidates, limit, most, beam_size, n_best, length_penalty, ranking="gnmt"):
     """Whether the best of these candidates are the best of all that our search would find.
 
     If at least `most` hypotheses ended, others may be missing. Their log probability is at most that of the last
@@ -213,8 +221,9 @@ def is_certain(candidates, limit, most, beam_size, n_best, length_penalty):
         return True
     if not all(one.ended for one in candidates):
         return False
-    attainable = candidates[-1].log_prob / penalty(longest, length_penalty)
-    return len(candidates) < most or ranked(candidates, length_penalty)[n_best - 1].score(length_penalty) >= attainable
+    attainable = candidates[-1].log_prob / penalty(longest, length_penalty, ranking)
+    best = ranked(candidates, length_penalty, ranking)
+    return len(candidates) < most or best[n_best - 1].score(length_penalty, ranking) >= attainable
 
 
 def ended_in_time(candidates, enough):
@@ -225,9 +234,9 @@ def ended_in_time(candidates, enough):
     return [one for one in candidates if one.ended and one.length <= lengths[enough - 1]]
 
 
-def ranked(candidates, length_penalty):
+def ranked(candidates, length_penalty, ranking="gnmt"):
     """The candidates in the order of our search: ended before unended, then by score, then the shorter first."""
-    return sorted(candidates, key=lambda one: (not one.ended, -one.score(length_penalty), one.length))
+    return sorted(candidates, key=lambda one: (not one.ended, -one.score(length_penalty, ranking), one.length))
 
 
 def write_ctranslate2(folder, translator, quantization=None):
@@ -273,6 +282,8 @@ def write_ctranslate2(folder, translator, quantization=None):
     spec.decoder.projection.weight = array(model.target_embedding.embeddings)
     if model.output_projection is not None:
         spec.decoder.projection.weight = array(array(model.output_projection.kernel).T)
+    if model.output_bias:
+        spec.decoder.projection.bias = array(model.logits_bias)
     empty = np.zeros((1, positions, model.hidden_dim), "float32")
     for side, position in ((spec.encoder, model.source_position), (spec.decoder, model.target_position)):
         side.scale_embeddings = True

@@ -1,6 +1,6 @@
 """The settings of a translator's search in `config.json`: their bounds and defaults."""
 
-from keras_attention.zoo.schema import number, optional, whole
+from keras_attention.zoo.schema import TRUTH, choice, number, optional, whole
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
 DECODING = {
@@ -12,6 +12,8 @@ DECODING = {
     "length_ratio": number(0, 1000),
     "length_offset": whole(0, 4096),
     "max_source_length": whole(2, 4096),
+    "ranking": choice("gnmt", "length"),
+    "force_end": TRUTH,
 }
 DECODING_DEFAULTS = {
     "beam_size": 5,
@@ -22,4 +24,6 @@ DECODING_DEFAULTS = {
     "length_ratio": 2.0,
     "length_offset": 10,
     "max_source_length": 128,
+    "ranking": "gnmt",
+    "force_end": False,
 }

@@ -109,3 +109,33 @@ def tokens_of(hypotheses, row, place=0):
     assert not {PAD, START} & set(token_ids[:length])
     assert END not in token_ids[: max(length - 1, 0)]
     return tuple(token_ids[:length].tolist())
+
+
+def transformers_beam_search(model, row, beam_size, max_length, alpha, early_stopping=False):
+    """The rules of `generate` in transformers, with lists: the K best hypotheses; the last token is END, for nothing.
+
+    It ends when K hypotheses have ended and, unless `early_stopping`, no live beam divided by its present length beats
+    the worst of them.
+    """
+    live, finished = [()], []
+
+    def by_length(tokens):
+        free = len(tokens) == max_length and tokens[-1] == END
+        return model.log_prob(row, tokens[:-1] if free else tokens) / len(tokens) ** alpha
+
+    for length in range(1, max_length + 1):
+        if length == max_length:
+            finished += [(*tokens, END) for tokens in live]
+            return sorted(finished, key=by_length, reverse=True)[:beam_size]
+        continuations = sorted(
+            (-model.log_prob(row, (*tokens, token)), beam, token)
+            for beam, tokens in enumerate(live)
+            for token in [*words(model), END]
+        )
+        finished += [(*live[beam], END) for _, beam, token in continuations[:beam_size] if token == END]
+        finished = sorted(finished, key=by_length, reverse=True)[:beam_size]
+        live = [(*live[beam], token) for _, beam, token in continuations if token != END][:beam_size]
+        full = len(finished) == beam_size
+        if full and (early_stopping or by_length(live[0]) <= by_length(finished[-1])):
+            break
+    return finished

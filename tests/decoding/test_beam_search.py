@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from decoding.random_model import END, SPECIAL, UNKNOWN, RandomModel, all_sequences, reference_beam_search, tokens_of
+from decoding.random_model import (
+    END,
+    SPECIAL,
+    UNKNOWN,
+    RandomModel,
+    all_sequences,
+    reference_beam_search,
+    tokens_of,
+    transformers_beam_search,
+)
 from keras import ops
 from layer_checks import EXECUTIONS
 
@@ -106,6 +115,22 @@ def test_patience_ends_a_row_when_enough_hypotheses_have_ended(patience, enough)
         expected = reference_beam_search(model, row, 5, 13, alpha=2.0, enough=enough)[:2]
         check_hypotheses(model, found, expected, row, alpha=2.0)
     assert (found.scores < certain.scores).any() == (patience < 1.5)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0, 1.9])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_the_ranking_by_length_follows_the_rules_of_transformers(alpha, early_stopping):
+    model = RandomModel(7, 13, source_length=3, seed=11, ends=1.0)
+    options = {"beam_size": 3, "n_best": 2, "max_length": 11, "length_penalty": alpha, "ranking": "length"}
+    found = search(model, patience=1.0 if early_stopping else None, force_end=True, **options)
+    for row in range(7):
+        expected = transformers_beam_search(model, row, 3, 11, alpha, early_stopping)[:2]
+        assert [tokens_of(found, row, place) for place in range(2)] == expected
+        lengths = np.array([len(tokens) for tokens in expected])
+        np.testing.assert_allclose(found.scores[row], found.log_probs[row] / lengths**alpha, rtol=1e-5)
+    assert (found.lengths == 11).any()
+    assert (found.lengths < 11).any()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -296,6 +321,7 @@ def test_states_may_be_nested():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"ranking": "mean"}, "`ranking` must be one of gnmt, length. Received: ranking=mean"),
         ({"beam_size": 0}, "`beam_size` must be at least 1. Received: beam_size=0"),
         ({"n_best": 5}, "`n_best` must lie between 1 and beam_size=3. Received: n_best=5"),
         ({"n_best": 0}, "Received: n_best=0"),

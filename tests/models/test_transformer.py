@@ -27,6 +27,7 @@ FORMS = {
     "post-norm": {},
     "pre-norm": {"normalize_first": True, "positions": "learned", "tie_embeddings": "none", "activation": "gelu"},
     "two vocabularies": {"source_vocabulary_size": 13, "tie_embeddings": "target", "activation": "silu"},
+    "output bias": {"output_bias": True, "activation": "silu", "num_decoder_layers": 1},
     "ssru": {"decoder": "ssru"},
     "ssru pre-norm": {"decoder": "ssru", "normalize_first": True, "num_encoder_layers": 3},
 }
@@ -90,6 +91,7 @@ def random_settings(random):
         "tie_embeddings": str(random.choice(["none", "target", "all"])),
         "activation": str(random.choice(["relu", "gelu", "silu"])),
         "decoder": str(random.choice(["attention", "ssru"])),
+        "output_bias": bool(random.choice([False, True])),
     }
 
 

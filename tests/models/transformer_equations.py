@@ -44,7 +44,8 @@ def transformer(weights, settings, source_ids, target_ids):
     if settings["normalize_first"]:
         target = normalized(weights, "decoder_norm", target)
     table = weights["output_projection/kernel"] if settings["tie_embeddings"] == "none" else target_table.T
-    return np.array(target) @ table, {name: np.array(of_layers) for name, of_layers in found.items()}
+    bias = weights["output_bias"] if settings["output_bias"] else 0
+    return np.array(target) @ table + bias, {name: np.array(of_layers) for name, of_layers in found.items()}
 
 
 def embedded(weights, settings, side, table, token_ids):
