@@ -226,7 +226,8 @@ MACHINE_SETTINGS = ("mixed_precision", "jit_compile", "accumulate")
 
 def add_convert(commands):
     help_text = (
-        "Convert a published BERT or GPT-2 checkpoint (Hugging Face, Google, keras-hub) into a model of this package."
+        "Convert a published BERT, GPT-2 or Marian checkpoint (Hugging Face, Google, keras-hub) into a model of this "
+        "package."
     )
     command = add_command(commands, "convert", "convert", "convert", help_text)
     help_text = "folder of the checkpoint, hf://ORG/NAME[@REVISION] or kaggle://ORG/MODEL/keras/VARIANT[/VERSION]"

@@ -1,9 +1,11 @@
 """`keras-attention convert`: reads a published checkpoint as a model of this package."""
 
+import re
 from pathlib import Path
 
 from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
+from keras_attention.convert.hub import Fetched
 from keras_attention.convert.published import default_folder, entry_texts, fetched, is_cached_place, is_published_name
 from keras_attention.support.errors import UserError
 from keras_attention.training.history import run_facts
@@ -26,22 +28,26 @@ def convert(arguments):
     facts = run_facts()
     with silent_libraries():
         converted = load_checkpoint(source if isinstance(source, Path) else source.folder)
-        tokenizer = converted.tokenizer or WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+        tokenizers = converted.tokenizers
+        if tokenizers is None:
+            one = converted.tokenizer or WordPieceTokenizer(converted.vocabulary, converted.lowercase)
+            tokenizers = {"text": one}
     if arguments.pair and converted.label_names is None:
         raise UserError(f"--pair is for classifiers, and {arguments.path} has no labels. Leave it out.")
     claim_entry(out, arguments.overwrite)
-    about = about_converted(converted, arguments.language, arguments.pair)
+    name = default_folder(source.name if isinstance(source, Fetched) else arguments.path)
+    about = about_converted(converted, arguments.language, arguments.pair, name)
     metrics = {
         **facts,
         **entry_texts(converted, source),
         "parameters": converted.model.count_params(),
-        "examples": make_pipeline(converted.model, {"text": tokenizer}, about).examples(),
+        "examples": make_pipeline(converted.model, tokenizers, about).examples(),
     }
     if is_cached_place(out):
         metrics["loaded_as"] = metrics["source"]
     options = {"about": about, "metrics": metrics, "weights_dtype": "float16" if arguments.half else "float32"}
     options["overwrite"] = arguments.overwrite
-    entry = write_entry(out, converted.model, {"text": tokenizer}, **options)
+    entry = write_entry(out, converted.model, tokenizers, **options)
     report = {"folder": str(out), "architecture": entry.config["architecture"], "parameters": metrics["parameters"]}
     report |= {"labels": converted.label_names, "left_out": converted.left_out, "bytes": entry.bytes}
     report |= {"source": metrics.get("source")}
@@ -51,8 +57,19 @@ def convert(arguments):
         print(safe(_as_text(report)))
 
 
-def about_converted(converted, language, pair=False):
-    """The fields of config.json for a Converted, except those of the network; see `schema.Use`."""
+OPUS = re.compile(r"opus_mt_(?:tc_)?(?:big_|base_|tiny_|small_)*([a-z]{2,3})_([a-z]{2,3})")
+
+
+def about_converted(converted, language, pair=False, name=""):
+    """The fields of config.json for a Converted, except those of the network; see `schema.Use`.
+
+    `name` may say the languages of a translator whose files do not, as in "opus_mt_en_ro".
+    """
+    if converted.decoding is not None:
+        named = OPUS.fullmatch(name)
+        found = zip(converted.languages, named.groups() if named else converted.languages, strict=True)
+        source, target = (stated if stated != "und" else other for stated, other in found)
+        return {"decoding": converted.decoding, "source_language": source, "target_language": target}
     if converted.vectors is None:
         return {"language": language, "begins_with": converted.begins_with}
     longest = converted.model.get_config()["max_length"]

@@ -25,6 +25,7 @@ from keras_attention.support.errors import UserError, parse_json, quoted
 NAME = re.compile(r"hf://(\w[\w.-]{0,95}/\w[\w.-]{0,95})(?:@(\w[\w./-]{0,199}))?", re.ASCII)
 COMMIT = re.compile("[0-9a-f]{40}")
 WEIGHTS = "model.safetensors"
+TENSORFLOW_WEIGHTS = "tf_model.h5"  # of a Marian model without safetensors
 MEGABYTE = 1 << 20
 # The only files that are downloaded, with their maximum sizes. config.json comes first: it decides about the others.
 SETTINGS = {
@@ -42,6 +43,7 @@ BYTE_PIECES = (
     {"tokenizer.json": 32 * MEGABYTE},
     {"vocab.json": 32 * MEGABYTE, "merges.txt": 32 * MEGABYTE},
 )
+MARIAN_PIECES = (dict.fromkeys(("vocab.json", "source.spm", "target.spm"), 32 * MEGABYTE),)
 MAX_WEIGHTS = 1 << 31
 WORD = re.compile(r"[\w.+ -]{1,39}", re.ASCII)  # a licence or a language that goes into a card
 
@@ -117,7 +119,7 @@ def fetch(name):
     """
     found, files = resolve(name)
     repository, commit = _parsed(found.name)
-    if WEIGHTS not in files:
+    if not {WEIGHTS, TENSORFLOW_WEIGHTS} & files.keys():
         raise UserError(f"{name} has no {WEIGHTS}. {_other_weights(files)}")
     if "config.json" not in files:
         raise UserError(f"{name} has no config.json.")
@@ -129,12 +131,16 @@ def fetch(name):
         return fetched_file(HubFile(name, repository, commit, file, size, digest))
 
     path = download("config.json", SETTINGS["config.json"])
-    groups = BYTE_PIECES if model_settings(Fields(path))[0] == "gpt2" else WORD_PIECES
+    model_type, _ = model_settings(Fields(path))
+    groups = {"gpt2": BYTE_PIECES, "marian": MARIAN_PIECES}.get(model_type, WORD_PIECES)
+    weights = TENSORFLOW_WEIGHTS if model_type == "marian" and WEIGHTS not in files else WEIGHTS
+    if weights not in files:
+        raise UserError(f"{name} has no {WEIGHTS}. {_other_weights(files)}")
     vocabulary = next((group for group in groups if group.keys() <= files.keys()), None)
     if vocabulary is None:
         expected = " or ".join(" and ".join(group) for group in groups)
         raise UserError(f"{name} has no {expected}.")
-    for file, most in {**SETTINGS, **vocabulary, WEIGHTS: MAX_WEIGHTS}.items():
+    for file, most in {**SETTINGS, **vocabulary, weights: MAX_WEIGHTS}.items():
         if file in files:
             download(file, most)
     for file in {*SETTINGS, *(name for group in groups for name in group)} - files.keys():
@@ -211,4 +217,4 @@ def _other_weights(files):
         return "Its tensors are in several files, which is not supported."
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in files):
         return "Its weights are in a format that can run code; such files are never downloaded."
-    return "Supported: BERT, DistilBERT and GPT-2 in safetensors."
+    return "Supported: BERT, DistilBERT, GPT-2 and Marian in safetensors, and Marian in tf_model.h5."

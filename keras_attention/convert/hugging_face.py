@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_attention.convert.gpt2 import load_gpt2
+from keras_attention.convert.marian import load_marian
 from keras_attention.convert.published_settings import Converted, model_settings
 from keras_attention.convert.published_weights import (
     SafetensorsFile,
@@ -60,6 +61,8 @@ def load_hugging_face(folder, fields):
     model_type, settings = model_settings(fields)
     if model_type == "gpt2":
         return load_gpt2(folder, fields)
+    if model_type == "marian":
+        return load_marian(folder, fields)
     if (folder / ADAPTER).is_file():
         raise UserError(f"{folder / ADAPTER} changes the weights. Supported: a model without adapter, or a merged one")
     pieces, lowercase, longest = read_tokenizer(folder, settings["vocabulary_size"])

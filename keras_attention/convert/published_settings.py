@@ -7,7 +7,7 @@ from keras_attention.support.errors import UserError, parse_json, quoted
 if TYPE_CHECKING:
     import keras
 
-    from keras_attention.tokenizers import ByteLevelTokenizer
+    from keras_attention.tokenizers import ByteLevelTokenizer, MarianTokenizer
 
 
 class Vectors(NamedTuple):
@@ -28,7 +28,8 @@ class Converted(NamedTuple):
     """A published checkpoint as a model of this package.
 
     Attributes:
-        model: built BertEncoder, BertMaskedLM, BertClassifier or GPT with the checkpoint's weights, in float32.
+        model: built BertEncoder, BertMaskedLM, BertClassifier, GPT or Transformer with the checkpoint's weights, in
+            float32.
         vocabulary: list of str, the pieces of the vocabulary; the index is the id.
         lowercase: bool, whether texts are lower-cased and lose their accents before they are split into pieces.
         label_names: tuple of str in the order of the logits, or None if the model is not a classifier.
@@ -39,6 +40,9 @@ class Converted(NamedTuple):
         tokenizer: ByteLevelTokenizer, or None for a WordPieceTokenizer of `vocabulary` and `lowercase`.
         begins_with: what a GPT-2 gets before a prompt: "nothing", or "end" for the token that ends a text.
         notes: tuple of str, sentences for the card about what is not as in the original.
+        tokenizers: dict of a translator's MarianTokenizers, "source" and "target", or None.
+        decoding: dict, the settings of a translator's search, see `zoo.decoding_settings`, or None.
+        languages: pair of str, a translator's source and target language, or None.
     """
 
     model: "keras.Model"
@@ -51,6 +55,9 @@ class Converted(NamedTuple):
     tokenizer: "ByteLevelTokenizer | None" = None
     begins_with: str = "nothing"
     notes: tuple = ()
+    tokenizers: "dict[str, MarianTokenizer] | None" = None
+    decoding: dict | None = None
+    languages: tuple | None = None
 
 
 MAX_JSON_BYTES = 2 * 1024 * 1024
@@ -261,7 +268,62 @@ def gpt2_settings(fields):
     }
 
 
-SETTINGS = {"bert": bert_settings, "distilbert": distilbert_settings, "gpt2": gpt2_settings}
+# Like BERT_ONLY, for Marian.
+MARIAN_ONLY = {
+    "is_encoder_decoder": (True,),
+    "is_decoder": (False,),
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "add_final_layer_norm": (False,),
+    "static_position_embeddings": (True,),
+    "share_encoder_decoder_embeddings": (True,),
+    "tie_word_embeddings": (True,),
+    "quantization_config": (None,),
+}
+MARIAN_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+
+
+def marian_settings(fields):
+    """The arguments of `Transformer` for the configuration of a Marian model, with the vocabulary of Marian."""
+    for name, allowed in MARIAN_ONLY.items():
+        fields.only(name, *allowed)
+    width, size = fields.whole("d_model", 2, MAX_WIDTH), fields.whole("vocab_size", 5, MAX_VOCABULARY)
+    fields.only("decoder_vocab_size", None, size)
+    if width % 2:
+        fields.refuse("d_model", "an even number")
+    heads = fields.whole("encoder_attention_heads", 1, MAX_HEADS)
+    inner = fields.whole("encoder_ffn_dim", 1, MAX_INNER)
+    for name, value in (("decoder_attention_heads", heads), ("decoder_ffn_dim", inner)):
+        if fields.values.get(name) != value:
+            fields.refuse(name, f"{value}, as in the encoder")
+    if width % heads:
+        fields.refuse("encoder_attention_heads", f"a divisor of the width {width}")
+    scaled = fields.values.get("scale_embedding", False)
+    fields.only("scale_embedding", False, True)
+    return {
+        "source_vocabulary_size": size,
+        "target_vocabulary_size": size,
+        "hidden_dim": width,
+        "intermediate_dim": inner,
+        "num_heads": heads,
+        "num_encoder_layers": fields.whole("encoder_layers", 1, MAX_LAYERS),
+        "num_decoder_layers": fields.whole("decoder_layers", 1, MAX_LAYERS),
+        "dropout": fields.number("dropout", 0, 0.99, default=0.1),
+        "attention_dropout": fields.number("attention_dropout", 0, 0.99, default=0.0),
+        "activation": fields.choice("activation_function", MARIAN_ACTIVATIONS, default="gelu"),
+        "max_length": fields.whole("max_position_embeddings", 2, MAX_LENGTH),
+        # Our model scales embeddings always: without `scale_embedding`, they are smaller than the output's kernel.
+        "tie_embeddings": "all" if scaled else "none",
+        "output_bias": True,
+    }
+
+
+SETTINGS = {
+    "bert": bert_settings,
+    "distilbert": distilbert_settings,
+    "gpt2": gpt2_settings,
+    "marian": marian_settings,
+}
 
 
 def model_settings(fields):

@@ -13,6 +13,7 @@ from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.support.errors import UserError
+from keras_attention.tokenizers.marian_tokenizer import WORD_START, tokenize_with
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # The white space that str.strip removes; TensorFlow's own strip removes only ASCII white space.
@@ -77,14 +78,44 @@ class CharactersInGraph(tf.Module):
         return pieces_of(token_ids, self._pieces)
 
 
-GRAPH_TOKENIZERS = {"sentencepiece": SentencePieceInGraph, "characters": CharactersInGraph}
+class MarianInGraph(tf.Module):
+    """A MarianTokenizer in a graph.
+
+    Args:
+        tokenizer: MarianTokenizer.
+    """
+
+    def __init__(self, tokenizer):
+        super().__init__()
+        self._pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
+        self._parts = tokenizer.parts_of_graph()  # modules, so they are saved
+
+    def tokenize(self, texts):
+        """Texts (B,) -> tf.RaggedTensor int32 (B, None), as `MarianTokenizer.tokenize_in_graph`."""
+        return tokenize_with(texts, *self._parts)
+
+    def detokenize(self, token_ids):
+        """Ids (B, T), padded, without UNKNOWN -> texts (B,), as `MarianTokenizer.decode`."""
+        joined = tf.strings.reduce_join(tf.gather(self._pieces, without_specials(token_ids)), axis=1)
+        return strip(tf.strings.regex_replace(joined, WORD_START, " "))
+
+    def tokens(self, token_ids):
+        """Ids (B, T) -> readable pieces (B, T), "" at padding."""
+        return pieces_of(token_ids, self._pieces)
+
+
+GRAPH_TOKENIZERS = {
+    "sentencepiece": SentencePieceInGraph,
+    "characters": CharactersInGraph,
+    "marian": MarianInGraph,
+}
 
 
 def in_graph(tokenizer):
     """The tokenizer as part of a graph.
 
     Args:
-        tokenizer: SentencePieceTokenizer or CharacterTokenizer.
+        tokenizer: SentencePieceTokenizer, CharacterTokenizer or MarianTokenizer.
 
     Returns:
         A tf.Module with `tokenize`, `detokenize` and `tokens`.

@@ -39,7 +39,7 @@ class FromPreset(Quantizable):
 
         Args:
             name_or_path: str, a name from `keras_attention.list_models()`; or str or Path, a model's folder; or the
-                name of a published BERT or GPT-2, see `keras_attention.load`.
+                name of a published BERT, GPT-2 or Marian, see `keras_attention.load`.
 
         Returns:
             Built model of this class, which works like any `keras.Model`. `BertEncoder` also extracts the encoder of a

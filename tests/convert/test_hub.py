@@ -128,7 +128,7 @@ def test_a_model_that_is_not_supported_is_not_downloaded(server, tmp_path):
     [
         ("pytorch_model.bin", "has no model.safetensors. Its weights are in a format that can run code"),
         ("model.safetensors.index.json", "has no model.safetensors. Its tensors are in several files"),
-        ("README.md", "has no model.safetensors. Supported: BERT, DistilBERT and GPT-2"),
+        ("README.md", "has no model.safetensors. Supported: BERT, DistilBERT, GPT-2 and Marian"),
     ],
 )
 def test_weights_in_other_files(file, message, server):
