@@ -26,7 +26,9 @@ from keras_attention.pipelines.base import failing_examples, make_pipeline
 from keras_attention.pipelines.input_classifier import InputClassifier
 from keras_attention.runtime.batching import share_batches
 from keras_attention.server import ServerSettings
+from keras_attention.server.server import known_models
 from keras_attention.support.errors import EntryError, UserError
+from keras_attention.zoo import registry
 from keras_attention.zoo.entry import read_entry, write_json, write_manifest
 from keras_attention.zoo.schema import ARCHITECTURES
 
@@ -304,6 +306,7 @@ def test_requests_share_batches(zoo, pictures):
 def test_other_commands_know_it_or_refuse_it(run, zoo, tmp_path):
     assert run("zoo", "verify", "digits_tiny")[:2] == (0, "digits_tiny: files sound, 3 examples reproduced\n")
     assert "pictures, multiclass classification" in run("zoo", "list")[1]
+    assert run("warm", "digits_tiny")[0] == 0
     assert "Pictures; multiclass classification with the labels 0, 1, 2" in run("zoo", "show", "digits_tiny")[1]
     (tmp_path / "rows.csv").write_text("text,label\na,b\n")
     for words, message in (
@@ -417,6 +420,16 @@ def test_models_say_what_they_read(server, zoo):
     answers = server("POST", "/v1/classify", {"images": sources})[1]["answers"]
     expected = read_entry(zoo / "digits_tiny").metrics["examples"]
     assert [answer["label"] for answer in answers] == [example["output"] for example in expected]
+
+
+def test_a_model_that_is_not_loaded_is_described_and_loaded(zoo, monkeypatch):
+    monkeypatch.setattr(registry.zoo_folders, "__defaults__", (zoo / "nowhere",))
+    (model,) = known_models(ServerSettings(), lambda name, size: None).values()
+    assert (model.name, model.input_field, model.pipeline) == ("digits_tiny", "images", None)
+    loaded = model.load()
+    assert {**model.about, "attention": False} == loaded.about
+    images = [in_base64((zoo / "digits_tiny" / "example_1.png").read_bytes())]
+    assert loaded.pipeline.reply(images=images)[0]["label"] == loaded.pipeline.entry.metrics["examples"][0]["output"]
 
 
 def test_routes_for_texts_do_not_ask_it(server):
