@@ -91,7 +91,8 @@ def load_translation_data(
         data_dir: str, folder of a named set; "" downloads multi30k once and stores it. The folder of tatoeba has
             train.tsv.gz, dev.tsv.gz and test.tsv.gz, whose first lines name the languages of their columns.
         source, target: language codes of a named set, or paths for "files".
-        validation_split: float in (0, 0.5], share of the pairs that is held out, half of it as test set; for files.
+        validation_split: float in (0, 0.5], share of the different pairs that is held out, half of it as test set; for
+            files.
         train_size: int > 0, number of generated dates.
         extra: list of paths, tables of additional training pairs, such as translations of better models
             (sequence-level distillation, Kim & Rush 2016; data diversification, Nguyen et al. 2020).
@@ -176,16 +177,24 @@ def _columns(path, source, target):
 
 
 def _hold_out(pairs, share, seed):
-    """Splits the pairs at random into train, validation and test."""
+    """Splits the pairs at random into train, validation and test.
+
+    A pair that occurs several times counts once, and all of its occurrences are on one side.
+    """
     if not 0 < share <= 0.5:
         raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {share}")
-    count = len(pairs[0])
+    everything = list(zip(*pairs, strict=True))
+    distinct = list(dict.fromkeys(everything))
+    count = len(distinct)
     if count < 4:
         raise UserError(f"There are {count} sentence pairs. Expected: at least 4, to train, validate and test on.")
     order = np.random.default_rng(seed).permutation(count)
     held_out = max(2, int(count * share))
-    parts = order[held_out:], order[: held_out // 2], order[held_out // 2 : held_out]
-    return (tuple([side[i] for i in sorted(part)] for side in pairs) for part in parts)
+    parts = (order[: held_out // 2], order[held_out // 2 : held_out])
+    validation, test = ([distinct[i] for i in sorted(part)] for part in parts)
+    reserved = {*validation, *test}
+    train = [pair for pair in everything if pair not in reserved]
+    return (tuple([pair[side] for pair in part] for side in (0, 1)) for part in (train, validation, test))
 
 
 def file_name_piece(path, default, part=-1):

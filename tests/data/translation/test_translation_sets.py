@@ -38,6 +38,17 @@ def test_two_files_are_split_without_loss_and_always_alike(files):
     assert load(5).test != data.test
 
 
+def test_a_repeated_pair_is_not_held_out_and_trained_on(files):
+    pairs = list(zip(SENTENCES, TRANSLATIONS, strict=True))
+    (files / "repeated.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs * 3), encoding="utf-8")
+    data = load_translation_data(str(files / "repeated.tsv"), validation_split=0.2, seed=7)
+    trained, validated, tested = (list(zip(*split, strict=True)) for split in (data.train, data.validation, data.test))
+    assert (len(validated), len(tested), len(trained)) == (10, 10, 3 * 81)
+    assert len({*validated, *tested}) == 20
+    assert not set(trained) & {*validated, *tested}
+    assert [pair for pair in pairs * 3 if pair in set(trained)] == trained  # in the order of the file
+
+
 def test_a_compressed_table_is_read_like_two_files(files):
     data = load_translation_data(str(files / "pairs.tsv.gz"), source="en", target="shouting")
     assert sorted(everything(data)) == sorted(zip(SENTENCES, TRANSLATIONS, strict=True))
