@@ -4,7 +4,8 @@
 
 The recipes do this at the end of a training. This tool does it again for a trained model, on the validation sentences
 of the same data and with the search settings of the model: 5 % of them (0.1 % of dates) have a lower mean log
-probability per token. config.json, metrics.json and the card are replaced. The weights stay as they are.
+probability per token. Of a file, the sentences are those that the training of the model held out. config.json,
+metrics.json and the card are replaced. The weights stay as they are.
 """
 
 import argparse
@@ -42,6 +43,16 @@ def choose(folder, data):
     return rewrite_entry(folder, config={"low_score_threshold": threshold}, metrics={"low_score": rule})
 
 
+def held_out(folder):
+    """Dict of the settings with which the training of an entry chose its validation sentences."""
+    from keras_attention.zoo.entry import read_entry
+
+    training = read_entry(folder).metrics.get("training", {})
+    former_name = {"validation_split": "validation_share"}
+    found = {name: training.get(name, training.get(former_name.get(name))) for name in ("validation_split", "seed")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def main(arguments=None):
     parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -57,7 +68,7 @@ def main(arguments=None):
         from keras_attention.data.translation.pairs import load_translation_data
 
     given = {name: getattr(arguments, name) for name in ("data", "data_dir", "source", "target")}
-    entry = choose(arguments.folder, load_translation_data(**given))
+    entry = choose(arguments.folder, load_translation_data(**given, **held_out(arguments.folder)))
     print(f"{entry.name}: low_score_threshold {entry.config['low_score_threshold']}")
 
 

@@ -8,7 +8,9 @@ from zoo.tiny_entry import ENGLISH, write_tiny_entry
 
 import keras_attention as ka
 from keras_attention.cli.main import guarded
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.entry import read_entry
+from keras_attention.zoo.entry_io import rewrite_entry
 
 TOOL = runpy.run_path(str(Path(__file__).parents[3] / "recipes" / "tools" / "low_score_threshold.py"))
 
@@ -19,7 +21,9 @@ def test_only_the_threshold_and_the_card_change(tmp_path, capsys):
     before = write_tiny_entry(tmp_path / "tiny", weights_dtype="int8_deflate", about=about)
     weights = (before.folder / "model.weights.h5").read_bytes()
     sentences = [f"{text} {text[:i]}" for text in ENGLISH for i in range(2, 13)]
-    (tmp_path / "pairs.tsv").write_text("".join(f"{text}\tx\n" for text in sentences * 7), encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"{text}\t{i}\n" for i in range(7) for text in sentences), encoding="utf-8"
+    )
     TOOL["main"]([str(before.folder), "--data", str(tmp_path / "pairs.tsv")])
     after = read_entry(before.folder)
     threshold = after.config["low_score_threshold"]
@@ -34,8 +38,32 @@ def test_only_the_threshold_and_the_card_change(tmp_path, capsys):
 
 def test_sentences_of_another_language_are_refused(tmp_path, capsys):
     folder = write_tiny_entry(tmp_path / "tiny", about={"target_language": "de"}).folder
-    (tmp_path / "pairs.tsv").write_text("a\tb\n" * 7, encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("".join(f"a\t{i}\n" for i in range(7)), encoding="utf-8")
     call = [str(folder), "--data", str(tmp_path / "pairs.tsv"), "--target", "fr"]
     assert guarded(lambda: TOOL["main"](call), "low_score_threshold.py", debug=False) == 2
     assert "translates from en to de. Received sentences from en to fr" in capsys.readouterr().err
     assert read_entry(folder).config["low_score_threshold"] is None
+
+
+@pytest.mark.parametrize(
+    ("training", "options"),
+    [
+        ({"validation_split": 0.004, "seed": 7, "epochs": 2}, {"validation_split": 0.004, "seed": 7}),
+        ({"validation_share": 0.3}, {"validation_split": 0.3}),
+        ({}, {}),
+    ],
+)
+def test_the_validation_sentences_are_those_of_the_training(tmp_path, monkeypatch, training, options):
+    folder = write_tiny_entry(tmp_path / "tiny", about={"target_language": "de"}).folder
+    rewrite_entry(folder, metrics={"training": training})
+    received = {}
+
+    def stop(**given):
+        received.update(given)
+        raise UserError("no more is needed")
+
+    monkeypatch.setattr("keras_attention.data.translation.pairs.load_translation_data", stop)
+    with pytest.raises(UserError, match="no more is needed"):
+        TOOL["main"]([str(folder), "--data", "pairs.tsv"])
+    given = {"data": "pairs.tsv", "data_dir": "", "source": "en", "target": "de"}
+    assert received == {**given, **options}
