@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from convert.fake_hub import running_hub
+from convert.marian_models import TINY_MARIAN
 from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
 from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, commands, run_command
 from huggingface_hub import constants
@@ -77,6 +78,27 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
                 run_command(line)
         elif text in code:
             exec(compile(text, page, "exec"), namespace)
+
+
+@pytest.mark.slow
+def test_the_table_for_pipelines_of_transformers(hub):
+    """Its second column, run line by line on a small Marian model, whose answers transformers wrote."""
+    hub.publish(TINY_MARIAN / "swish", "Helsinki-NLP/opus-mt-en-ro")
+    expected = np.load(TINY_MARIAN / "swish" / "expected.npz")
+    _, _, section = PAGES["convert.md"].partition("## Coming from pipeline")
+    cells = re.findall(r"^\| .+ \| `([^`]+)` \|$", section, re.MULTILINE)
+    namespace, answers = {}, {}
+    for cell in cells:
+        if cell.startswith(("import", "translator =")):
+            exec(cell, namespace)
+        else:
+            answers[cell] = eval(cell, namespace)
+    assert len(cells) == 9
+    call = 'translator.translate("A dog runs.'
+    assert answers[f'{call}")'] == expected["beam_0"][0]
+    assert answers[f'{call}", beam_size=1)'] == expected["greedy_0"][0]
+    assert len(answers[f'{call}", beam_size=2, n_best=2)']) == 2
+    assert answers['keras_attention.load("mine")'].translate("A dog runs.") == expected["beam_0"][0]
 
 
 @pytest.mark.thorough

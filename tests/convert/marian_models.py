@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+TINY_MARIAN = Path(__file__).parent / "tiny_marian"  # two of the cases, see its README.md
 SENTENCES = [
     "A dog runs in the park.",
     "Two men are playing soccer.",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from convert.fake_hub import COMMIT, running_hub
 from convert.hostile_checkpoints import CHECKPOINTS
-from convert.marian_models import CASES
+from convert.marian_models import CASES, TINY_MARIAN
 from convert.tiny_checkpoints import safetensors_bytes
 
 import keras_attention
@@ -26,7 +26,6 @@ from keras_attention.pipelines.base import make_pipeline
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.special_tokens import END_ID, START_ID
 
-TINY_MARIAN = Path(__file__).parent / "tiny_marian"
 STORED = ("swish", "languages")
 WEIGHTS, OTHER_WEIGHTS = "model.safetensors", "tf_model.h5"
 
