@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "runtime": {"models", "tokenizers", "decoding"},
     "pipelines": {"runtime", "inputs", "zoo", "models", "tokenizers", "decoding", "data", "evaluation", "visualize"},
     "catalog": {"pipelines", "inputs", "zoo", "models", "convert"},
-    "publishing": {"pipelines", "inputs", "zoo", "evaluation", "models", "visualize"},
+    "publishing": {"pipelines", "inputs", "zoo", "evaluation", "data", "models", "visualize"},
     "finetuning": {
         "publishing",
         "catalog",

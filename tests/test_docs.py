@@ -21,6 +21,9 @@ from convert.tiny_checkpoints import tiny_tensors, write_checkpoint
 from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, commands, run_command
 from huggingface_hub import constants
 
+PAGES_WITH_COMMANDS = (
+    "attention.md", "beyond_sentences.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "train.md"
+)  # fmt: skip
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
 
@@ -62,7 +65,7 @@ def hub(elsewhere, monkeypatch):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("page", ["attention.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "train.md"])
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS)
 def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
     if page == "convert.md":
         tensors, positions = tiny_tensors(), "bert.embeddings.position_embeddings.weight"

@@ -1,12 +1,14 @@
 """Labels of texts and of pictures: networks with a classifier."""
 
 from dataclasses import replace
+from math import prod
 
 from keras_attention.catalog.common import (
     TEXT_TOKENIZER,
     VOCABULARY,
     WITHOUT_PATTERN,
     language_of,
+    layer_parts,
     recurrent_layer_parameters,
 )
 from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
@@ -30,6 +32,7 @@ from keras_attention.zoo.schema import (
     register,
     text,
     whole,
+    wholes,
 )
 
 MAX_LABELS, MAX_LABEL_CHARACTERS = 1000, 200
@@ -191,3 +194,37 @@ def image_classification(size):
         reads=lambda config: f"Pictures; {_kind_and_labels(config['task'])}",
         check=check,
     )
+
+
+def patch_parameters(model):
+    width, (*sizes, channels) = model["hidden_dim"], model["input_size"]
+    attention, feed_forward, norm = layer_parts(model)
+    patch = prod(model["patch_size"])
+    positions = prod(size // step + 1 for size, step in zip(sizes, model["patch_size"], strict=False))
+    stem = (patch * channels + 1) * width
+    if model["stem"] == "convolutional":
+        stem = 9 * (channels + 2 * width) * width + 3 * norm + (width + 1) * width
+    layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
+    return stem + (positions + 1) * width + layers + norm + (width + 1) * model["num_labels"]
+
+
+register(
+    Architecture(
+        name="PatchClassifier",
+        model="keras_attention.models.patch_classifier:PatchClassifier",
+        settings={
+            "num_labels": whole(1, MAX_LABELS),
+            "input_size": wholes(3, 3, 1, 4096),
+            "patch_size": wholes(2, 2, 1, 4096),
+            "hidden_dim": whole(1, 8192),
+            "intermediate_dim": whole(1, 32768),
+            "num_heads": whole(1, 128),
+            "num_layers": whole(1, 64),
+            "stem": choice("linear", "convolutional"),
+            "pooling": choice("cls", "mean"),
+            "dropout": number(0, 0.99),
+        },
+        parameters=patch_parameters,
+        use=image_classification(lambda model: model["input_size"]),
+    )
+)

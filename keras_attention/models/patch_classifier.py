@@ -26,7 +26,7 @@ def check_settings(**settings):
     for name in ("input_size", "patch_size"):
         each = {f"{name}[{i}]": size for i, size in enumerate(settings[name])}
         check_sizes(each, each)
-    patch_grid(tuple(sizes), settings["patch_size"])
+    patch_grid(tuple(sizes), tuple(settings["patch_size"]))
     if settings["stem"] == "convolutional":
         for size in settings["patch_size"]:
             if size & (size - 1) or size != settings["patch_size"][0] or size < 2:
@@ -166,12 +166,12 @@ class PatchClassifier(FromPreset, keras.Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        input_size, patch_size = tuple(input_size), tuple(patch_size)
+        input_size, patch_size = list(input_size), list(patch_size)  # as in JSON
         self.settings = {name: value for name, value in locals().items() if name in SETTINGS}
         check_settings(**self.settings)
         for name, value in self.settings.items():
             setattr(self, name, value)
-        grid = patch_grid(input_size[:-1], patch_size)
+        grid = patch_grid(tuple(input_size[:-1]), tuple(patch_size))
         options = {"dtype": self.dtype_policy}
         start = keras.initializers.RandomNormal(stddev=0.02)
         self.patches = (
@@ -227,7 +227,7 @@ class PatchClassifier(FromPreset, keras.Model):
     ) -> tuple[Tensor, list[Tensor]]:
         """The normalized vectors of [CLS], if there is one, and of all patches (B, N, D), and the list of weights."""
         values, mask = _values_and_mask(inputs)
-        grid = patch_grid(tuple(values.shape[1:-1]), self.patch_size)
+        grid = patch_grid(tuple(values.shape[1:-1]), tuple(self.patch_size))
         x = self.positions(self.patches(values), grid=grid)  # (B, N, D)
         x = zero_masked(x, mask)
         if self.pooling == "cls":

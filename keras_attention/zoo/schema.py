@@ -39,6 +39,16 @@ def numbers(fewest, most, low, high):
     return (f"a list of {fewest} to {most} numbers, each {what}", all_hold)
 
 
+def wholes(fewest, most, low, high):
+    """A list of `fewest` to `most` ints as in `whole`."""
+    what, holds = whole(low, high)
+
+    def all_hold(values):
+        return isinstance(values, list) and fewest <= len(values) <= most and all(map(holds, values))
+
+    return (f"a list of {fewest} to {most} numbers, each {what}", all_hold)
+
+
 def choice(*names):
     """One of the names."""
     return (f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)

@@ -127,7 +127,7 @@ def test_no_label_is_preferred_before_training():
     [
         ({"num_heads": 3}, "num_heads=3, hidden_dim=10"),
         ({"patch_size": (4, 5)}, r"sizes=\(8, 12\), patch_size=\(4, 5\)"),
-        ({"patch_size": (2, 4), "stem": "convolutional"}, r"patch_size=\(2, 4\)"),
+        ({"patch_size": (2, 4), "stem": "convolutional"}, r"patch_size=\[2, 4\]"),
         ({"stem": "none"}, "stem=none"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"input_size": (8, 0, 3)}, r"input_size\[1\]=0"),

@@ -152,6 +152,23 @@ def test_smoke_writes_an_entry_and_a_picture(run, tmp_path, path):
 
 
 @pytest.mark.slow
+def test_patches_are_trained_continued_and_used(run, tmp_path):
+    recipe = TRANSLATION.with_name("patches.py")
+    code, out, _ = run(recipe, "--epochs=2", "--hidden-dim=16", "--num-heads=2", "--num-layers=1", "--out=first")
+    assert code == 0
+    check_last_command(out)
+    entry = read_entry(tmp_path / "first")
+    assert {"confusion.png", "example_1.png"} < set(entry.files)
+    (model, *_), (simple, *_) = entry.metrics["tables"][0]["rows"]
+    assert (model, simple) == ("this model", "logistic regression on pixels")
+    code, out, _ = run(recipe, "--from=first", "--epochs=1", "--shift=0", "--stem=convolutional", "--out=second")
+    assert code == 0
+    later = read_entry(tmp_path / "second")
+    assert later.config["model"] == {**entry.config["model"]}
+    assert later.metrics["scores"][0]["value"] > entry.metrics["scores"][0]["value"]
+
+
+@pytest.mark.slow
 def test_a_translator_is_trained_and_scored_under_a_strategy(tmp_path):
     """With the folder of compiled programs, which other tests do without: scoring must not store such models there."""
     environment = {
@@ -461,6 +478,7 @@ OF_ARCHITECTURE = {
     "BertClassifier": "bert_finetune",
     "BertEncoder": "distill",
     "GPT": "language_model",
+    "PatchClassifier": "patches",
 }
 CONFIGS = sorted((RECIPES[0].parents[1] / "saved_models").glob("*/config.json"))
 

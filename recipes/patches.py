@@ -1,0 +1,130 @@
+"""Classify images with a Transformer over patches (Dosovitskiy et al. 2021).
+
+    python recipes/patches.py                                  # 8 x 8 digits of scikit-learn, no download
+    python recipes/patches.py --data fashion_mnist             # downloads 30 MB once; or --data-dir DIR
+    python recipes/patches.py --smoke                          # a few steps, end to end
+
+Patches are the tokens: each is flattened and projected, a position is added, and a pre-norm encoder follows. Without
+large data, a Transformer does not find out by itself that neighbouring pixels belong together; two convolutions in
+place of the projection (Xiao et al. 2021) give it a start, which is the default here.
+"""
+
+import functools
+from dataclasses import asdict, dataclass
+
+from keras_attention.cli.io.terminal import command_line, silent_libraries
+
+with silent_libraries():
+    import keras
+
+from keras_attention.cli.main import run_recipe
+from keras_attention.data.images.image_batches import Augmentation, ImageBatches
+from keras_attention.data.images.labelled_images import SETS, load_image_data
+from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier
+from keras_attention.support.flags import parse_config, setting
+from keras_attention.training.losses import class_cross_entropy
+from keras_attention.training.optim import make_schedule
+from keras_attention.training.run import RunSettings
+from keras_attention.training.session import Session
+from keras_attention.zoo.registry import check_free, claim_entry
+from keras_attention.zoo.warm_start import load_start, start_settings, take_weights
+
+
+@dataclass(frozen=True)
+class Config(RunSettings):
+    data: str = setting("digits", f"set of images: {', '.join(SETS)}")
+    data_dir: str = setting("", "folder of the idx files of mnist or fashion_mnist; empty: download them once")
+    validation_split: float = setting(1 / 12, "share of the training images, from the end, for validation")
+    start_from: str = setting("", "start from this trained model, with its settings", name="from")
+    patch_size: int = setting(4, "pixels along each side of a patch")
+    hidden_dim: int = setting(128, "width of the layers")
+    intermediate_dim: int = setting(256, "inner width of the feed-forward networks")
+    num_heads: int = setting(4, "number of attention heads")
+    num_layers: int = setting(4, "layers of the encoder")
+    stem: str = setting("convolutional", "how a patch becomes a vector: linear, as in the paper", CHOICES["stem"])
+    pooling: str = setting("mean", "classified vector: of [CLS], as in the paper, or the mean", CHOICES["pooling"])
+    dropout: float = setting(0.1, "share of units dropped")
+    shift: int = setting(2, "pixels by which images move, at most")
+    flip: bool = setting(False, "mirror half of the images")
+    erase: float = setting(0.0, "largest side of the rectangle that is erased, as a share of the image's")
+    epochs: int = setting(20, "passes over the training images")
+    rows_per_batch: int = setting(128, "images of a batch")
+    learning_rate: float = setting(1e-3, "peak learning rate of AdamW")
+    weight_decay: float = setting(0.05, "decay of the weights of all projections")
+    warmup_steps: int = setting(300, "updates until the peak")
+    label_smoothing: float = setting(0.1, "share of the target probability spread over the labels")
+    ema_decay: float | None = setting(0.998, "exponential average of the weights; none: the last weights")
+
+
+DATA = {"digits": {"patch_size": 2, "hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
+                   "rows_per_batch": 64, "warmup_steps": 100, "learning_rate": 3e-3, "ema_decay": 0.98,
+                   "jit_compile": False, "validation_split": 0.125},
+        "mnist": {"erase": 0.3},
+        "fashion_mnist": {"flip": True, "erase": 0.4}}  # fmt: skip
+SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_layers": 1, "epochs": 1, "jit_compile": False}
+SMOKE_IMAGES = 200
+
+
+def presets(config):
+    """The defaults that depend on other flags."""
+    chosen = DATA.get(config.data, {}) | (SMOKE if config.smoke else {})
+    if start := start_settings(config.start_from, config):
+        chosen |= {**start, "patch_size": start["patch_size"][0]}
+    return chosen
+
+
+def loss(model, inputs, labels, label_smoothing):
+    """-log p of the right label, given the patches of an image."""
+    logits = model(inputs, training=True)  # (B, K)
+    return class_cross_entropy(labels, logits, label_smoothing=label_smoothing)
+
+
+def main(arguments=None):
+    config = parse_config(Config, __doc__, arguments, presets)
+    out = config.out or f"runs/patches_{config.data}{'_smoke' * config.smoke}"
+    session = Session.start(config, out, unit="images", check_out=check_free)
+    config, start = session.config, load_start(config.start_from)
+    data = load_image_data(config.data, config.data_dir, config.validation_split)
+    train = data.train.take(slice(SMOKE_IMAGES)) if config.smoke else data.train
+    # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,)
+    augmentation = Augmentation(config.shift, config.flip, config.erase)
+    batches = ImageBatches(train, config.rows_per_batch, config.seed, augmentation)
+    settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
+    sizes = {"input_size": train.pixels.shape[1:], "patch_size": (config.patch_size, config.patch_size)}
+    model = PatchClassifier(len(data.label_names), **settings | sizes)
+    model.build()
+    if start:
+        take_weights(model, start.model)
+    if scored := keras.backend.backend() == "tensorflow":
+        from keras_attention.publishing.image_entries import image_classifier, scores_of, write_image_classifier
+
+        claim_entry(session.out, config.overwrite)
+        classifier = image_classifier(model, data)
+
+    total_steps = config.epochs * len(batches.epoch(0))
+    print(f"{len(train):,} images, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
+    rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=config.weight_decay)
+    optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
+    objective = functools.partial(loss, label_smoothing=config.label_smoothing)
+    update = session.compile(model, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
+    with session:  # checkpoints, resume, Ctrl-C
+        for epoch in session.epochs(batches, config.epochs, monitor="val_accuracy"):
+            for batch in epoch:
+                epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
+            if scored:
+                with session.averaged_weights():
+                    session.report(val_accuracy=scores_of(classifier, data.validation)[0]["accuracy"])
+
+    if session.finish(weights_only=not scored):  # only in the chief worker
+        session.outcome["settings"] |= {"data_dir": "", "out": session.out.name}
+        scores = write_image_classifier(session.out, classifier, data, **session.outcome)
+        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        session.clean_up()
+        print(
+            f"Saved to {session.out}. Try: {command_line('classify', session.out, str(session.out / 'example_1.png'))}"
+        )
+
+
+if __name__ == "__main__":
+    run_recipe(main, __file__)

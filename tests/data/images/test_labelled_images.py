@@ -1,0 +1,75 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from keras_attention.data.images.labelled_images import load_image_data, read_idx
+from keras_attention.support.errors import UserError
+
+PIXELS = np.arange(7 * 3 * 5, dtype="uint8").reshape(7, 3, 5)
+LABELS = np.arange(7, dtype="uint8")
+
+
+def write_idx(path, array):
+    head = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    path.write_bytes(gzip.compress(head + array.tobytes()))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_idx(tmp_path / "train-images-idx3-ubyte.gz", PIXELS)
+    write_idx(tmp_path / "train-labels-idx1-ubyte.gz", LABELS)
+    return tmp_path
+
+
+def test_idx_files_are_read(folder):
+    images = read_idx(folder, "train")
+    np.testing.assert_array_equal(images.pixels[..., 0], PIXELS)
+    np.testing.assert_array_equal(images.labels, LABELS)
+    assert read_idx(folder, "test") is None
+
+
+def test_the_last_images_are_held_out(folder):
+    data = load_image_data("mnist", str(folder), 0.3)
+    assert data.train.labels.tolist() == [0, 1, 2, 3, 4]
+    assert data.validation.labels.tolist() == [5, 6]
+    assert data.test is None
+
+
+def test_digits_need_no_files():
+    data = load_image_data("digits", validation_split=0.125)
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [1257, 180, 360]
+    assert data.train.pixels.shape[1:] == (8, 8, 1)
+    assert (data.train.pixels.min(), data.train.pixels.max()) == (0, 255)
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "no gzip", "kind", "sizes", "labels", "missing"])
+def test_damaged_files_are_one_named_error(folder, damage):
+    path = folder / "train-images-idx3-ubyte.gz"
+    whole = gzip.decompress(path.read_bytes())
+    if damage == "labels":
+        write_idx(folder / "train-labels-idx1-ubyte.gz", LABELS[:5])
+    elif damage == "missing":
+        (folder / "train-labels-idx1-ubyte.gz").unlink()
+    elif damage == "no gzip":
+        path.write_bytes(whole)
+    else:
+        changed = {
+            "cut": whole[:-1],
+            "longer": whole + b"x",
+            "kind": whole[:2] + b"\x0d" + whole[3:],
+            "sizes": whole[:4] + b"\xff" * 12,
+        }
+        path.write_bytes(gzip.compress(changed[damage]))
+    with pytest.raises(UserError, match="train-"):
+        read_idx(folder, "train")
+
+
+def test_other_names_and_folders_are_refused(tmp_path, folder):
+    with pytest.raises(UserError, match="faces"):
+        load_image_data("faces")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="has no train-images"):
+        load_image_data("mnist", str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="Received: 0.7"):
+        load_image_data("mnist", str(folder), 0.7)
