@@ -87,14 +87,11 @@ class MarianTokenizer:
         """
         tokens, rests = [], []
         for text in texts:
+            _check_text(text)
             token = LANGUAGE_TOKEN.match(text)
             tokens.append([] if token is None else [self._language(token[0])])
             rests.append(text[token.end() if token else 0 :])
-        try:
-            pieces = self._processor.encode(rests, out_type=str)
-        except UnicodeEncodeError as error:
-            text = quoted(error.object, 60)
-            raise UserError(f"The text {text} is not valid UTF-8. Save or type it as UTF-8.") from error
+        pieces = self._processor.encode(rests, out_type=str)
         return [
             np.array([*first, *(self._ids.get(piece, UNKNOWN_ID) for piece in of_text)], np.int32)
             for first, of_text in zip(tokens, pieces, strict=True)
@@ -190,6 +187,14 @@ def tokenize_with(texts, sentencepiece, table):
     ids = pieces.with_flat_values(table.lookup(pieces.flat_values))
     first = tf.ragged.boolean_mask(table.lookup(token)[:, None], begins[:, None])
     return tf.concat([first, ids], axis=1)
+
+
+def _check_text(text):
+    """Raises an error for lone surrogates, with which Python marks input that was not UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(f"The text {quoted(text, 60)} is not valid UTF-8. Save or type it as UTF-8.") from error
 
 
 def _check_vocabulary(vocabulary):
