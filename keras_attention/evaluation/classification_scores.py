@@ -30,7 +30,7 @@ def predictions(logits: np.ndarray, task, threshold: float | list[float] = 0.5) 
 
 
 def scores(targets, found, task):
-    """The scores of Predictions by name; the first one is used for model selection.
+    """The scores of Predictions by name; the first one, `task.main_score`, is used for model selection.
 
     Accuracy, macro-F1 and Matthews correlation; for a multilabel task macro-F1, micro-F1 and the share of rows without
     any error; for a regression Pearson and Spearman correlation and mean squared error. Shares and correlations are
@@ -45,7 +45,61 @@ def scores(targets, found, task):
     if task.kind == "multilabel":
         micro = 100 * float(f1_score(targets, found.chosen, average="micro", zero_division=0))
         return {"macro-F1": macro, "micro-F1": micro, "exact match": exact}
-    return {"accuracy": exact, "macro-F1": macro, "Matthews": 100 * float(matthews_corrcoef(targets, found.chosen))}
+    named = {"accuracy": exact, "macro-F1": macro, "Matthews": 100 * float(matthews_corrcoef(targets, found.chosen))}
+    main = getattr(task, "main_score", None) or "accuracy"
+    return {main: named.pop(main), **named}
+
+
+# Classes are skewed if the largest has more than this share of the rows, or this many times the rows of the smallest.
+LARGEST_SHARE, LARGEST_RATIO = 0.6, 4.0
+
+
+def main_score_of(targets, kind):
+    """The score that suits a table: "macro-F1" if its classes are skewed, else "accuracy"; None without classes.
+
+    With 70 % of the rows in one class, a constant answer has an accuracy of 70 %, and a macro-F1 of at most 41 %.
+
+    Args:
+        targets: int array (N,) of classes; other arrays for other kinds.
+        kind: str, one of `label_task.KINDS`.
+    """
+    if kind not in ("binary", "multiclass"):
+        return None
+    counts = np.bincount(targets)
+    counts = counts[counts > 0]
+    skewed = counts.max() > LARGEST_SHARE * counts.sum() or counts.max() > LARGEST_RATIO * counts.min()
+    return "macro-F1" if skewed else "accuracy"
+
+
+def has_skewed_classes(task):
+    """Whether models for a Task are compared by macro-F1, because its classes are skewed, see `main_score_of`."""
+    return task.kind in ("binary", "multiclass") and getattr(task, "main_score", None) == "macro-F1"
+
+
+def score_of(logits, targets, task):
+    """Name and value of the main score of logits; for a multilabel task, at the best thresholds."""
+    found = predictions(logits, task)
+    if task.kind == "multilabel":
+        found = predictions(logits, task, best_thresholds(targets, found.values))
+    return next(iter(scores(targets, found, task).items()))
+
+
+def rarely_answered(targets, found, task):
+    """Labels of a task with one label a row that are answered for less than a fifth of the rows that have them.
+
+    Returns:
+        List of (label, number of rows that have it, number of rows for which it is answered), with at least
+        `ROWS_TO_JUDGE` rows each.
+    """
+    if task.kind not in ("binary", "multiclass"):
+        return []
+    size = len(task.label_names)
+    true, given = (np.bincount(each, minlength=size) for each in (targets, found.chosen))
+    few = np.flatnonzero((true >= ROWS_TO_JUDGE) & (given < RARELY * true))
+    return [(task.label_names[label], int(true[label]), int(given[label])) for label in few]
+
+
+RARELY, ROWS_TO_JUDGE = 0.2, 10
 
 
 def _regression_scores(targets, chosen):

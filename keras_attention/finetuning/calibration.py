@@ -7,7 +7,7 @@ import numpy as np
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
-from keras_attention.evaluation.classification_scores import temperature
+from keras_attention.evaluation.classification_scores import has_skewed_classes, score_of, temperature
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
 from keras_attention.finetuning.linear_probe import fit_linear
@@ -28,6 +28,7 @@ class Finetuned(NamedTuple):
         settings: dict, the FinetuneSettings with their defaults filled in.
         words: BagOfWords, trained on the same rows.
         blend_reason: str, the reason for blending with it, or None.
+        candidates: list of [name, main score on the validation rows, whether it is what is saved].
     """
 
     classifier: Any
@@ -38,6 +39,7 @@ class Finetuned(NamedTuple):
     settings: dict
     words: object = None
     blend_reason: str | None = None
+    candidates: list | None = None
 
 
 def finish(prepared, result, settings):
@@ -51,25 +53,78 @@ def finish(prepared, result, settings):
     Returns:
         Finetuned.
     """
-    classifier, rows = prepared.classifier, prepared.rows
-    merge_adapters(classifier.model)
-    _rescale_output(classifier.model.head[-1], rows.spread, rows.center)
-    if settings.mixed_precision:  # scored in float32, as it will be loaded
-        model = in_float32(classifier.model)
-        classifier = make_pipeline(model, classifier.tokenizers, classifier.described())
-    train, task = rows.train, rows.task
-    if classifier.input.is_file:
+    rows, task, train = prepared.rows, prepared.rows.task, prepared.rows.train
+    if prepared.classifier.input.is_file:
         words, rule = LinearOnArrays(prepared), None
     else:
         words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, rows.num_labels)
         rule = where_as_good if settings.blend == "auto" else None
+    candidates = choose_network(prepared, words, rule)
+    classifier = _final_network(prepared, settings)
     logits = classifier.logits(prepared.validation_sequences)
     reason = calibrate(classifier, logits, words, rows, rule)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
         filled["epochs"] = None
-    return Finetuned(classifier, task, train, rows.validation, result, filled, words, reason)
+    return Finetuned(classifier, task, train, rows.validation, result, filled, words, reason, candidates)
+
+
+TUNED, LINEAR, WORDS = "fine-tuned network", "logistic regression on the vectors", "bag of words"
+
+
+def choose_network(prepared, words, rule):
+    """Gives the network the weights of the linear start if these are better on the validation rows than the trained.
+
+    Each network counts as it would be saved: with the bag of words where `rule` blends it in. So what is saved is not
+    below the linear start, nor below the bag of words.
+
+    Args:
+        prepared: Prepared, whose model is trained.
+        words: BagOfWords or another baseline.
+        rule: see `calibrate`.
+
+    Returns:
+        List of [name, main score on the validation rows, whether it is saved], see `Finetuned`.
+    """
+    rows, classifier = prepared.rows, prepared.classifier
+    logits = {TUNED: classifier.logits(prepared.validation_sequences) * rows.spread + rows.center}
+    if prepared.linear_weights is not None:
+        trained = classifier.model.get_weights()
+        classifier.model.set_weights(prepared.linear_weights)
+        logits[LINEAR] = classifier.logits(prepared.validation_sequences) * rows.spread + rows.center
+    texts = rows.validation
+    word_logits, _ = _calibrated(words.logits(texts.texts, texts.texts_b), rows)
+    found, best, highest = [], None, -np.inf
+    for name, values in logits.items():
+        values, _ = _calibrated(values, rows)
+        found.append([name, score_of(values, rows.validation_targets, rows.task)[1]])
+        weight, reason = rule(values, word_logits, rows) if rule else (0.0, None)
+        saved = name
+        if reason:
+            saved = WORDS if weight == 1.0 else f"{name} and {WORDS}, {100 * weight:.0f} %"
+            values = (1 - weight) * values + weight * word_logits
+            if weight < 1.0:
+                found.append([saved, score_of(values, rows.validation_targets, rows.task)[1]])
+        score = score_of(values, rows.validation_targets, rows.task)[1]
+        if score > highest:
+            best, chosen, highest = saved, name, score
+    if rule:
+        found.append([WORDS, score_of(word_logits, rows.validation_targets, rows.task)[1]])
+    if LINEAR in logits and chosen == TUNED:
+        classifier.model.set_weights(trained)
+    return [[name, score, name == best] for name, score in found]
+
+
+def _final_network(prepared, settings):
+    """The classifier without adapters, in float32 and with the numbers of a regression as they were."""
+    classifier, rows = prepared.classifier, prepared.rows
+    merge_adapters(classifier.model)
+    _rescale_output(classifier.model.head[-1], rows.spread, rows.center)
+    if settings.mixed_precision:  # scored in float32, as it will be loaded
+        model = in_float32(classifier.model)
+        classifier = make_pipeline(model, classifier.tokenizers, classifier.described())
+    return classifier
 
 
 class LinearOnArrays:
@@ -120,10 +175,49 @@ def calibrate(classifier, logits, words, held, rule=None):
             logits, again = _calibrated((1 - weight) * logits + weight * word_logits, held)
             _rescale_output(classifier.model.head[-1], 1 / again)
             classifier.blend = Blend(words.scaled(1 / (cooled * again)).stored(), weight)
+    shift = prior_shift(logits, held)
+    if shift is not None:
+        output = classifier.model.head[-1]
+        output.bias.assign(output.bias + shift)
+        if classifier.blend:
+            words, weight = classifier.blend
+            classifier.blend = Blend(words._replace(bias=words.bias + shift), weight)
     if held.task.kind == "multilabel":
         probabilities = measures.predictions(logits, held.task).values
         classifier.task["threshold"] = measures.best_thresholds(held.validation_targets, probabilities)
     return reason
+
+
+SHIFTS = (0.25, 0.5, 0.75, 1.0)
+LEAST_GAIN = 1.0  # points of the main score
+
+
+def prior_shift(logits, held):
+    """What is added to the logits of skewed classes so that rare ones are answered more often, or None for nothing.
+
+        shift = -t log(share of the class),     t in [0, 1]
+
+    t = 1 makes of probabilities those of a table in which all classes are equally frequent. The validation rows
+    determine t by the main score, which must gain a point at least.
+
+    Args:
+        logits: float array (N, K), calibrated.
+        held: see `calibrate`.
+
+    Returns:
+        float32 array (K,) or None.
+
+    Source: Menon et al. (2021), "Long-tail learning via logit adjustment", section 4.1, post-hoc,
+    https://arxiv.org/abs/2007.07314.
+    """
+    task, targets = held.task, held.validation_targets
+    if not has_skewed_classes(task):
+        return None
+    counts = np.bincount(targets, minlength=logits.shape[1]) + 1.0
+    away = -np.log(counts / counts.sum())
+    found = [score_of(logits + t * away, targets, task)[1] for t in (0.0, *SHIFTS)]
+    best = int(np.argmax(found))
+    return (SHIFTS[best - 1] * away).astype("float32") if found[best] >= found[0] + LEAST_GAIN else None
 
 
 def _calibrated(logits, held):
@@ -148,20 +242,13 @@ def where_as_good(logits, word_logits, held):
     weight, both = (1.0, alone) if alone > max(network, both) else (weight, both)
     share = min(max(network / 100, 0.0), 1.0)
     margin = 100 * float(np.sqrt(share * (1 - share) / len(targets)))
-    if weight == 0 or alone < network - margin or both < network:
+    skewed = has_skewed_classes(task)  # then words that are worse alone may still help
+    if weight == 0 or both < network or (alone < network - margin and not (skewed and both > network)):
         return weight, None
     return weight, (
         f"On the validation rows, a bag of words reaches {name} {alone:.1f} and the network {network:.1f}. The model "
         f"averages both, with a weight of {100 * weight:.0f} % for the bag of words, and reaches {both:.1f}."
     )
-
-
-def score_of(logits, targets, task):
-    """Name and value of the main score of logits; for a multilabel task, at the best thresholds."""
-    found = measures.predictions(logits, task)
-    if task.kind == "multilabel":
-        found = measures.predictions(logits, task, measures.best_thresholds(targets, found.values))
-    return next(iter(measures.scores(targets, found, task).items()))
 
 
 def _rescale_output(dense, spread, center=0.0):

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 
+from keras_attention.evaluation.classification_scores import main_score_of
 from keras_attention.finetuning.report import make_report
 from keras_attention.finetuning.training_rows import task_of
 from keras_attention.finetuning.workflow import finetune_classifier
@@ -54,8 +55,9 @@ def cross_validate(examples, start, settings, folds, *, say=print, **options):
         UserError: see `workflow.prepare` and `fold_rows`.
     """
     task = task_of(examples, options.get("task"), options.get("separator"))  # a fold may lack a label
-    options |= {"task": task}
     examples = examples.respelled(task)
+    task = task._replace(main_score=main_score_of(examples.targets(task), task.kind))  # the same for all folds
+    options |= {"task": task}
     found, beside = [], []
     for number, held in enumerate(fold_rows(examples, task, folds, settings.seed), start=1):
         kept = np.setdiff1d(np.arange(len(examples)), held)

@@ -137,6 +137,7 @@ def fit_classifier(
     *,
     soft_labels=None,
     validate=None,
+    monitor=None,
     checkpoint_dir=None,
     resume=False,
     restart=False,
@@ -153,6 +154,7 @@ def fit_classifier(
         settings: FinetuneSettings.
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
         validate: callable(model) -> dict of floats with `val_loss` and, in a multilabel task, `val_score`; or None.
+        monitor: str, the result of `validate` that determines the best weights; None: see `MONITORS`.
         checkpoint_dir, verbose: see `training.session.Session`.
         resume, restart, log_dir: see `training.run.RunSettings`.
 
@@ -174,7 +176,7 @@ def fit_classifier(
     session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows", words=WORDS)
     frozen = freeze(model, settings)
     try:
-        return _fit(model, rows, targets, kind, settings, soft_labels, validate, session)
+        return _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor)
     finally:
         for layer in frozen:
             layer.trainable = True
@@ -185,7 +187,7 @@ WORDS = {"val_accuracy": "validation accuracy", "val_macro-F1": "validation macr
 WORDS |= {"val_Pearson": "validation Pearson correlation", "val_share": "share of the trained weights"}
 
 
-def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
+def _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor=None):
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
     options = settings.rows_per_batch, buckets, settings.seed, reads_segments(model)
     labels, loss = targets, classification_loss
@@ -198,8 +200,10 @@ def _fit(model, rows, targets, kind, settings, soft_labels, validate, session):
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=settings.ema_decay or None)
     update.any_length = settings.jit_compile is False
-    monitor = MONITORS.get(kind, "val_loss")
+    monitor = monitor or MONITORS.get(kind, "val_loss")
     watched = {"monitor": monitor, "patience": settings.patience, "restore_best": True}
+    if kind != "regression":
+        watched["enough"] = nothing_left_to_learn
     before, found_before = copy_weights(model), None if validate is None else from_chief([validate(model)[monitor]])[0]
     shares = SHARES if learns_from_trained(model) else ONLY_TRAINED
     with session:
@@ -227,6 +231,12 @@ def _cost(value, monitor):
     return value if monitor.endswith("loss") else -value
 
 
+def nothing_left_to_learn(epoch):
+    """Whether the entry of an epoch in the history has a perfect validation score and hardly any loss."""
+    return epoch.get("val_score") == 100.0 and epoch["loss"] < NO_LOSS
+
+
+NO_LOSS = 0.02
 SHARES, ONLY_TRAINED = (0.25, 0.5, 0.75, 1.0), (1.0,)
 
 

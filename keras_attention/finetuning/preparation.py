@@ -1,12 +1,12 @@
 """What a training needs: the network as a pipeline, the encoded rows, and a head fitted to the encoder's vectors."""
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attention.evaluation.classification_scores import calibrated_loss
-from keras_attention.finetuning.calibration import score_of
+from keras_attention.evaluation.classification_scores import calibrated_loss, has_skewed_classes, score_of
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
 from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
@@ -33,6 +33,8 @@ class Prepared(NamedTuple):
         soft_labels: float array, the teacher's logits for the training rows (standardized for a regression), or None.
         vectors: PooledVectors of a linear start, else None.
         linear_score: float, the main validation score of the linear start, or None.
+        linear_weights: list of arrays, the weights of the network after the linear start, or None.
+        class_weights: bool. Whether to give rare labels more weight, because that is better for the linear start.
         minutes: float, estimate of the maximum training time after a linear start, or None.
     """
 
@@ -44,6 +46,8 @@ class Prepared(NamedTuple):
     soft_labels: np.ndarray | None = None
     vectors: object = None
     linear_score: float | None = None
+    linear_weights: list | None = None
+    class_weights: bool = False
     minutes: float | None = None
 
 
@@ -109,6 +113,15 @@ def with_linear_start(prepared, settings, say):
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = fit_head(prepared, settings)
     name, score, _ = held_scores(prepared)
+    if has_skewed_classes(prepared.rows.task) and not settings.class_weights:
+        plain, weighted = model.head[-1].get_weights(), replace(settings, class_weights=True)
+        fit_head(prepared, weighted)
+        _, score_with_weights, _ = held_scores(prepared)
+        if score_with_weights > score:
+            say(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
+            settings, score, prepared = weighted, score_with_weights, prepared._replace(class_weights=True)
+        else:
+            model.head[-1].set_weights(plain)
     say(
         f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
     )
@@ -127,7 +140,7 @@ def with_linear_start(prepared, settings, say):
     most = "one epoch" if epochs == 1 else f"at most {epochs} epochs"
     training = f"{most} on the labels" if epochs else "training"
     say(f"{training.capitalize()}, in about {max(1, round(minutes))} min.")
-    return prepared._replace(linear_score=score, minutes=minutes)
+    return prepared._replace(linear_score=score, linear_weights=model.get_weights(), minutes=minutes)
 
 
 def fit_head(prepared, settings):

@@ -9,7 +9,7 @@ from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
 from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, described
-from keras_attention.support.errors import counted
+from keras_attention.support.errors import counted, quoted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
 from keras_attention.zoo.entry import read_json
@@ -36,6 +36,8 @@ class Report(NamedTuple):
         calibration_error: float, expected calibration error in per cent; None for a regression.
         blend: str, the reason for blending with a bag of words, or None.
         folds: list of rows of FOLD_COLUMNS, see `cross_validation.cross_validate`, or None.
+        candidates: list of rows of CANDIDATE_COLUMNS, see `calibration.choose_network`, or None.
+        warnings: list of str.
     """
 
     where: str
@@ -47,6 +49,8 @@ class Report(NamedTuple):
     calibration_error: float | None = None
     blend: str | None = None
     folds: list | None = None
+    candidates: list | None = None
+    warnings: list | None = None
 
     def as_json(self):
         """A dict of JSON types."""
@@ -67,18 +71,20 @@ def make_report(finetuned, test=None):
         UserError: if a label of `test` is unknown.
     """
     examples = finetuned.validation if test is None else test
-    report = measure(finetuned.classifier, examples, "validation" if test is None else "test")
+    name = "validation" if test is None else "test"
+    report = measure(finetuned.classifier, examples, name, finetuned.task.main_score)
     baseline = bag_of_words_scores(finetuned.words, finetuned.validation, examples, finetuned.task)
-    return report._replace(baseline=baseline, blend=finetuned.blend_reason)
+    return report._replace(baseline=baseline, blend=finetuned.blend_reason, candidates=finetuned.candidates)
 
 
-def measure(classifier, examples, name="test"):
+def measure(classifier, examples, name="test", main_score=None):
     """Scores a classifier, without a baseline.
 
     Args:
         classifier: Classifier.
         examples: Examples.
         name: str, a name for the examples.
+        main_score: str, the first of the scores of a task with one label a row; None: by the examples.
 
     Returns:
         Report.
@@ -86,7 +92,7 @@ def measure(classifier, examples, name="test"):
     Raises:
         UserError: if a label is unknown to the classifier.
     """
-    return report_of(classifier, examples, judge(classifier, examples), name)
+    return report_of(classifier, examples, judge(classifier, examples, main_score), name)
 
 
 class Judged(NamedTuple):
@@ -98,12 +104,14 @@ class Judged(NamedTuple):
     found: measures.Predictions
 
 
-def judge(classifier, examples):
+def judge(classifier, examples, main_score=None):
     """Returns Judged; arguments and errors as in `measure`."""
     settings = classifier.task
     names, separator = tuple(settings["label_names"]), settings["separator"]
     task = Task(settings["kind"], names, separator, "as config.json says")
     targets = examples.targets(task)
+    if task.kind in ("binary", "multiclass"):
+        task = task._replace(main_score=main_score or measures.main_score_of(targets, task.kind))
     logits = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
     logits = classifier.blended(logits, examples.texts, examples.texts_b)
     return Judged(task, targets, logits, measures.predictions(logits, task, settings["threshold"]))
@@ -131,18 +139,27 @@ def report_of(classifier, examples, judged, name="test"):
             for row, distance in measures.worst_mistakes(targets, found, task, MISTAKES)
         ],
         calibration,
+        warnings=[
+            f"{quoted(label)} is hardly ever answered: {counted(true, 'row')} have this label, {given} get it."
+            for label, true, given in measures.rarely_answered(targets, found, task)
+        ],
     )
 
 
 def report_text(report):
     """The report as lines for a terminal."""
     lines = [f"\n{report.blend}"] if report.blend else []
+    if report.candidates and len(report.candidates) > 1:
+        name = next(iter(report.scores))
+        lines.append(f"\nCandidates, {name} on the validation rows:")
+        lines += [f"  {one:42} {score:7.2f}{'  (saved)' * saved}" for one, score, saved in report.candidates]
     lines.append(f"\nOn {report.where}:")
     for name, value in report.scores.items():
         beside = f"   TF-IDF + linear: {report.baseline[name]:7.2f}" if report.baseline else ""
         lines.append(f"  {name:14} {value:7.2f}{beside}")
     if report.calibration_error is not None:
         lines.append(f"  Probabilities are off by {report.calibration_error:.1f} points (expected calibration error).")
+    lines += [f"  Warning: {warning}" for warning in report.warnings or ()]
     if report.folds:
         lines += ["", "Cross-validation:", table_text(FOLD_COLUMNS, report.folds)]
     if report.per_class:
@@ -208,6 +225,7 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
                 ["Scored on the validation rows, which also chose the epoch, so the scores are slightly optimistic."]
                 * (test is None)
             ),
+            *(report.warnings or ()),
         ],
         "training": {**finetuned.settings, "start": start, "teacher": teacher, "history": finetuned.result.history},
     }
@@ -301,6 +319,9 @@ def _tables(report):
     names = list(report.scores)
     beside = [["this model", *report.scores.values()], ["TF-IDF + linear", *(report.baseline[name] for name in names)]]
     tables = [{"title": BESIDE_WORDS, "columns": ["", *names], "rows": beside}]
+    if report.candidates and len(report.candidates) > 1:
+        rows = [[name, score, "saved" if saved else ""] for name, score, saved in report.candidates]
+        tables.append({"title": "Candidates", "columns": ["", f"{names[0]} on the validation rows", ""], "rows": rows})
     if report.folds:
         tables.append({"title": "Cross-validation", "columns": FOLD_COLUMNS, "rows": report.folds})
     if report.per_class:

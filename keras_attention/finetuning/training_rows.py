@@ -8,6 +8,7 @@ import numpy as np
 from keras_attention.catalog.classification import MAX_LABEL_CHARACTERS, MAX_LABELS
 from keras_attention.data.tables.label_task import Task, find_task, split_validation
 from keras_attention.data.tables.raw_rows import listed, shown
+from keras_attention.evaluation.classification_scores import main_score_of
 from keras_attention.finetuning.examples import SEPARATOR, Examples
 from keras_attention.support.errors import UserError, counted, is_a_name
 
@@ -69,6 +70,7 @@ def training_rows(examples, validation, test, task, share, seed):
         examples, validation = _held_out(examples, task, share, seed)
     _check_same_columns(examples, validation, test)
     targets, validation_targets, _ = ([] if one is None else one.targets(task) for one in (examples, validation, test))
+    task = task._replace(main_score=task.main_score or main_score_of(targets, task.kind))
     rows = TrainingRows(task, examples, validation, targets, validation_targets, *_standard(targets, task))
     return rows._replace(targets=rows.standardized(targets))
 

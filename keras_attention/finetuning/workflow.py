@@ -8,6 +8,7 @@ import keras
 
 from keras_attention.data.tables.label_task import Task
 from keras_attention.data.tables.python_labels import named_labels
+from keras_attention.evaluation.classification_scores import has_skewed_classes
 from keras_attention.finetuning.calibration import finish
 from keras_attention.finetuning.contrastive import (
     CONTRASTIVE,
@@ -108,6 +109,8 @@ def prepare(
 
     keras.utils.set_random_seed(settings.seed)
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
+    if has_skewed_classes(rows.task):
+        say(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
     continued = make_model is None and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, say)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
@@ -167,6 +170,8 @@ def fit(prepared, settings, **running):
     Returns:
         TrainResult of the last stage, with the updates and seconds of both.
     """
+    if prepared.class_weights:
+        settings = replace(settings, class_weights=True)
     first = None
     if CONTRASTIVE in prepared.stages:
         first = fit_encoder(prepared, settings, **running)
@@ -174,6 +179,8 @@ def fit(prepared, settings, **running):
         return first
     model, rows = prepared.classifier.model, prepared.rows
     running |= {"validate": validator(prepared), "soft_labels": prepared.soft_labels}
+    if has_skewed_classes(rows.task):
+        running["monitor"] = "val_score"
     result = fit_classifier(model, prepared.sequences, rows.targets, rows.task.kind, settings, **running)
     if first is None:
         return result

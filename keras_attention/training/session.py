@@ -180,6 +180,7 @@ class Session:
         mode=None,
         patience=None,
         restore_best=False,
+        enough=None,
     ):
         """Yields each remaining `Epoch`. The training ends when the first limit is reached.
 
@@ -191,6 +192,7 @@ class Session:
             time_limit_s: float, seconds, or None. Checked after each update; includes validation, but not earlier runs.
             monitor, mode, patience: see `EarlyStopping`. The scores are those passed to `report`.
             restore_best: bool. At the end, use the weights with the best score.
+            enough: callable(entry of an epoch in the history) -> bool, whether training ends after it; or None.
 
         Raises:
             TrainingDivergedError: if loss, gradients or weights are not finite.
@@ -208,7 +210,7 @@ class Session:
             return
         self._started = self._saved_at = time.perf_counter()
         self.num_epochs, self.max_steps, self._time_limit_s = epochs, max_steps, time_limit_s
-        self.stopping, self._restore_best = EarlyStopping(monitor, mode, patience), restore_best
+        self.stopping, self._restore_best, self._enough = EarlyStopping(monitor, mode, patience), restore_best, enough
         stopping_rule = {"monitor": monitor, "mode": mode, "patience": patience, "restore_best": restore_best}
         self._shared["train"] |= stopping_rule
         first = batches.epoch(0)
@@ -364,6 +366,8 @@ class Session:
             return f"the limit of {self.max_steps} steps is reached"
         if limit is not None and devices.any_worker(time.perf_counter() - self._started >= limit):
             return f"the time limit of {limit:g} s is reached"
+        if self._enough is not None and progress.history and self._enough(progress.history[-1]):
+            return "nothing is left to learn"
         return self.stopping.reason() if self.stopping.should_stop else None
 
     def _end_epoch(self):

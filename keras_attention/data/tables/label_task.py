@@ -42,12 +42,15 @@ class Task(NamedTuple):
         label_names: tuple of str, sorted; by value if all are numbers; empty for regression.
         separator: str or None, separates the labels of a text in a multilabel task.
         because: str, a sentence for the user with the reason for this task.
+        main_score: str, the score by which models are chosen, see `classification_scores.main_score_of`; None: not
+            determined yet, or the usual one of the kind.
     """
 
     kind: str
     label_names: tuple
     separator: str | None
     because: str
+    main_score: str | None = None
 
 
 def find_task(labels, *, task=None, separator=None, lists=False):
