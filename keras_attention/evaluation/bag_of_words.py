@@ -10,11 +10,20 @@ import regex
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
 from keras_attention.support.normalization import normalized
 
-TERM = re.compile(r"\w+|[^\w\s]")  # single letters and signs count as words too, so that every text has a word
+# Letters of scripts without blanks between words: Thai, Lao, Burmese, Khmer, kana, Han. Each counts as a word.
+UNSPACED = ((0xE01, 0xE30), (0xE32, 0xE33), (0xE40, 0xE46), (0xE81, 0xEB0), (0xEB2, 0xEB3), (0xEC0, 0xEC6))
+UNSPACED += ((0x1000, 0x102A), (0x1050, 0x1055), (0x1075, 0x1081), (0x1780, 0x17B3))
+UNSPACED += ((0x3041, 0x3096), (0x309D, 0x309F), (0x30A1, 0x30FA), (0x30FC, 0x30FF))
+UNSPACED += ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2FA1F))
+_CHARACTERS = "".join(f"{chr(first)}-{chr(last)}" for first, last in UNSPACED)
+# Single letters and signs count as words too, so that every text has a word.
+TERM = re.compile(rf"[{_CHARACTERS}]|[^\W{_CHARACTERS}]+|[^\w\s]")
 VARIATION_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 COMBINING = regex.compile(rf"(?![{VARIATION_SELECTORS}])[\p{{Mn}}\p{{Mc}}]")
 # `\w` of Python has no combining marks, so that it would cut words of Hindi, and of French with combining accents.
-MARKED_TERM = regex.compile(r"(?:[\p{L}\p{N}_][\p{Mn}\p{Mc}]*)+|[^\s\x1c-\x1f]")
+MARKED_TERM = regex.compile(
+    rf"[{_CHARACTERS}][\p{{Mn}}\p{{Mc}}]*|(?:(?![{_CHARACTERS}])[\p{{L}}\p{{N}}_][\p{{Mn}}\p{{Mc}}]*)+|[^\s\x1c-\x1f]"
+)
 BETWEEN = " \N{SYMBOL FOR UNIT SEPARATOR} "  # between the two texts of a pair
 MOST_TERMS, MOST_NUMBERS = 50_000, 4_000_000  # maximum sizes of a vocabulary and of a kernel
 LONGEST_TERM = 64  # characters
@@ -69,7 +78,10 @@ class BagOfWords(NamedTuple):
 
 
 def words_of(text):
-    """The words of a text in lower case: list of str. Combining marks belong to their letter, composed if possible."""
+    """The words of a text in lower case: list of str. Combining marks belong to their letter, composed if possible.
+
+    In scripts without blanks between words, such as Chinese and Thai, the words are the characters.
+    """
     if text.isascii() or not COMBINING.search(text):
         return TERM.findall(text.lower())
     return MARKED_TERM.findall(normalized("NFC", text.lower()))

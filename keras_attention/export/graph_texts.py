@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_attention import __version__
-from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT, VARIATION_SELECTORS
+from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT, UNSPACED, VARIATION_SELECTORS
 from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
@@ -18,6 +18,9 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID
 
 # The white space that str.strip removes; TensorFlow's own strip removes only ASCII white space.
 BLANKS = "".join(rf"\x{{{point:X}}}" for point in range(0x3001) if chr(point).isspace())
+
+
+CHARACTERS = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in UNSPACED)  # for RE2
 
 
 def strip(texts):
@@ -325,8 +328,10 @@ class WordsInGraph(tf.Module):
         """The words of texts in lower case, a ragged tensor (B, None)."""
         texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # `lower` would stop at a NUL; no term contains either
         lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
-        parted = tf.strings.regex_replace(lower, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
+        apart = tf.strings.regex_replace(lower, f"([{CHARACTERS}])", r" \1 ")
+        parted = tf.strings.regex_replace(apart, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
         composed = tensorflow_text.normalize_utf8(lower, "NFC")
+        composed = tf.strings.regex_replace(composed, rf"([{CHARACTERS}][\p{{Mn}}\p{{Mc}}]*)", r" \1 ")
         parted_by_letters = tf.strings.regex_replace(composed, r"((?:[\pL\pN_][\p{Mn}\p{Mc}]*)+|[^ ])", r" \1 ")
         unselected = tf.strings.regex_replace(texts, f"[{VARIATION_SELECTORS}]", "")
         combining = tf.strings.regex_full_match(unselected, r"(?s).*[\p{Mn}\p{Mc}].*")

@@ -1,6 +1,7 @@
 """What a training needs: the network as a pipeline, the encoded rows, and a head fitted to the encoder's vectors."""
 
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -88,6 +89,33 @@ def encoded_rows(classifier, rows, say):
             f"their {lost}"
         )
     return sequences, classifier.sequences(rows.validation.texts, rows.validation.texts_b)
+
+
+def unknown_characters(tokenizer, texts):
+    """The share of the characters of texts, without blanks, that a tokenizer knows only as unknown: float in [0, 1].
+
+    Args:
+        tokenizer: WordPieceTokenizer.
+        texts: list of str; some hundred of them, equally spaced, are read.
+    """
+    counts = Counter("".join(texts[:: max(1, len(texts) // TEXTS_TO_READ)]))
+    signs = [sign for sign in counts if not sign.isspace()]
+    unknown = [sign for sign, ids in zip(signs, tokenizer.encode(signs), strict=True) if tokenizer.unknown_id in ids]
+    return sum(counts[sign] for sign in unknown) / max(1, sum(counts[sign] for sign in signs))
+
+
+TEXTS_TO_READ = 500
+MANY_UNKNOWN = 0.05  # share of the characters
+
+
+def report_unknown(tokenizer, rows, say):
+    """Says how many characters of the texts are unknown to a trained start, if they are many, and what would help."""
+    share = unknown_characters(tokenizer, [*rows.train.texts, *(rows.train.texts_b or ())])
+    if share >= MANY_UNKNOWN:
+        say(
+            f"{100 * share:.0f} % of the characters are unknown to this encoder, which has not learned this script. "
+            "The bag of words counts them all. A start that knows the language would help: --from hf://ORG/NAME."
+        )
 
 
 def report_sizes(rows, model, say):

@@ -26,6 +26,7 @@ from keras_attention.finetuning.preparation import (
     encoded_rows,
     fit_head,
     report_sizes,
+    report_unknown,
     validator,
     with_linear_start,
     with_teacher,
@@ -116,6 +117,8 @@ def prepare(
     classifier = classifier_for(rows, model, tokenizer, settings, start)
     prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
 
+    if tokenizer is not None and start.entry:
+        report_unknown(tokenizer, rows, say)
     report_sizes(rows, model, say)
     if model.settings.get("pooling") == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")

@@ -64,6 +64,11 @@ def test_texts_without_any_term_are_judged_alike():
         ("ที่ ดี", ["ที่", "ดี"]),
         ("\u2764\ufe0f x\u0323 1", ["\u2764", "\ufe0f", "x\u0323", "1"]),
         ("a\x1fb\u0323", ["a", "\u1e05"]),
+        ("很好 iPhone手机!", ["很", "好", "iphone", "手", "机", "!"]),
+        ("とてもABC", ["と", "て", "も", "abc"]),
+        ("か\u3099x\u0323", ["が", "x\u0323"]),
+        ("ที่ดีมาก", ["ที่", "ดี", "ม", "า", "ก"]),
+        ("한국어 text", ["한국어", "text"]),  # written with blanks
     ],
 )
 def test_combining_marks_belong_to_their_word(text, words):
@@ -71,9 +76,18 @@ def test_combining_marks_belong_to_their_word(text, words):
 
 
 def test_texts_without_combining_marks_have_the_words_of_earlier_versions():
-    texts = [text for text in varied_texts(997, seed=7) if not re.search("[\u0300-\u036f]", text)]
-    texts += ["İstanbul 1\ufe0f\u20e3", "\u2764\ufe0f\u2764\ufe0f wow", "\u212b \ufa10 ½x², don't"]
+    unspaced = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
+    texts = [text for text in varied_texts(997, seed=7) if not re.search(f"[\u0300-\u036f{unspaced}]", text)]
+    assert len(texts) > 500
+    texts += ["İstanbul 1\ufe0f\u20e3", "\u2764\ufe0f\u2764\ufe0f wow", "\u212b ½x², don't"]
     assert [bag_of_words.words_of(text) for text in texts] == [re.findall(r"\w+|[^\w\s]", t.lower()) for t in texts]
+
+
+def test_chinese_texts_are_judged_by_characters_and_their_pairs():
+    good, bad = ["房间很好", "服务很好", "早餐不错很好"], ["房间很差", "服务很差", "早餐不行很差"]
+    found = fit_bag_of_words(good + bad, None, np.array([1, 1, 1, 0, 0, 0]), "binary", 2)
+    assert {"很 好", "好", "差"} <= set(found.terms)
+    assert found.logits(["位置很好", "位置很差"]).argmax(axis=1).tolist() == [1, 0]
 
 
 def test_an_accent_counts_alike_in_both_spellings():

@@ -116,6 +116,7 @@ def test_a_bag_of_words():
     known = [text for text, other in zip(texts, lower, strict=True) if other == text.replace("\0", "").lower()]
     assert len(known) > 0.97 * len(texts)  # TensorFlow's tables of letters are older than Python's
     texts = [text for text in known if not any(unicodedata.category(sign) == "Cn" for sign in text)]
+    texts += ["很好 iPhone手机!", "ที่ดีมาก abcดี", "か\u3099x\u0323 とて"]
     texts += ["cafe\u0301 CAFE\u0301 \u092e\u0947\u0902 \u2764\ufe0f", "\u2764\ufe0f 1\ufe0f\u20e3 caf\xe9"]
     graph = WordsInGraph(words)
     np.testing.assert_allclose(graph.logits(tf.constant(texts)), words.logits(texts), atol=1e-5)

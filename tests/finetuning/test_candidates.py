@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from finetuning.test_workflow import QUIET, SAY, examples, write_csv
-from zoo.tiny_bert import tiny_classifier, tiny_encoder, write_tiny
+from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tokenizer, write_tiny
 
 from keras_attention.cli.main import main
 from keras_attention.data.tables.label_task import Task
@@ -31,6 +31,7 @@ from keras_attention.finetuning.calibration import (
 )
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.label_training import nothing_left_to_learn
+from keras_attention.finetuning.preparation import unknown_characters
 from keras_attention.finetuning.report import make_report, report_text
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
@@ -242,3 +243,17 @@ def test_the_report_warns_of_a_label_without_answers(start):
     report = make_report(finetuned, bad)
     assert report.warnings == ["'bad' is hardly ever answered: 11 rows have this label, 0 get it."]
     assert "Warning: 'bad' is hardly ever answered" in report_text(report)
+
+
+def test_unknown_characters_are_counted_without_blanks():
+    known = "A dog runs"
+    assert unknown_characters(tokenizer(), [known]) == 0.0
+    assert unknown_characters(tokenizer(), [f"{known} 很好 好", "  "]) == pytest.approx(3 / 11)
+
+
+@pytest.mark.parametrize(("noise", "told"), [("很好的房间很好的房间", True), ("grass", False)])
+def test_a_script_that_the_start_does_not_know_is_told(start, noise, told):
+    texts = [f"{text} {noise}" for text in TEXTS * 6]
+    data, lines = Examples(texts, ["good", "bad", "bad", "good"] * 6), []
+    prepare(data, None, start, SETTINGS, say=lines.append)
+    assert any("of the characters are unknown to this encoder" in line for line in lines) is told
