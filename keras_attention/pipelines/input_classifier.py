@@ -40,8 +40,7 @@ class InputClassifier(Pipeline):
         samples: sequence of inputs that `kind` reads. Their answers become the examples of the card, and they become
             files of the entry.
 
-    Example:
-        keras_attention.load("digits").classify(["three.png", "seven.png"])
+    A loaded one answers with `model.classify(["three.png", "seven.png"])`.
     """
 
     request_fields = label_fields(LABEL_REQUEST, "input")
