@@ -10,6 +10,7 @@ OPEN = re.compile(
 ATTRIBUTION = re.compile(r"\bCC BY\b")
 NON_COMMERCIAL = re.compile(r"\bnon-?commercial|\bCC BY-NC|\bNC\b", re.IGNORECASE)
 RESEARCH = re.compile(r"\bresearch\b", re.IGNORECASE)
+DOUBTFUL = re.compile(r"\bunclear\b", re.IGNORECASE)
 SAME = "as above"
 
 
@@ -18,7 +19,7 @@ class TermsOfUse(NamedTuple):
 
     Attributes:
         purpose: "any purpose", "research and education", "non-commercial purposes", or "unclear" if data have no stated
-            terms or terms that are not known here.
+            terms, unclear ones, or terms that are not known here.
         reasons: tuple of str, the names of the data that limit the purpose, or that must be named for any purpose.
     """
 
@@ -31,7 +32,7 @@ class TermsOfUse(NamedTuple):
         if self.purpose == ANY:
             return f"May be used for any purpose{f', with credit to the owners of: {names}' if names else ''}."
         if self.purpose == UNCLEAR:
-            return f"The terms of these data are not stated; ask their owners before commercial use: {names}."
+            return f"The terms of these data are not stated or unclear; ask their owners before commercial use: {names}."
         return f"May be used for {self.purpose} only, because of: {names}."
 
 
@@ -45,7 +46,7 @@ def purpose_of(terms):
         return PURPOSES[0]
     if RESEARCH.search(terms):
         return PURPOSES[1]
-    return ANY if OPEN.search(terms) else UNCLEAR
+    return ANY if OPEN.search(terms) and not DOUBTFUL.search(terms) else UNCLEAR
 
 
 def _short(name):

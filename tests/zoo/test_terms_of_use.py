@@ -20,6 +20,7 @@ def data(*terms):
         (["CC BY-NC 4.0", "research and education"], "non-commercial purposes", ("set 0",)),
         (["CC BY 2.0", "none stated; MRPC: for any non-commercial purpose"], "non-commercial purposes", ("set 1",)),
         (["research, non-commercial", "as above", "CC0"], "non-commercial purposes", ("set 0",)),
+        (["CC BY 4.0; the rights in the lines are unclear"], "unclear", ("set 0",)),
         (["permit"], "unclear", ("set 0",)),
         ([], "unclear", ()),
     ],
