@@ -32,7 +32,7 @@ class TermsOfUse(NamedTuple):
         if self.purpose == ANY:
             return f"May be used for any purpose{f', with credit to the owners of: {names}' if names else ''}."
         if self.purpose == UNCLEAR:
-            return f"The terms of these data are not stated or unclear; ask their owners before commercial use: {names}."
+            return f"The terms of these data are missing or unclear; ask their owners before commercial use: {names}."
         return f"May be used for {self.purpose} only, because of: {names}."
 
 
