@@ -39,4 +39,4 @@ def test_data_behind_a_start_is_named_with_it():
 def test_sentences():
     assert terms_of_use(data("MIT")).sentence() == "May be used for any purpose."
     assert "non-commercial purposes only, because of: set 0." in terms_of_use(data("CC BY-NC-ND 3.0")).sentence()
-    assert "not stated" in terms_of_use(data("none stated")).sentence()
+    assert "missing or unclear" in terms_of_use(data("none stated")).sentence()
