@@ -92,6 +92,7 @@ setup(
         "sacremoses>=0.2",
         "scikit-learn>=1.9",
         "sentencepiece>=0.2.3",
+        "sentencex>=1.0.32",
         "tokenizers>=0.23.3",  # keras-nlp brings it, too
     ],
     extras_require={

@@ -23,13 +23,13 @@ def add_command(commands, name, module, function, help_text):
 
 
 def add_translate(commands):
-    command = add_command(commands, "translate", "translate", "translate", "Translate sentences with a trained model.")
-    command.add_argument("texts", nargs="*", metavar="TEXT", help="sentences; default: --input or standard input")
-    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one sentence per line")
+    command = add_command(commands, "translate", "translate", "translate", "Translate texts with a trained model.")
+    command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
+    command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
-    command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations per sentence, with scores")
+    command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations per text, with scores")
     command.add_argument(
         "--attention", metavar="FILE", help="draw a heat map (.png, .svg, .pdf); several: FILE-1.png, ..."
     )
@@ -47,6 +47,8 @@ def add_translate(commands):
     help_text = "with --temperature: sample from the most probable tokens with a total probability of P"
     command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling")
+    help_text = "translate each text in one piece; default: sentence by sentence"
+    command.add_argument("--no-split", action="store_true", help=help_text)
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     add_search(command)
     add_engine(command)

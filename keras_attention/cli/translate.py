@@ -37,6 +37,7 @@ def translate(arguments):
                 n_best=arguments.n_best,
                 attention=bool(arguments.attention),
                 replace_unknowns=arguments.replace_unknowns,
+                split=not arguments.no_split,
                 progress=window.progress,
                 **search_options(arguments),
             )
@@ -74,6 +75,7 @@ def _check_options(arguments):
 def _stream(arguments, entry):
     """Prints one line per sentence, each token as soon as it is generated."""
     sampling = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p", "seed", "max_length")}
+    sampling["split"] = not arguments.no_split
     with text_output(arguments.output) as output:
         texts, written = _texts(arguments), 0
         translator = with_engine(load(entry, "translate"), arguments)
@@ -141,7 +143,8 @@ def _lines(arguments, window, answers):
             scored = ((translation.score, one_output_line(translation.text)) for translation in translations)
             lines += [f"{number}\t{score:.4f}\t{translation}" for score, translation in scored]
         else:
-            lines.append(one_output_line(translations[0].text))
+            keep = "\t\n" if len(arguments.texts) == 1 else "\t"  # a single text keeps its lines
+            lines.append(one_output_line(translations[0].text, keep))
     return lines
 
 

@@ -1,10 +1,9 @@
 """Reasons to doubt a translation, and texts that are copied because there is nothing to translate."""
 
-import functools
-import re
 import unicodedata
 from collections import Counter
 
+from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.texts import is_calendar_day
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
@@ -18,7 +17,6 @@ REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE = (
 )
 MANY = 0.2  # share of the words with unknown letters
 MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source
-NO_LANGUAGE = {"und", "mul", "zxx"}  # codes of ISO 639: undetermined, several, none
 
 
 def reason_to_doubt(translator, source, source_ids, text, ids, log_prob):
@@ -91,14 +89,4 @@ def copied_text(translator, text):
         return ""
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
     languages = translator.source_language, translator.target_language
-    return copy if copy and all(map(is_natural_language, languages)) else ""
-
-
-@functools.cache
-def is_natural_language(name):
-    """Whether a language of config.json is a code, such as "de" or "pt-BR", or the English name of a language."""
-    from babel import Locale
-
-    names = Locale("en").languages
-    codes = names.keys() - NO_LANGUAGE
-    return bool(name) and (re.split("[-_ ]", name)[0].lower() in codes or name.title() in names.values())
+    return copy if copy and all(map(language_code, languages)) else ""

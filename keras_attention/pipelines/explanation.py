@@ -9,7 +9,7 @@ import regex
 from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, blank_rows, text_sequences
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
-from keras_attention.visualize.pages import AttentionMap, ExplanationPage, attention_page, check_weights
+from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, ExplanationPage, attention_page, check_weights
 
 MOST_UNITS = 500  # words of a text that are hidden one by one; in longer texts, neighbours are hidden together
 IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"  # no spaces between words
@@ -134,7 +134,7 @@ CUT = "; the text exceeds the limit of the model: its {} was left out"
 
 
 def translation_view(translator, text, *, target=None, n_best=1, **search):
-    """The attention page of a translation, with every layer and head.
+    """The attention page of a translation, with every layer and head; of several sentences one after the other.
 
     Args:
         translator: Translator.
@@ -152,19 +152,32 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
     if not translator.has_attention:
         raise UserError("This model has no attention, so there is nothing to show.")
     as_texts([text] if target is None else [text, target], "text")
+    parts = None if target is not None else translator.sentences(text)
+    sentences = [piece.sentence for piece in parts.pieces] if parts else [text]
+    answers, cut, weights, note = [], False, 0, ""
+    for number, sentence in enumerate(sentences):
+        (source_ids,), (truncated,) = translator.encode([sentence], translator.decoding["max_source_length"])
+        cut |= truncated
+        for name, ids in _written(translator, sentence, target, n_best, search):
+            answers.append((name, _translation_maps(translator, source_ids, ids)))
+            weights += sum(one.weights.size for one in answers[-1][1])
+        if number and weights > MOST_WEIGHTS:
+            answers, note = answers[:-n_best], f"; the first {number} of {len(sentences)} sentences"
+            break
+    note = f"{type(translator.network).__name__}, {translator.network.count_params():,} parameters{note}"
+    return attention_page(answers, text, note + CUT.format(LOST[START]) * cut)
+
+
+def _written(translator, sentence, target, n_best, search):
+    """The texts and token ids of the translations of a sentence to show: list of pairs."""
     if target is None:
-        best = translator.hypotheses(text, n_best=n_best, **search)[0]
-        written = [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
-    else:
-        (ids,) = translator.target_tokenizer.encode([target])
-        if len(ids) >= translator.decoding["max_length"]:
-            most = translator.decoding["max_length"] - 1
-            raise UserError(f"A translation has at most {most} tokens here. Received: {len(ids)} tokens")
-        written = [(target, np.append(ids, END_ID))]
-    (source_ids,), (truncated,) = translator.encode([text], translator.decoding["max_source_length"])
-    answers = [(name, _translation_maps(translator, source_ids, ids)) for name, ids in written]
-    note = f"{type(translator.network).__name__}, {translator.network.count_params():,} parameters"
-    return attention_page(answers, text, note + CUT.format(LOST[START]) * truncated)
+        best = translator.hypotheses(sentence, n_best=n_best, split=False, **search)[0]
+        return [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
+    (ids,) = translator.target_tokenizer.encode([target])
+    if len(ids) >= translator.decoding["max_length"]:
+        most = translator.decoding["max_length"] - 1
+        raise UserError(f"A translation has at most {most} tokens here. Received: {len(ids)} tokens")
+    return [(target, np.append(ids, END_ID))]
 
 
 def _translation_maps(translator, source_ids, written_ids):

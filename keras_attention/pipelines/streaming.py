@@ -3,21 +3,23 @@
 import numpy as np
 
 from keras_attention.pipelines.doubt import copied_text
+from keras_attention.pipelines.sentences import Piece
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.runtime.buckets import answer_limit, source_bucket
 from keras_attention.runtime.compiled_steps import check_drawing, in_float32
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 
-def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None):
-    """Translates one sentence token by token, with greedy search or sampling.
+def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max_length=None, split=True):
+    """Translates one text sentence by sentence and token by token, with greedy search or sampling.
 
     Args:
         translator: Translator.
         text: str. An empty sentence has an empty translation; some texts are copied, see `doubt.copied_text`.
         temperature: float in [0, 100]. 0 means greedy search; a higher value samples.
         top_k, top_p, seed: see `decoding.sample`.
-        max_length: int or None, see `Translator.hypotheses`.
+        max_length: int or None, tokens of a sentence, see `Translator.hypotheses`.
+        split: bool. Whether to translate each sentence by itself.
 
     Yields:
         str, the next characters as soon as they are generated. Joined, they are the translation.
@@ -29,6 +31,17 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     check_drawing(temperature, top_k, top_p, seed)
     temperature = in_float32(temperature)
     settings = translator.settings(1, False, beam_size=1, max_length=max_length)
+    sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
+    parts, shown = translator.sentences(text) if split else None, False
+    for piece in parts.pieces if parts else [Piece("", text)]:
+        before = piece.before if shown else piece.before.lstrip()
+        shown = True
+        if before:
+            yield before
+        yield from _sentence(translator, piece.sentence, settings, sampling)
+
+
+def _sentence(translator, text, settings, sampling):
     if copy := copied_text(translator, text):
         yield copy
         return
@@ -38,7 +51,6 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     padded = source_bucket(len(ids), settings["max_source_length"])
     source_ids = np.full((1, padded), PAD_ID, dtype="int32")
     source_ids[0, : len(ids)] = ids
-    sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
     limits = answer_limit(len(ids), settings), answer_limit(padded, settings)
     written, shown = [], ""
     for token in translator.compiled.stream(source_ids, *limits, sampling):

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,11 @@ import numpy as np
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.doubt import REASONS, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
+from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
 from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
+from keras_attention.pipelines.translations import Translation, joined_hypotheses, translations_as_json
 from keras_attention.runtime.buckets import answer_limit, batches
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch, map_in_threads
 from keras_attention.runtime.prepared_weights import PreparedWeights
@@ -23,76 +27,6 @@ from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
 from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import whole
-
-
-class Translation(str):
-    """One answer: a str, the translation, that also says how it was found.
-
-    It can be pickled; in JSON it is the text alone.
-
-    Attributes:
-        text: str, the translation without the other attributes.
-        score: float by which the search ranks hypotheses; 0.0 for an empty sentence.
-        tokens: list of T str, the tokens of the answer; the last is "</s>" unless the maximum length was reached.
-        source_tokens: list of S str, the tokens of the source, including "</s>".
-        attention: float32 array (T, S), the attention weights, mean over layers and heads; None if not requested.
-        heads: float32 array (L, H, T, S), the attention weights of L layers and H heads; None if not requested.
-        log_prob: float, summed natural log probability of the tokens.
-        low_score: bool. Whether the answer may be wrong for any of the reasons below.
-        truncated: bool. Whether the sentence exceeded the model's limit and was cut.
-        token_ids: tuple of T int, the ids of `tokens`.
-        reason: str or None, why `low_score` is set, see `doubt.reason_to_doubt`.
-    """
-
-    score: float
-    tokens: list[str]
-    source_tokens: list[str]
-    attention: np.ndarray | None
-    heads: np.ndarray | None
-    log_prob: float
-    low_score: bool
-    truncated: bool
-    token_ids: tuple[int, ...]
-    reason: str | None
-
-    def __new__(
-        cls,
-        text="",
-        score=0.0,
-        tokens=(),
-        source_tokens=(),
-        attention=None,
-        heads=None,
-        log_prob=0.0,
-        low_score=False,
-        truncated=False,
-        token_ids=(),
-        reason=None,
-    ):
-        answer = super().__new__(cls, text)
-        answer.score, answer.log_prob, answer.low_score, answer.truncated = score, log_prob, low_score, truncated
-        answer.tokens, answer.source_tokens, answer.token_ids = list(tokens), list(source_tokens), token_ids
-        answer.attention, answer.heads, answer.reason = attention, heads, reason
-        return answer
-
-    @property
-    def text(self) -> str:
-        return str(self)
-
-    def _replace(self, **changed) -> "Translation":
-        return type(self)(**{"text": self.text, **vars(self), **changed})
-
-    def _asdict(self) -> dict[str, Any]:
-        return {"text": self.text, **vars(self)}
-
-
-def translations_as_json(hypotheses):
-    """Converts the Translations of one text into a dict of JSON types."""
-    return {
-        "translations": [{name: getattr(one, name) for name in SHOWN} for one in hypotheses],
-        "source_tokens": hypotheses[0].source_tokens,
-        "truncated": hypotheses[0].truncated,
-    }
 
 
 class Batch(NamedTuple):
@@ -118,7 +52,6 @@ LIMITS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_0
 NAMED = ("decoding", "low_score_threshold", "source_language", "target_language")  # of config.json
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
-SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
 
 
 class Translator(Pipeline):
@@ -145,8 +78,9 @@ class Translator(Pipeline):
     """
 
     request_fields = {
-        "texts": Field(list[str], "Sentences to translate.", low=1),
+        "texts": Field(list[str], "Texts to translate.", low=1),
         "n_best": Field(int, "Translations per text, up to the beam size of the model.", 1, 1, 64),
+        "split": Field(bool, "Whether to translate each sentence of a text by itself.", True),
     }
     answer_fields = {
         "translations": Field(
@@ -239,20 +173,20 @@ class Translator(Pipeline):
             self.translate(sentence)
         list(self.stream(USUAL_SENTENCES[0]))
 
-    def reply(self, texts, n_best=1):
-        return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best)]
+    def reply(self, texts, n_best=1, split=True):
+        return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best, split=split)]
 
     def translate(
         self, texts: Texts, *, n_best: int = 1, return_attention: bool = False, **options: Any
     ) -> "Translation | list[Any]":
-        """Translates one sentence or many.
+        """Translates one text or many, sentence by sentence.
 
         Args:
-            texts: str, or any sequence or iterable of str. An empty sentence has an empty translation. A text without
+            texts: str, or any sequence or iterable of str. An empty text has an empty translation. A text without
                 letters, such as "12:45" or an emoji, is copied if both languages are natural ones.
             n_best: int in [1, beam_size], translations per sentence.
             return_attention: bool. Whether the Translations have attention weights.
-            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, see `hypotheses`.
+            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, split, see `hypotheses`.
 
         Returns:
             For each text a Translation, which is a str with the attributes `score`, `low_score` and others; with
@@ -275,6 +209,7 @@ class Translator(Pipeline):
         n_best: int = 1,
         attention: bool = False,
         replace_unknowns: bool = False,
+        split: bool = True,
         progress: Progress = None,
         **search: Any,
     ) -> "list[list[Translation]]":
@@ -286,7 +221,9 @@ class Translator(Pipeline):
             attention: bool. Whether to compute the attention weights.
             replace_unknowns: bool. If True, the model may generate its unknown token, which is then replaced by the
                 source token with the highest attention weight. If False, the unknown token is never generated.
-            progress: callable (sentences done, number of sentences) or None.
+            split: bool. Whether to translate each sentence of a text by itself, see `sentences.split_text`, and to join
+                the translations with the text's own spacing. Only texts in natural languages are split.
+            progress: callable (texts done, number of texts) or None.
             search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. Defaults are the
                 model's own.
 
@@ -298,7 +235,31 @@ class Translator(Pipeline):
                 none.
         """
         texts, _ = as_texts(texts)
-        settings = self.settings(n_best, attention or replace_unknowns, **search)
+        options = (n_best, attention, replace_unknowns, self.settings(n_best, attention or replace_unknowns, **search))
+        parts = [self.sentences(text) if split else None for text in texts]
+        sentences = [
+            [one.sentence for one in some.pieces] if some else [text] for text, some in zip(texts, parts, strict=True)
+        ]
+        counts = [len(some) for some in sentences]
+        found = iter(
+            self._hypotheses([one for some in sentences for one in some], *options, _by_text(progress, counts))
+        )
+        answers = [list(islice(found, count)) for count in counts]
+        return [
+            joined_hypotheses(some, its_answers, n_best) if some else its_answers[0]
+            for some, its_answers in zip(parts, answers, strict=True)
+        ]
+
+    def sentences(self, text: str) -> "SplitText | None":
+        """The sentences of a text; None if it is one, or the source is not a natural language."""
+        code = language_code(self.source_language)
+        if code is None or not any(map(str.isspace, text.strip())):
+            return None
+        parts = split_text(text, code)
+        return parts if len(parts.pieces) > 1 or (parts.pieces and "\n" in parts.pieces[0].sentence) else None
+
+    def _hypotheses(self, texts, n_best, attention, replace_unknowns, settings, progress):
+        """The best translations of sentences, see `hypotheses`."""
         copies = [copied_text(self, text) for text in texts]
         asked = ["" if copy else text for text, copy in zip(texts, copies, strict=True)]
         ids, truncated = self.encode(asked, settings["max_source_length"])
@@ -326,7 +287,7 @@ class Translator(Pipeline):
         return translation_view(self, text, **options)
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
-        """Translates one sentence token by token: yields str, see `streaming.stream`."""
+        """Translates one text token by token: yields str, see `streaming.stream`."""
         return stream(self, text, **sampling)
 
     def encode(self, texts: list[str], longest: int) -> tuple[list[np.ndarray], list[bool]]:
@@ -343,7 +304,7 @@ class Translator(Pipeline):
                 f"{sum(truncated)} of {len(texts)} sentences (the first is number {first}) have more than the "
                 f"{longest - 1} tokens that this model reads: only their beginning was translated.",
                 TruncatedText,
-                stacklevel=4,
+                stacklevel=5,
             )
         return [np.append(one[: longest - 1], END_ID).astype("int32") for one in ids], truncated
 
@@ -417,3 +378,13 @@ class Translator(Pipeline):
                 "This model has no attention: leave out attention maps, coverage_penalty and replace_unknowns."
             )
         return settings
+
+
+def _by_text(progress, counts):
+    """A callable for the progress of sentences that reports that of texts, which have these numbers of sentences."""
+    ends = np.cumsum(counts)
+
+    def report(done, _):
+        progress(int(np.searchsorted(ends, done, side="right")), len(counts))
+
+    return report if progress else None

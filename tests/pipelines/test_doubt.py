@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
-from keras_attention.pipelines.doubt import copied_text, is_natural_language, reason_to_doubt, repeats_itself
+from keras_attention.pipelines.doubt import copied_text, reason_to_doubt, repeats_itself
+from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translator import Translator
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
@@ -90,9 +91,9 @@ def test_an_answer_that_is_no_day_is_doubted_for_a_date_model_only():
 
 def test_natural_languages():
     for name in ("en", "de", "pt-BR", "zh_Hant", "DE", "German", "english"):
-        assert is_natural_language(name)
+        assert language_code(name)
     for name in ("dates", "iso", "ISO 8601", "digits", "source", "tgt", "mul", "", None):
-        assert not is_natural_language(name)
+        assert not language_code(name)
 
 
 COPIES = {

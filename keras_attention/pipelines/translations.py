@@ -1,0 +1,140 @@
+"""An answer of a translator: a str with attributes; and the answer to several sentences from those to each."""
+
+from typing import Any
+
+import numpy as np
+
+SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
+
+
+class Translation(str):
+    """One answer: a str, the translation, that also says how it was found.
+
+    It can be pickled; in JSON it is the text alone.
+
+    Attributes:
+        text: str, the translation without the other attributes.
+        score: float by which the search ranks hypotheses; 0.0 for an empty sentence.
+        tokens: list of T str, the tokens of the answer; the last is "</s>" unless the maximum length was reached.
+        source_tokens: list of S str, the tokens of the source, including "</s>".
+        attention: float32 array (T, S), the attention weights, mean over layers and heads; None if not requested.
+        heads: float32 array (L, H, T, S), the attention weights of L layers and H heads; None if not requested.
+        log_prob: float, summed natural log probability of the tokens.
+        low_score: bool. Whether the answer may be wrong for any of the reasons below.
+        truncated: bool. Whether the sentence exceeded the model's limit and was cut.
+        token_ids: tuple of T int, the ids of `tokens`.
+        reason: str or None, why `low_score` is set, see `doubt.reason_to_doubt`; for several sentences, that of the
+            first doubtful one.
+        sentences: tuple of Translation, those of the sentences of a text; () for a text of one sentence. If there are
+            several, `score` is the mean of their scores, weighted by their numbers of tokens, `log_prob` is a sum, the
+            tokens are those of all sentences, and the attention weights have a block for each, and are 0 elsewhere.
+    """
+
+    score: float
+    tokens: list[str]
+    source_tokens: list[str]
+    attention: np.ndarray | None
+    heads: np.ndarray | None
+    log_prob: float
+    low_score: bool
+    truncated: bool
+    token_ids: tuple[int, ...]
+    reason: str | None
+    sentences: "tuple[Translation, ...]"
+
+    def __new__(
+        cls,
+        text="",
+        score=0.0,
+        tokens=(),
+        source_tokens=(),
+        attention=None,
+        heads=None,
+        log_prob=0.0,
+        low_score=False,
+        truncated=False,
+        token_ids=(),
+        reason=None,
+        sentences=(),
+    ):
+        answer = super().__new__(cls, text)
+        answer.score, answer.log_prob, answer.low_score, answer.truncated = score, log_prob, low_score, truncated
+        answer.tokens, answer.source_tokens, answer.token_ids = list(tokens), list(source_tokens), token_ids
+        answer.attention, answer.heads, answer.reason = attention, heads, reason
+        answer.sentences = sentences
+        return answer
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+    def _replace(self, **changed) -> "Translation":
+        return type(self)(**{"text": self.text, **vars(self), **changed})
+
+    def _asdict(self) -> dict[str, Any]:
+        return {"text": self.text, **vars(self)}
+
+
+def translations_as_json(hypotheses):
+    """Converts the Translations of one text into a dict of JSON types."""
+    return {
+        "translations": [{name: getattr(one, name) for name in SHOWN} for one in hypotheses],
+        "source_tokens": hypotheses[0].source_tokens,
+        "truncated": hypotheses[0].truncated,
+    }
+
+
+def joined_hypotheses(parts, hypotheses, n_best):
+    """The best translations of a text from those of its sentences.
+
+    Args:
+        parts: SplitText with the sentences.
+        hypotheses: list of lists of Translation, those of each sentence, best first.
+        n_best: int > 0.
+
+    Returns:
+        List of at most `n_best` Translations by the sum of their sentences' scores, so that the first one has the best
+        translation of each sentence.
+    """
+    if len(hypotheses) == 1:
+        return [one._replace(text=parts.joined([one]).strip()) for one in hypotheses[0]]
+    best = [()]  # combinations of the sentences so far
+    for found in hypotheses:
+        combinations = [(*some, one) for some in best for one in found]
+        best = sorted(combinations, key=lambda some: sum(one.score for one in some), reverse=True)[:n_best]
+    return [_joined(parts, some) for some in best]
+
+
+def _mean_score(sentences):
+    tokens = sum(len(one.tokens) for one in sentences)
+    return sum(one.score * len(one.tokens) for one in sentences) / max(1, tokens)
+
+
+def _joined(parts, sentences):
+    has_attention = all(one.attention is not None for one in sentences)
+    return Translation(
+        parts.joined(sentences).strip(),
+        _mean_score(sentences),
+        [token for one in sentences for token in one.tokens],
+        [token for one in sentences for token in one.source_tokens],
+        _blocks([one.attention for one in sentences if one.tokens]) if has_attention else None,
+        _blocks([one.heads for one in sentences if one.tokens]) if has_attention else None,
+        sum(one.log_prob for one in sentences),
+        any(one.low_score for one in sentences),
+        any(one.truncated for one in sentences),
+        tuple(number for one in sentences for number in one.token_ids),
+        next((one.reason for one in sentences if one.low_score), None),
+        tuple(sentences),
+    )
+
+
+def _blocks(weights):
+    """Arrays (..., T, S) as the blocks on the diagonal of one array."""
+    if not weights:
+        return np.zeros((0, 0), "float32")
+    shape = [sum(one.shape[axis] for one in weights) for axis in (-2, -1)]
+    joined, row, column = np.zeros((*weights[0].shape[:-2], *shape), "float32"), 0, 0
+    for one in weights:
+        joined[..., row : row + one.shape[-2], column : column + one.shape[-1]] = one
+        row, column = row + one.shape[-2], column + one.shape[-1]
+    return joined
