@@ -63,7 +63,7 @@ def test_options_reach_the_search(run, monkeypatch):
     given = {}
     answers = translator().hypotheses([ENGLISH[0]])
     monkeypatch.setattr(Translator, "hypotheses", lambda self, texts, **options: given.update(options) or answers)
-    options = "--beam 7 --n-best 1 --length-penalty 0.6 --coverage-penalty 0.2 --max-length 11 --replace-unknowns"
+    options = "--beam 7 --length-penalty 0.6 --coverage-penalty 0.2 --max-length 11 --replace-unknowns --no-split"
     run("translate", "--model", "tiny", *options.split(), ENGLISH[0])
     given.pop("progress")
     assert given == {
@@ -74,6 +74,7 @@ def test_options_reach_the_search(run, monkeypatch):
         "max_length": 11,
         "replace_unknowns": True,
         "attention": False,
+        "split": False,
     }
 
 
