@@ -235,19 +235,24 @@ class Translator(Pipeline):
                 none.
         """
         texts, _ = as_texts(texts)
-        options = (n_best, attention, replace_unknowns, self.settings(n_best, attention or replace_unknowns, **search))
+        settings = self.settings(n_best, attention or replace_unknowns, **search)
         parts = [self.sentences(text) if split else None for text in texts]
         sentences = [
             [one.sentence for one in some.pieces] if some else [text] for text, some in zip(texts, parts, strict=True)
         ]
         counts = [len(some) for some in sentences]
-        found = iter(
-            self._hypotheses([one for some in sentences for one in some], *options, _by_text(progress, counts))
-        )
-        answers = [list(islice(found, count)) for count in counts]
+        answers, truncated, waiting = self._waiting([one for some in sentences for one in some], attention, settings)
+        done, report = len(answers) - sum(len(batch.positions) for batch in waiting), _by_text(progress, counts)
+        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
+        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+            for position, hypotheses in zip(batch.positions, found, strict=True):
+                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+            done += len(batch.positions)
+            report(done)
+        found = iter(answers)
         return [
-            joined_hypotheses(some, its_answers, n_best) if some else its_answers[0]
-            for some, its_answers in zip(parts, answers, strict=True)
+            joined_hypotheses(some, list(islice(found, count)), n_best) if some else next(found)
+            for some, count in zip(parts, counts, strict=True)
         ]
 
     def sentences(self, text: str) -> "SplitText | None":
@@ -258,28 +263,19 @@ class Translator(Pipeline):
         parts = split_text(text, code)
         return parts if len(parts.pieces) > 1 or (parts.pieces and "\n" in parts.pieces[0].sentence) else None
 
-    def _hypotheses(self, texts, n_best, attention, replace_unknowns, settings, progress):
-        """The best translations of sentences, see `hypotheses`."""
-        copies = [copied_text(self, text) for text in texts]
-        asked = ["" if copy else text for text, copy in zip(texts, copies, strict=True)]
+    def _waiting(self, sentences, attention, settings):
+        """What is known of the answers before the search: copies and empty ones; which sentences are cut; Batches."""
+        copies = [copied_text(self, sentence) for sentence in sentences]
+        asked = ["" if copy else sentence for sentence, copy in zip(sentences, copies, strict=True)]
         ids, truncated = self.encode(asked, settings["max_source_length"])
         read = [position for position, one in enumerate(ids) if len(one) > 1]
         nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
         empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
-        answers = [[empty._replace(text=copy)] for copy in copies]
-        done = len(texts) - len(read)
-        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
         waiting = [
-            Batch([read[i] for i in group], [ids[read[i]] for i in group], [texts[read[i]] for i in group], *shape)
+            Batch([read[i] for i in group], [ids[read[i]] for i in group], [sentences[read[i]] for i in group], *shape)
             for group, *shape in batches([len(ids[position]) for position in read], settings["max_source_length"])
         ]
-        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
-            for position, hypotheses in zip(batch.positions, found, strict=True):
-                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
-            done += len(batch.positions)
-            if progress:
-                progress(done, len(texts))
-        return answers
+        return [[empty._replace(text=copy)] for copy in copies], truncated, waiting
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights of every layer and head, as a page: see `explanation.translation_view`."""
@@ -381,10 +377,11 @@ class Translator(Pipeline):
 
 
 def _by_text(progress, counts):
-    """A callable for the progress of sentences that reports that of texts, which have these numbers of sentences."""
+    """A callable that is told how many sentences are done, and tells `progress` how many texts are."""
     ends = np.cumsum(counts)
 
-    def report(done, _):
-        progress(int(np.searchsorted(ends, done, side="right")), len(counts))
+    def report(done):
+        if progress:
+            progress(int(np.searchsorted(ends, done, side="right")), len(counts))
 
-    return report if progress else None
+    return report
