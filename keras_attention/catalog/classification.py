@@ -25,14 +25,13 @@ from keras_attention.zoo.schema import (
     check_fields,
     choice,
     different_texts,
+    list_of,
     number,
     number_or_list,
-    numbers,
     optional,
     register,
     text,
     whole,
-    wholes,
 )
 
 MAX_LABELS, MAX_LABEL_CHARACTERS = 1000, 200
@@ -159,7 +158,7 @@ register(
 
 
 # How pictures become the arrays of a network, see `ImageInput`.
-IMAGE = {"fit": choice(*FITS), "mean": numbers(1, 3, 0, 1), "std": numbers(1, 3, 1e-6, 1e6)}
+IMAGE = {"fit": choice(*FITS), "mean": list_of(1, 3, number(0, 1)), "std": list_of(1, 3, number(1e-6, 1e6))}
 
 
 def image_classification(size):
@@ -214,8 +213,8 @@ register(
         model="keras_attention.models.patch_classifier:PatchClassifier",
         settings={
             "num_labels": whole(1, MAX_LABELS),
-            "input_size": wholes(3, 3, 1, 4096),
-            "patch_size": wholes(2, 2, 1, 4096),
+            "input_size": list_of(3, 3, whole(1, 4096)),
+            "patch_size": list_of(2, 2, whole(1, 4096)),
             "hidden_dim": whole(1, 8192),
             "intermediate_dim": whole(1, 32768),
             "num_heads": whole(1, 128),

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from keras_attention.data.images.image_batches import MEAN, STD
 from keras_attention.data.images.labelled_images import ImageData, LabelledImages
 from keras_attention.evaluation.classification_scores import per_class, predictions, scores
 from keras_attention.inputs.image import ImageInput
@@ -30,7 +31,7 @@ def image_classifier(model, data: ImageData) -> InputClassifier:
         data: ImageData. One picture of each label, of up to `MOST_SAMPLES`, becomes an example.
     """
     held = data.test or data.validation
-    kind = ImageInput(model.input_size, mean=[0.5], std=[0.5])
+    kind = ImageInput(model.input_size, mean=[MEAN], std=[STD])
     kinds = "binary" if len(data.label_names) == 2 else "multiclass"
     task = {"kind": kinds, "label_names": list(data.label_names), "separator": None, "threshold": 0.5, "pair": False}
     first = [int(np.argmax(held.labels == label)) for label in range(len(data.label_names)) if label in held.labels]

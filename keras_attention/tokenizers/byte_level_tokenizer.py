@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from keras_attention.support.errors import UserError, parse_json, quoted
+from keras_attention.tokenizers.special_tokens import checked_ids
 
 ROLES = ("end", "start", "pad", "unknown", "mask")
 MAX_PIECES, MAX_PIECE_CHARACTERS = 1_000_000, 1_024
@@ -89,12 +90,12 @@ class ByteLevelTokenizer:
     def decode(self, sequences: Iterable) -> list[str]:
         """Returns a list of str. Special ids are dropped; invalid UTF-8 is shown as "\ufffd"."""
         dropped = set(self.special_ids)
-        parts = ([i for i in self._checked_ids(ids) if i not in dropped] for ids in sequences)
+        parts = ([i for i in checked_ids(ids, self.vocabulary_size) if i not in dropped] for ids in sequences)
         return [b"".join([self._bytes[i] for i in ids]).decode("utf-8", "replace") for ids in parts]
 
     def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; the blank before a word belongs to its first piece."""
-        return [self._bytes[i].decode("utf-8", "replace") for i in self._checked_ids(ids)]
+        return [self._bytes[i].decode("utf-8", "replace") for i in checked_ids(ids, self.vocabulary_size)]
 
     def tokenize_in_graph(self, texts: Any) -> Any:
         """Not available.
@@ -137,13 +138,6 @@ class ByteLevelTokenizer:
             return cls(vocabulary, merges, special)
         except UserError as error:
             raise UserError(f"{folder}: {error}") from error
-
-    def _checked_ids(self, ids):
-        ids = np.asarray(ids, dtype=np.int64).tolist()
-        for token_id in ids:
-            if not 0 <= token_id < len(self.vocabulary):
-                raise ValueError(f"A token id must be in [0, {len(self.vocabulary)}). Received: {token_id}")
-        return ids
 
 
 def read_pieces(path):

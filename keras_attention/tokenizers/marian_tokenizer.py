@@ -16,6 +16,7 @@ from keras_attention.tokenizers.special_tokens import (
     SPECIAL_PIECES,
     START_ID,
     UNKNOWN_ID,
+    checked_ids,
     without_control_characters,
 )
 
@@ -108,22 +109,14 @@ class MarianTokenizer:
         """Returns a list of str. PAD, START and END are dropped; UNKNOWN is shown as "⁇"."""
         texts = []
         for ids in sequences:
-            kept = [i for i in self._checked(ids) if i not in (PAD_ID, START_ID, END_ID)]
+            kept = [i for i in checked_ids(ids, self.vocabulary_size) if i not in (PAD_ID, START_ID, END_ID)]
             joined = "".join(UNKNOWN_TEXT if i == UNKNOWN_ID else self.vocabulary[i] for i in kept)
             texts.append(without_control_characters(joined.replace(WORD_START, " ")).strip())
         return texts
 
     def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "▁" marks the start of a word."""
-        return [without_control_characters(self.vocabulary[i]) for i in self._checked(ids)]
-
-    def _checked(self, ids):
-        """A list of int, from any sequence, array or tensor of ids."""
-        ids = np.asarray(ids, dtype=np.int64).tolist()
-        for token_id in ids:
-            if not 0 <= token_id < self.vocabulary_size:
-                raise ValueError(f"A token id must be in [0, {self.vocabulary_size}). Received: {token_id}")
-        return ids
+        return [without_control_characters(self.vocabulary[i]) for i in checked_ids(ids, self.vocabulary_size)]
 
     def tokenize_in_graph(self, texts: Any) -> Any:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None).

@@ -1,6 +1,9 @@
 """The special ids of new vocabularies, and the control characters, which no vocabulary may contain."""
 
 import re
+from collections.abc import Iterable
+
+import numpy as np
 
 PAD_ID = 0
 UNKNOWN_ID = 1
@@ -27,3 +30,12 @@ def control_character(text):
 def without_control_characters(text):
     """The text with each control character replaced by a blank."""
     return _CONTROL.sub(" ", text)
+
+
+def checked_ids(ids: Iterable, vocabulary_size: int) -> list[int]:
+    """A list of int, from any sequence, array or tensor of ids; raises ValueError for one that is no id."""
+    ids = np.asarray(ids, dtype=np.int64).tolist()
+    for token_id in ids:
+        if not 0 <= token_id < vocabulary_size:
+            raise ValueError(f"A token id must be in [0, {vocabulary_size}). Received: {token_id}")
+    return ids

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_attention.support.errors import UserError, parse_json, quoted
 from keras_attention.tokenizers.bert_characters import english_spacing, part_words, part_words_in_graph
-from keras_attention.tokenizers.special_tokens import PAD_ID, control_character
+from keras_attention.tokenizers.special_tokens import PAD_ID, checked_ids, control_character
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the ids of `special_tokens.py`, then the mask
 CONTINUATION = "##"
@@ -205,11 +205,7 @@ class WordPieceTokenizer:
 
     def tokens(self, ids: Iterable) -> list[str]:
         """Returns one readable str for each id; "##" marks pieces that continue a word."""
-        ids = _integers(ids)
-        for token_id in ids:
-            if not 0 <= token_id < self.vocabulary_size:
-                raise ValueError(f"A token id must be in [0, {self.vocabulary_size}). Received: {token_id}")
-        return [self.vocabulary[i] for i in ids]
+        return [self.vocabulary[i] for i in checked_ids(ids, self.vocabulary_size)]
 
     def tokenize_in_graph(self, texts: Any) -> Any:
         """Encodes a string tensor (B,) inside a TensorFlow graph: tf.RaggedTensor int32 (B, None), as `encode`."""

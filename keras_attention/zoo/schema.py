@@ -29,19 +29,9 @@ def number_or_list(low, high):
     return (f"{what}, or a list of such", all_hold)
 
 
-def numbers(fewest, most, low, high):
-    """A list of `fewest` to `most` numbers as in `number`."""
-    what, holds = number(low, high)
-
-    def all_hold(values):
-        return isinstance(values, list) and fewest <= len(values) <= most and all(map(holds, values))
-
-    return (f"a list of {fewest} to {most} numbers, each {what}", all_hold)
-
-
-def wholes(fewest, most, low, high):
-    """A list of `fewest` to `most` ints as in `whole`."""
-    what, holds = whole(low, high)
+def list_of(fewest, most, field):
+    """A list of `fewest` to `most` numbers, each of which holds as in `field`, such as `whole(1, 9)`."""
+    what, holds = field
 
     def all_hold(values):
         return isinstance(values, list) and fewest <= len(values) <= most and all(map(holds, values))

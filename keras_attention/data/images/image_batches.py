@@ -22,9 +22,12 @@ class Augmentation(NamedTuple):
     erase: float = 0.0
 
 
+MEAN, STD = 0.5, 0.5  # on the scale from 0 to 1
+
+
 def as_values(pixels: np.ndarray) -> np.ndarray:
     """Pixels, uint8, as the float32 inputs of a network, from -1 to 1."""
-    return pixels.astype("float32") * np.float32(2 / 255) - np.float32(1)
+    return (pixels.astype("float32") / 255 - np.float32(MEAN)) / np.float32(STD)
 
 
 class ImageBatches:

@@ -1,16 +1,15 @@
 """Labelled images of a named set or of a folder, as arrays."""
 
-import gzip
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.idx_files import read_idx
 from keras_attention.support.errors import UserError, quoted
 
 IDX_FILES = {"train": "train", "test": "t10k"}
 IDX_KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
-MOST_IMAGES, MOST_PIXELS = 10_000_000, 4096  # of an idx file; pixels along a side
 CLOTHES = (
     "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"
 )  # fmt: skip
@@ -92,7 +91,7 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
         images = _digits()
         train, test = images.take(slice(None, -360)), images.take(slice(-360, None))
     else:
-        parts = {part: read_idx(data_dir, part) for part in IDX_FILES} if data_dir else _downloaded(data)
+        parts = {part: read_part(data_dir, part) for part in IDX_FILES} if data_dir else _downloaded(data)
         train, test = parts["train"], parts["test"]
     if train is None:
         raise UserError(f"{data_dir} has no {IDX_FILES['train']}-{IDX_KINDS[0]}.gz. Expected: the idx files of {data}.")
@@ -120,8 +119,8 @@ def _downloaded(data):
     }
 
 
-def read_idx(folder: str | Path, part: str) -> LabelledImages | None:
-    """Reads images and labels in the format of MNIST.
+def read_part(folder: str | Path, part: str) -> LabelledImages | None:
+    """Reads images and labels of a folder with the files of MNIST.
 
     Args:
         folder: str or Path.
@@ -132,33 +131,11 @@ def read_idx(folder: str | Path, part: str) -> LabelledImages | None:
 
     Raises:
         UserError: if a file is damaged, or there are not as many labels as images.
-
-    Source: the format is described at https://yann.lecun.com/exdb/mnist.
     """
     paths = [Path(folder) / f"{IDX_FILES[part]}-{kind}.gz" for kind in IDX_KINDS]
     if not paths[0].exists():
         return None
-    pixels, labels = (_read_idx_file(path, axes) for path, axes in zip(paths, (3, 1), strict=True))
+    pixels, labels = (read_idx(path, axes) for path, axes in zip(paths, (3, 1), strict=True))
     if len(pixels) != len(labels):
         raise UserError(f"{paths[1]} must have a label for each of {len(pixels)} images. Received: {len(labels)}")
     return LabelledImages(pixels[..., None], labels.astype("int32"))
-
-
-def _read_idx_file(path, axes):
-    """A uint8 array with this number of axes."""
-    try:
-        with gzip.open(path) as file:
-            head = file.read(4 + 4 * axes)
-            sizes = [int.from_bytes(head[4 + 4 * i : 8 + 4 * i]) for i in range(axes)]
-            right = len(head) == 4 + 4 * axes and head[:4] == bytes([0, 0, 8, axes])
-            if not right or sizes[0] > MOST_IMAGES or any(size > MOST_PIXELS for size in sizes[1:]):
-                raise UserError(f"{path} is no idx file of bytes with {axes} axes.")
-            count = int(np.prod(sizes))
-            values = file.read(count + 1)
-    except FileNotFoundError:
-        raise UserError(f"There is no file {path}.") from None
-    except (OSError, EOFError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
-    if len(values) != count:
-        raise UserError(f"{path} must have {count:,} bytes after its head. Received: {len(values):,} or more")
-    return np.frombuffer(values, "uint8").reshape(sizes)

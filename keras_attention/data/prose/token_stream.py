@@ -1,6 +1,5 @@
 """Texts or images for causal language models: one stream of tokens, cut into windows in the order of (seed, epoch)."""
 
-import gzip
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
 from keras_attention.data.files import read_lines
+from keras_attention.data.idx_files import read_idx
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
 from keras_attention.support.errors import UNREADABLE, UserError
@@ -259,7 +259,6 @@ class Windows:
 
 PIXELS = "01"  # the characters of a dark and a bright pixel
 BRIGHT = 128  # minimum grey level of a bright pixel
-IMAGES = bytes([0, 0, 8, 3])  # unsigned bytes with three axes
 
 
 def read_images(paths, side=28):
@@ -277,19 +276,7 @@ def read_images(paths, side=28):
     """
     if not paths:
         raise UserError("--data pixels needs an IDX file of images: --text train-images-idx3-ubyte.gz. Received: none")
-    return np.concatenate([_read_file(Path(path), side) for path in paths])
-
-
-def _read_file(path, side):
-    content = path.read_bytes()
-    try:
-        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path}: damaged ({error}). Expected: an IDX file of images, compressed by gzip.") from error
-    number, height, width = np.frombuffer(content[4:16].ljust(12, b"\0"), ">u4").tolist()
-    if content[:4] != IMAGES or (height, width) != (side, side) or len(content) != 16 + number * side * side:
-        raise UserError(f"{path}: no IDX file of images with {side} by {side} pixels.")
-    return np.frombuffer(content, np.uint8, offset=16).reshape(number, side, side)
+    return np.concatenate([read_idx(path, 3, (side, side)) for path in paths])
 
 
 def image_tokens(images, begin_id, pixel_ids):

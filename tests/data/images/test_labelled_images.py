@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from keras_attention.data.images.labelled_images import load_image_data, read_idx
+from keras_attention.data.images.labelled_images import load_image_data, read_part
 from keras_attention.support.errors import UserError
 
 PIXELS = np.arange(7 * 3 * 5, dtype="uint8").reshape(7, 3, 5)
@@ -23,10 +23,16 @@ def folder(tmp_path):
 
 
 def test_idx_files_are_read(folder):
-    images = read_idx(folder, "train")
+    images = read_part(folder, "train")
     np.testing.assert_array_equal(images.pixels[..., 0], PIXELS)
     np.testing.assert_array_equal(images.labels, LABELS)
-    assert read_idx(folder, "test") is None
+    assert read_part(folder, "test") is None
+
+
+def test_a_file_that_was_decompressed_under_its_old_name_is_read(folder):
+    path = folder / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+    np.testing.assert_array_equal(read_part(folder, "train").pixels[..., 0], PIXELS)
 
 
 def test_the_last_images_are_held_out(folder):
@@ -43,7 +49,7 @@ def test_digits_need_no_files():
     assert (data.train.pixels.min(), data.train.pixels.max()) == (0, 255)
 
 
-@pytest.mark.parametrize("damage", ["cut", "longer", "no gzip", "kind", "sizes", "labels", "missing"])
+@pytest.mark.parametrize("damage", ["cut", "longer", "broken gzip", "text", "kind", "sizes", "labels", "missing"])
 def test_damaged_files_are_one_named_error(folder, damage):
     path = folder / "train-images-idx3-ubyte.gz"
     whole = gzip.decompress(path.read_bytes())
@@ -51,8 +57,8 @@ def test_damaged_files_are_one_named_error(folder, damage):
         write_idx(folder / "train-labels-idx1-ubyte.gz", LABELS[:5])
     elif damage == "missing":
         (folder / "train-labels-idx1-ubyte.gz").unlink()
-    elif damage == "no gzip":
-        path.write_bytes(whole)
+    elif damage in ("broken gzip", "text"):
+        path.write_bytes(b"\x1f\x8b" + whole if damage == "broken gzip" else b"not an image")
     else:
         changed = {
             "cut": whole[:-1],
@@ -62,7 +68,7 @@ def test_damaged_files_are_one_named_error(folder, damage):
         }
         path.write_bytes(gzip.compress(changed[damage]))
     with pytest.raises(UserError, match="train-"):
-        read_idx(folder, "train")
+        read_part(folder, "train")
 
 
 def test_other_names_and_folders_are_refused(tmp_path, folder):
