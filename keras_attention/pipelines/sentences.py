@@ -25,6 +25,9 @@ END = re.compile(
 )
 MARKER = re.compile(r"(?:[-*•–—+]|\d{1,3}[.)]|[a-zA-Z][.)]|#{1,6}|>+)[ \t]+")  # of a list, a heading or a quotation
 AFTER_MARKS = re.compile(r"(?:^|[.!?…])\s*([a-zß-öø-ÿ])")
+OPENING = re.compile(r"(?<=\s)(?:[«„‹]\s*|[(\"'»“‘「『]+)+$")
+SIGN = re.compile(r"\S")
+WINDOW = 200  # characters before a place that decide whether a sentence ends there; the time stays linear
 LONG_LINE = 50  # characters; a shorter line without an end mark is a heading, an address or a verse
 # What the splitter does not see, but an apostrophe: quotation marks, line breaks and emoji.
 HIDDEN = re.compile(
@@ -118,24 +121,29 @@ def _starts(text, code):
     starts = [0]
     for position in sorted(found - {0, len(text)}):
         position = _moved(text, hidden, starts[-1], position, code)
-        if position and not is_blank(hidden[starts[-1] : position]):
+        if position and _shows_something(hidden, starts[-1], position):
             starts.append(_before_opening(text, position))
     return starts
 
 
+def _shows_something(text, start, end):
+    """Whether this part of a text is not blank; nearly always its beginning tells."""
+    return not (is_blank(text[start : min(end, start + WINDOW)]) and is_blank(text[start:end]))
+
+
 def _before_opening(text, position):
     """The position before quotation marks and brackets that open the sentence there."""
-    opening = re.search(r"(?<=\s)(?:[«„‹]\s*|[(\"'»“‘「『]+)+$", text[:position])
+    opening = OPENING.search(text, max(0, position - WINDOW), position)
     return opening.start() if opening else position
 
 
 def _moved(text, hidden, start, position, code):
     """Where a sentence that started at `start` really ends, instead of at `position`; 0 if it goes on."""
-    words, following = hidden[start:position].split(), hidden[position:].lstrip()
+    words, following = hidden[max(start, position - WINDOW) : position].split(), SIGN.search(hidden, position)
     if not words or not following:
         return 0
     last, goes_on = words[-1], following[0].islower()
-    if goes_on and text[start:position].rstrip()[-1] in QUOTES:  # "Stop!" she cried.
+    if goes_on and text[max(start, position - WINDOW) : position].rstrip()[-1] in QUOTES:  # "Stop!" she cried.
         return 0
     if _is_abbreviation(last, code) or (last.endswith(".") and last[:-1].isupper() and goes_on):
         return 0
@@ -145,7 +153,7 @@ def _moved(text, hidden, start, position, code):
         return 0
     if re.fullmatch(r"\d{1,2}\.", last) and len(words) > 1:
         if words[-2][-1] in ".!?…" and not _is_abbreviation(words[-2], code):  # the next item of a list in one line
-            return start + hidden[start:position].rindex(last)
+            return hidden.rindex(last, start, position)
         if code == "de" and BEFORE_ORDINALS.fullmatch(words[-2].lower().strip("([")):
             return 0
     return position

@@ -1,9 +1,13 @@
 """An answer of a translator: a str with attributes; and the answer to several sentences from those to each."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from keras_attention.support.errors import UserError
+
+MOST_WEIGHTS = 1 << 28  # of the sentences of a text as one array, float32: 1 GB
 SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
 
 
@@ -98,11 +102,20 @@ def joined_hypotheses(parts, hypotheses, n_best):
     """
     if len(hypotheses) == 1:
         return [one._replace(text=parts.joined([one]).strip()) for one in hypotheses[0]]
-    best = [()]  # combinations of the sentences so far
+    best = [(0.0, None)]  # the best combinations so far: sum of the scores, and (combination before, last sentence)
     for found in hypotheses:
-        combinations = [(*some, one) for some in best for one in found]
-        best = sorted(combinations, key=lambda some: sum(one.score for one in some), reverse=True)[:n_best]
-    return [_joined(parts, some) for some in best]
+        combinations = [(before[0] + one.score, (before, one)) for before in best for one in found]
+        best = sorted(combinations, key=lambda combination: combination[0], reverse=True)[:n_best]
+    return [_joined(parts, _sentences(combination)) for combination in best]
+
+
+def _sentences(combination):
+    """The Translations of a combination, in order."""
+    sentences = []
+    while combination[1] is not None:
+        combination, last = combination[1]
+        sentences.append(last)
+    return sentences[::-1]
 
 
 def _mean_score(sentences):
@@ -133,6 +146,12 @@ def _blocks(weights):
     if not weights:
         return np.zeros((0, 0), "float32")
     shape = [sum(one.shape[axis] for one in weights) for axis in (-2, -1)]
+    count = math.prod((*weights[0].shape[:-2], *shape))
+    if count > MOST_WEIGHTS:
+        raise UserError(
+            f"The attention of {len(weights):,} sentences as one array has {count:,} weights. At most: "
+            f"{MOST_WEIGHTS:,}. Translate fewer sentences at a time."
+        )
     joined, row, column = np.zeros((*weights[0].shape[:-2], *shape), "float32"), 0, 0
     for one in weights:
         joined[..., row : row + one.shape[-2], column : column + one.shape[-1]] = one

@@ -1,6 +1,7 @@
 """Texts of several sentences: split, translated sentence by sentence, and joined again."""
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from pipelines.sentence_lines import LINES
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
 from keras_attention.pipelines.sentences import split_text, with_line_breaks
+from keras_attention.pipelines.translations import Translation, joined_hypotheses
 from keras_attention.pipelines.translator import Translator
 from keras_attention.support.errors import UserError
 
@@ -45,6 +47,13 @@ def test_sentences_are_found_in_98_percent_of_the_lines():
 def test_nothing_of_a_text_is_lost(text):
     parts = split_text(text, "en")
     assert parts.joined([piece.sentence.replace("\n", " ") for piece in parts.pieces]) == text
+
+
+@pytest.mark.parametrize("text", ["How are you? ", "We like e.g. this ", '"Stop!" ', "hi! how are you? ", "1. ", "« "])
+def test_the_time_to_split_grows_no_faster_than_the_text(text):
+    begun = time.process_time()
+    split_text(text * 16_000, "en")
+    assert time.process_time() - begun < 3.0
 
 
 def test_lines_are_sentences_unless_they_go_on():
@@ -134,6 +143,28 @@ def test_streams_go_through_all_sentences():
 def test_the_attention_page_shows_all_sentences():
     one, several = (len(translator().attention_view(text).data["answers"]) for text in (ENGLISH[0], SEVERAL))
     assert (one, several) == (1, 3)
+
+
+def test_ten_thousand_sentences_are_joined_in_linear_time():
+    parts = split_text("Yes. " * 10_000, "en")
+    assert len(parts.pieces) == 10_000
+    found = [[Translation("Ja.", -0.5, ["Ja", "."]), Translation("Doch.", -0.75, ["Doch", "."])] for _ in parts.pieces]
+    begun = time.process_time()
+    first, second = joined_hypotheses(parts, found, 2)
+    assert time.process_time() - begun < 3.0
+    assert first == " ".join(["Ja."] * 10_000)
+    assert second.count("Doch.") == 1
+    assert first.score == pytest.approx(-0.5)
+
+
+def test_the_attention_of_too_many_sentences_is_an_error_before_it_fills_the_memory():
+    parts = split_text("Yes. " * 300, "en")
+    weights = np.ones((2, 3), "float32"), np.ones((7, 5, 2, 3), "float32")
+    one = [Translation("Ja.", -0.5, ["Ja", "."], ["Yes", ".", "</s>"], *weights)]
+    assert joined_hypotheses(parts, [one] * 300, 1)[0].heads.shape == (7, 5, 600, 900)
+    parts = split_text("Yes. " * 1_300, "en")
+    with pytest.raises(UserError, match=r"attention of 1,300 sentences .* Translate fewer sentences"):
+        joined_hypotheses(parts, [one] * 1_300, 1)
 
 
 def test_models_without_a_natural_language_split_nothing():
