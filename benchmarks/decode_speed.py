@@ -48,7 +48,7 @@ class Ours:
         self.translator = load_pipeline(folder, "translate")
 
     def translate(self, texts, beam):
-        answers = self.translator.hypotheses(texts, beam_size=beam, length_penalty=LENGTH_PENALTY)
+        answers = self.translator.hypotheses(texts, split=False, beam_size=beam, length_penalty=LENGTH_PENALTY)
         return [best.text for best, *_ in answers], [len(best.tokens) for best, *_ in answers]
 
 

@@ -58,6 +58,7 @@ def main():
             sources,
             n_best=arguments.beam,
             beam_size=arguments.beam,
+            split=False,
             progress=lambda done, total, name=name: print(f"\r{name}: {done:,} of {total:,}", end="", file=sys.stderr),
         )
         print(file=sys.stderr)

@@ -35,7 +35,7 @@ def scores(translator, sources, references):
     """BLEU, chrF and the share of doubtful answers, three floats in percent; and the signatures."""
     from keras_attention.evaluation.translation_scores import bleu_tradition_b, chrf
 
-    answers = translator.translate(sources)
+    answers = translator.translate(sources, split=False)
     doubtful = 100 * sum(bool(answer.low_score) for answer in answers) / len(answers)
     (bleu, first), (chrf_score, second) = (metric(answers, references) for metric in (bleu_tradition_b, chrf))
     return (bleu, chrf_score, doubtful), (first, second)
