@@ -110,19 +110,22 @@ def _facts(summary):
 def warm(arguments):
     """Lets each model compute the programs of the usual requests, and stores them."""
     entries = [open_entry(name) for name in arguments.models or list_models()]
-    use_compile_cache()
     report = []
+    with warnings.catch_warnings(action="ignore"):  # a cache that cannot be used is the error below
+        use_compile_cache()
     for entry in entries:
         begun = time.monotonic()
         with silent_libraries():
             from keras_attention.pipelines.base import load_pipeline
 
-        with warnings.catch_warnings(action="ignore"):  # about texts longer than the model reads
+        with warnings.catch_warnings(action="ignore"):  # about texts longer than the model reads, too
             load_pipeline(entry).warm()
-        compiling_note.clear()
-        if not keep_compiled():
+            compiling_note.clear()
+            stored = keep_compiled()
+        if not stored:
             raise UserError(
-                "Compiled programs cannot be stored. Set KERAS_ATTENTION_CACHE to a folder that only you can write to."
+                "Compiled programs cannot be stored. Set KERAS_ATTENTION_CACHE to a folder with room that only you can "
+                "write to."
             )
         report.append({"name": entry.name, "seconds": time.monotonic() - begun})
         if not arguments.json:

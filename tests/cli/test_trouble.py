@@ -125,3 +125,13 @@ def test_arguments_that_were_no_utf8(zoo):
     )
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_warm_without_a_place_for_programs_is_one_line(zoo, tmp_path):
+    (tmp_path / "file").touch()
+    place = environment(zoo, KERAS_ATTENTION_CACHE=str(tmp_path / "file" / "cache"))
+    done = subprocess.run([*COMMAND, "warm", "tiny"], env=place, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "Compiled programs cannot be stored. Set KERAS_ATTENTION_CACHE" in done.stderr

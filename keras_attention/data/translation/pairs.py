@@ -187,7 +187,9 @@ def _hold_out(pairs, share, seed):
     distinct = list(dict.fromkeys(everything))
     count = len(distinct)
     if count < 4:
-        raise UserError(f"There are {count} sentence pairs. Expected: at least 4, to train, validate and test on.")
+        raise UserError(
+            f"There are {count} different sentence pairs. Expected: at least 4, to train, validate and test on."
+        )
     order = np.random.default_rng(seed).permutation(count)
     held_out = max(2, int(count * share))
     parts = (order[: held_out // 2], order[held_out // 2 : held_out])

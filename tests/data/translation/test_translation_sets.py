@@ -141,7 +141,7 @@ def test_what_is_wrong_is_named(settings, told):
 
 def test_too_few_pairs_and_wrong_shares_are_refused(files):
     (files / "short.tsv").write_text("a\tb\nc\td\n", encoding="utf-8")
-    with pytest.raises(UserError, match="2 sentence pairs"):
+    with pytest.raises(UserError, match="2 different sentence pairs"):
         load_translation_data(str(files / "short.tsv"))
     with pytest.raises(UserError, match=r"0\.7"):
         load_translation_data(str(files / "pairs.tsv.gz"), validation_split=0.7)
