@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from keras_attention.support.blank_texts import is_blank
+from keras_attention.tokenizers.special_tokens import control_character
 
 QUOTES = "\"'«»“”„‹›‚‘’「」『』"
 # What the splitter takes for the end of a sentence although it is none. Lower case, without the full stop.
@@ -52,8 +53,13 @@ class SplitText(NamedTuple):
         """The translations with the text's spacing: str. Line breaks within a sentence are set at about its place."""
         parts = []
         for piece, translation in zip(self.pieces, translations, strict=True):
-            parts += [piece.before, with_line_breaks(piece.sentence, translation)]
-        return "".join([*parts, self.after])
+            parts += [spacing(piece.before), with_line_breaks(piece.sentence, translation)]
+        return "".join([*parts, spacing(self.after)])
+
+
+def spacing(text):
+    """What stands between sentences, without control characters, which no translation contains; blanks stay."""
+    return "".join(sign for sign in text if sign in "\t\r\n" or not control_character(sign))
 
 
 def split_text(text, language):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_attention.pipelines.doubt import copied_text
-from keras_attention.pipelines.sentences import Piece
+from keras_attention.pipelines.sentences import Piece, spacing
 from keras_attention.pipelines.texts import as_texts
 from keras_attention.runtime.buckets import answer_limit, source_bucket
 from keras_attention.runtime.compiled_steps import check_drawing, in_float32
@@ -34,7 +34,7 @@ def stream(translator, text, *, temperature=0.0, top_k=0, top_p=1.0, seed=0, max
     sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p} if temperature else None
     parts, shown = translator.sentences(text) if split else None, False
     for piece in parts.pieces if parts else [Piece("", text)]:
-        before = piece.before if shown else piece.before.lstrip()
+        before = spacing(piece.before) if shown else spacing(piece.before).lstrip()
         shown = True
         if before:
             yield before

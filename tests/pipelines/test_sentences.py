@@ -61,6 +61,13 @@ def test_lines_are_sentences_unless_they_go_on():
     assert sentences("Dear Anna\nHow are you?\r\nYours\nTom") == ["Dear Anna", "How are you?", "Yours", "Tom"]
 
 
+def test_control_characters_between_sentences_are_left_out():
+    parts = split_text("Yes.\x00 \u202eNo.\u202c\r\n\tOh.\x1b ", "en")
+    assert parts.joined(["Ja."] * len(parts.pieces)).count("Ja.") == len(parts.pieces) >= 2
+    assert not set("\x00\u202e\u202c\x1b") & set(parts.joined(["Ja."] * len(parts.pieces)))
+    assert "\r\n\t" in parts.joined(["Ja."] * len(parts.pieces))
+
+
 def test_a_chat_in_lower_case_has_sentences():
     assert sentences("hi! how are you? i am fine. see you") == ["hi!", "how are you?", "i am fine.", "see you"]
 
