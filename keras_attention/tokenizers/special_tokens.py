@@ -34,8 +34,8 @@ def without_control_characters(text):
 
 def checked_ids(ids: Iterable, vocabulary_size: int) -> list[int]:
     """A list of int, from any sequence, array or tensor of ids; raises ValueError for one that is no id."""
-    ids = np.asarray(ids, dtype=np.int64).tolist()
-    for token_id in ids:
+    checked = np.asarray(ids, dtype=np.int64).tolist()
+    for token_id in checked:
         if not 0 <= token_id < vocabulary_size:
             raise ValueError(f"A token id must be in [0, {vocabulary_size}). Received: {token_id}")
-    return ids
+    return checked
