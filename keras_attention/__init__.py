@@ -56,9 +56,9 @@ def load(name_or_path: str | Path) -> Any:
 
     Args:
         name_or_path: str or Path: a name from `list_models()`, or a unique part of one, such as "sst2"; the folder of a
-            saved model; or the name of a published BERT, GPT-2 or Marian, "hf://ORG/NAME[@REVISION]" on the Hugging
-            Face Hub or "kaggle://ORG/MODEL/keras/VARIANT[/VERSION]" (BERT only), which is downloaded, converted and
-            stored in the user's cache.
+            saved model; or the name of a published model, "hf://ORG/NAME[@REVISION]" on the Hugging Face Hub (a model
+            that `keras-attention push` has shared, or a BERT, GPT-2 or Marian, which is converted) or
+            "kaggle://ORG/MODEL/keras/VARIANT[/VERSION]" (BERT only), which is stored in the user's cache.
 
     Returns:
         A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from doc_pages import PAGES, QUOTE, ROOT, blocks, code_blocks, commands, run_com
 from huggingface_hub import constants
 
 PAGES_WITH_COMMANDS = (
-    "attention.md", "beyond_sentences.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "train.md"
+    "attention.md", "beyond_sentences.md", "commands.md", "convert.md", "fine_tune.md", "keras.md", "share.md",
+    "train.md"
 )  # fmt: skip
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
@@ -66,7 +68,7 @@ def hub(elsewhere, monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES_WITH_COMMANDS)
-def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
+def test_commands_and_code_run_one_after_the_other(page, elsewhere, request, monkeypatch):
     if page == "convert.md":
         tensors, positions = tiny_tensors(), "bert.embeddings.position_embeddings.weight"
         longer = {positions: np.resize(tensors[positions], (128, tensors[positions].shape[1]))}
@@ -74,6 +76,11 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere, request):
         request.getfixturevalue("hub").publish("my_bert", "sentence-transformers/all-MiniLM-L6-v2")
         rows = "".join(f"a b {number},good\nc b {number},bad\n" for number in range(9))
         Path("reviews.csv").write_text(f"review,mood\n{rows}")
+    if page == "share.md":
+        request.getfixturevalue("hub").writers.add("hf_writes")
+        monkeypatch.setenv("HF_TOKEN", "hf_writes")
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        shutil.copytree(ROOT / "saved_models" / "bert_mini_sst2", "my_model")
     namespace, code = {}, code_blocks(page)
     for language, text in blocks(page):
         if language == "sh":

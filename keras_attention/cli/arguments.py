@@ -241,6 +241,17 @@ def add_convert(commands):
     command.add_argument("--overwrite", action="store_true", help="replace the trained model in the output folder")
 
 
+def add_push(commands):
+    help_text = "Share a model on the Hugging Face Hub, with its card; others load it by name, as hf://ORG/NAME."
+    command = add_command(commands, "push", "push", "push", help_text)
+    command.add_argument("name", metavar="NAME", help=MODEL)
+    help_text = "hf://ORG/NAME, created if it is missing; needs HF_TOKEN or `hf auth login`"
+    command.add_argument("address", metavar="ADDRESS", help=help_text)
+    command.add_argument("--public", action="store_true", help="everyone may load it; default: a private model")
+    help_text = "licence of the model, in the hub's words such as apache-2.0 (default: as the card says)"
+    command.add_argument("--licence", metavar="NAME", help=help_text)
+
+
 def add_classify(commands):
     help_text = "Classify texts or pictures with a trained model."
     command = add_command(commands, "classify", "classify", "classify", help_text)

@@ -180,6 +180,7 @@ def make_parser():
     arguments.add_generate(commands)
     arguments.add_score(commands)
     arguments.add_convert(commands)
+    arguments.add_push(commands)
     arguments.add_launch(commands)
     arguments.add_zoo(commands)
     arguments.add_export(commands)

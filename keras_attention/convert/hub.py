@@ -81,7 +81,7 @@ def resolve(name):
         UserError: if the name is wrong, or there is no such model or revision, or it is private, or the hub cannot
             be reached and there is no earlier answer.
     """
-    repository, revision = _parsed(name)
+    repository, revision = parsed_name(name)
     record = _record_of(repository, revision or "main")
     if revision and COMMIT.fullmatch(revision) and record.is_file():
         return _from_record(record, repository)
@@ -118,7 +118,7 @@ def fetch(name):
             are downloaded), or a download fails or differs from the hub's hash.
     """
     found, files = resolve(name)
-    repository, commit = _parsed(found.name)
+    repository, commit = parsed_name(found.name)
     if not {WEIGHTS, TENSORFLOW_WEIGHTS} & files.keys():
         raise UserError(f"{name} has no {WEIGHTS}. {_other_weights(files)}")
     if "config.json" not in files:
@@ -149,8 +149,18 @@ def fetch(name):
     return found._replace(folder=path.parent)
 
 
-def _parsed(name):
-    """The repository "ORG/NAME" and the revision or None."""
+def parsed_name(name):
+    """The repository and the revision of a name on the hub.
+
+    Args:
+        name: str, "hf://ORG/NAME" or "hf://ORG/NAME@REVISION".
+
+    Returns:
+        Pair of "ORG/NAME" and the revision or None.
+
+    Raises:
+        UserError: if the name is another one.
+    """
     match = NAME.fullmatch(name)
     parts = [] if match is None else [*match[1].split("/"), match[2] or ""]
     if not parts or any(".." in part or "--" in part or part.endswith((".", "-", "/")) for part in parts):
@@ -213,6 +223,8 @@ def _from_record(path, repository):
 
 
 def _other_weights(files):
+    if "manifest.json" in files:
+        return "It is a saved model of this package, which needs no conversion: use its name as that of a model."
     if f"{WEIGHTS}.index.json" in files:
         return "Its tensors are in several files, which is not supported."
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in files):

@@ -1,6 +1,7 @@
-"""Published checkpoints by name: fetched, converted once, and stored as entries in the user's cache.
+"""Published models by name: fetched, converted once if they are no entries, and stored in the user's cache.
 
-    hf://ORG/NAME[@REVISION]                       the Hugging Face Hub; a branch, a tag or a commit
+    hf://ORG/NAME[@REVISION]                       the Hugging Face Hub; a branch, a tag or a commit; an entry that was
+                                                   pushed there is downloaded and checked, and never converted
     kaggle://ORG/MODEL/keras/VARIANT[/VERSION]     a preset of keras-hub on Kaggle
 
 An entry is stored under its commit or version: a name may later refer to a newer entry, but an entry never changes.
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from keras_attention.convert import hub
 from keras_attention.convert.hub import Fetched, published_cache
+from keras_attention.convert.hub_entries import fetch_entry, is_entry
 from keras_attention.convert.kaggle_files import fetched_kaggle_file
 from keras_attention.convert.published_settings import MAX_JSON_BYTES, Fields
 from keras_attention.support.child_process import package_command, package_environment
@@ -52,7 +54,7 @@ def fetched(name):
 
 
 def published_entry(name):
-    """The entry of a published checkpoint: converted at the first call, found in the cache afterwards.
+    """The entry of a published model: downloaded, and converted if it is none, at the first call; then in the cache.
 
     Args:
         name: str, see the module.
@@ -73,13 +75,15 @@ def published_entry(name):
 def _entry(name, cache):
     from filelock import FileLock
 
-    found = hub.resolve(name)[0] if name.startswith("hf://") else _resolved_preset(name)
+    found, files = hub.resolve(name) if name.startswith("hf://") else (_resolved_preset(name), {})
     folder = cache / "entries" / _safe(found.name) / default_folder(found.name)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / ".lock"):  # another process may be converting it: wait for its entry
-        if not folder.is_dir():
+        if not folder.is_dir() and is_entry(files):
+            fetch_entry(found.name, files, folder)
+        elif not folder.is_dir():
             fetched(found.name)
             _convert_apart(found, folder)
     return folder

@@ -113,7 +113,7 @@ def verify_files(folder, hashed=None):
         raise EntryError(f"{folder} is not a folder. Expected a zoo entry.")
     if not (folder / MANIFEST).is_file() or (folder / MANIFEST).is_symlink():
         raise EntryError(f"{folder} has no {MANIFEST}, so it is not a saved model.")
-    expected = _read_manifest(folder)
+    expected = read_manifest(folder)
     found = _files_in(folder)
     found.pop(MANIFEST)
     for name in sorted(expected.keys() - found.keys()):
@@ -137,8 +137,18 @@ def verify_files(folder, hashed=None):
     return sorted(found)
 
 
-def _read_manifest(folder):
-    """The checked "files" of the manifest: dict from name to {"size", "sha256"}."""
+def read_manifest(folder):
+    """The "files" of a folder's manifest, with their names, sizes and hashes checked for form.
+
+    Args:
+        folder: Path; the files themselves are not read.
+
+    Returns:
+        dict from name to {"size": int, "sha256": str}.
+
+    Raises:
+        EntryError: if the manifest is not one.
+    """
     manifest = read_json(folder / MANIFEST)
     if set(manifest) != {"format_version", "files"} or not isinstance(manifest["files"], dict):
         raise EntryError(f"{folder / MANIFEST} must hold format_version and files. Received: {sorted(manifest)!s:.80}")
@@ -254,7 +264,7 @@ def read_entry(folder, hashed=None):
         if f"{tokenizer}/tokenizer.json" not in files:
             raise EntryError(f"{folder} lacks {tokenizer + '/tokenizer.json'!r}, the {role} tokenizer of config.json.")
     sizes = {name: (folder / name).stat().st_size for name in files}
-    _check_budget(folder, config, sizes)
+    check_sizes(folder, config, sizes)
     verify_files(folder, set(files if hashed is None else hashed) - set(JSON_FILES))
     metrics = check_metrics(read_json(folder / "metrics.json"), where=str(folder / "metrics.json"))
     entry = Entry(folder, config, metrics, files, sum(sizes.values()))
@@ -274,11 +284,19 @@ def check_has_required(folder, files):
             raise EntryError(f"{folder} lacks {name!r}.")
 
 
-def _check_budget(folder, config, sizes):
+def check_sizes(folder, config, sizes):
     """Checks that there are only allowed files, and that their sizes fit config.json.
 
     The weights that config.json requests must fit the size of the weights file, so that a small file cannot request a
     large model.
+
+    Args:
+        folder: Path or str, for messages.
+        config: dict that `schema.check_config` has checked.
+        sizes: dict from the name of each file, without the manifest, to its bytes; `REQUIRED` must be among them.
+
+    Raises:
+        EntryError: names the first file that is not allowed, or too large.
     """
     width = BYTES_OF[config["weights_dtype"]]
     architecture = architecture_of(config)

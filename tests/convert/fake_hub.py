@@ -1,5 +1,6 @@
-"""A small server that speaks the protocol of the Hugging Face Hub: models, commits, redirects to large files."""
+"""A small server that speaks the protocol of the Hugging Face Hub: models, commits, large files, uploads."""
 
+import base64
 import hashlib
 import json
 import re
@@ -11,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from huggingface_hub import constants
 
-LARGE = (".safetensors", ".bin")  # stored with Git LFS, behind a redirect
+LARGE = (".safetensors", ".bin", ".h5")  # stored with Git LFS, behind a redirect
 PUBLISHED = "small/Tiny-BERT.v1"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -31,6 +32,11 @@ class FakeHub:
         redirects: dict from the name of a file to the address that its request is sent to.
         endless: set of names of files, and "api", whose answers never end; `received_bytes` counts what is taken.
         tokens: list of (Host, Authorization) of all requests.
+        writers: set of tokens that may write, and read private models.
+        private: set of names of models.
+        large: dict from SHA-256 to the content of an uploaded large file.
+        failing_uploads: int, how many uploads of large files fail from now on.
+        uploaded: list of str, "lfs NAME-OF-HASH" and the paths of the files of each commit, in order.
         asked: list of "METHOD PATH".
         endpoint, other_host: str, addresses of the server; large files are at the second.
     """
@@ -40,6 +46,7 @@ class FakeHub:
         self.sent, self.told, self.cut, self.asked = {}, {}, set(), []
         self.etags, self.headers, self.redirects, self.endless = {}, {}, {}, set()
         self.tokens, self.received_bytes = [], 0
+        self.writers, self.private, self.large, self.uploaded, self.failing_uploads = set(), set(), {}, [], 0
         self.endpoint = self.other_host = ""
 
     def publish(self, folder, name=PUBLISHED, commit=COMMIT, **more):
@@ -60,7 +67,28 @@ class FakeHub:
             for file, content in self.models[name].items()
         ]
         facts = {"id": name, "sha": self.commits[name][revision], "siblings": siblings}
+        facts["private"] = name in self.private
         return {**facts, "cardData": {"license": "apache-2.0", "language": "en"}, **self.told}
+
+    def commit(self, name, lines):
+        """Applies the operations of a commit, a list of dicts, to a model; returns the commit."""
+        files = dict(self.models[name])
+        for line in lines:
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.large[value["oid"]]
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
+            if line["key"] != "header":
+                self.uploaded.append(value["path"])
+        commit = hashlib.sha1(
+            repr(sorted((file, ids(file, files[file])["blobId"]) for file in files)).encode()
+        ).hexdigest()
+        self.models[name] = files
+        self.commits[name] |= {"main": commit, commit: commit}
+        return commit
 
 
 def ids(file, content):
@@ -81,6 +109,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self._answer()
 
+    def do_POST(self):
+        self._change()
+
+    def do_PUT(self):
+        self._change()
+
     def log_message(self, *_):
         pass
 
@@ -96,8 +130,65 @@ class Handler(BaseHTTPRequestHandler):
             return self._content(hub, match[1], match[2])
         return self._send(404, b"")
 
+    def _change(self):
+        """The requests of an upload; see `HfApi.create_commit`."""
+        hub, path = self.server.hub, unquote(urlsplit(self.path).path)
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        hub.asked.append(f"{self.command} {path}")
+        hub.tokens.append((self.headers["Host"], self.headers["Authorization"]))
+        if match := re.fullmatch("/large/([0-9a-f]{64})", path):  # its address is the permission
+            return self._receive(hub, match[1], body)
+        if not self._may_write(hub):
+            return self._send(403, b'{"error": "the token may only read"}')
+        if path == "/api/validate-yaml":
+            return self._send_json({"errors": [], "warnings": []})
+        if path == "/api/repos/create":
+            return self._create(hub, json.loads(body))
+        if match := re.fullmatch("/api/models/([^/]+/[^/]+)/preupload/main", path):
+            return self._send_json({"files": [self._mode(hub, match[1], one) for one in json.loads(body)["files"]]})
+        if match := re.fullmatch(r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", path):
+            return self._send_json({"objects": [self._place(hub, one) for one in json.loads(body)["objects"]]})
+        if match := re.fullmatch("/api/models/([^/]+/[^/]+)/commit/main", path):
+            commit = hub.commit(match[1], [json.loads(line) for line in body.splitlines()])
+            return self._send_json({"commitOid": commit, "commitUrl": f"{hub.endpoint}/{match[1]}/commit/{commit}"})
+        return self._send(404, b"")
+
+    def _may_write(self, hub):
+        return (self.headers["Authorization"] or "").removeprefix("Bearer ") in hub.writers
+
+    def _create(self, hub, wanted):
+        name = f"{wanted['organization']}/{wanted['name']}"
+        assert name not in hub.models
+        hub.publish("/nowhere", name, files={".gitattributes": b"*.h5 filter=lfs"})
+        hub.private |= {name} if wanted.get("visibility") == "private" else set()
+        return self._send_json({"url": f"{hub.endpoint}/{name}"})
+
+    def _mode(self, hub, name, file):
+        present, path = hub.models[name].get(file["path"]), file["path"]
+        names = ids(path, present) if present is not None else {}
+        oid = names["lfs"]["sha256"] if "lfs" in names else names.get("blobId")
+        mode = "lfs" if path.endswith(LARGE) else "regular"
+        return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+
+    def _place(self, hub, one):
+        if one["oid"] in hub.large:
+            return one
+        return one | {"actions": {"upload": {"href": f"{hub.other_host}/large/{one['oid']}"}}}
+
+    def _receive(self, hub, digest, body):
+        if hub.failing_uploads:
+            hub.failing_uploads -= 1
+            return self._send(500, b"")
+        assert hashlib.sha256(body).hexdigest() == digest
+        hub.large[digest] = body
+        hub.uploaded.append(f"lfs {digest}")
+        return self._send(200, b"")
+
+    def _send_json(self, value):
+        return self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
     def _model(self, hub, name, revision):
-        if name not in hub.models:
+        if name not in hub.models or (name in hub.private and not self._may_write(hub)):
             return self._error(401, "RepoNotFound")
         if revision not in hub.commits[name]:
             return self._error(404, "RevisionNotFound")
@@ -154,7 +245,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in {"Content-Length": str(length or len(content)), **dict(headers)}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             with suppress(OSError):  # who asked may have left
                 self.wfile.write(content)
 
