@@ -380,6 +380,18 @@ def add_serve(commands):
         metavar="NAME",
         help="answer requests to this host name, too, and web pages of it; * allows all (may be repeated)",
     )
+    command.add_argument(
+        "--allow-origin",
+        dest="allow_origins",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="let web pages of this origin use the API, such as https://site.example (may be repeated)",
+    )
+    help_text = "answer only requests with a key of this file, one a line: Authorization: Bearer KEY"
+    command.add_argument("--api-key-file", metavar="FILE", help=help_text)
+    help_text = "with --api-key-file: requests per minute of each key; further requests get status 429"
+    command.add_argument("--quota", type=int, metavar="N", help=help_text)
     known = ServerSettings()
     numbers = {
         "concurrency": (int, "requests in progress; further requests get status 503"),

@@ -20,19 +20,25 @@ def serve(arguments):
     from keras_attention.cli.translate import check_engine  # here: the other commands need no NumPy
 
     check_engine(arguments)
+    from keras_attention.server.access import checked_origins, is_readable_by_others, read_keys
+    from keras_attention.server.origins import checked_names
+
+    keys = read_keys(arguments.api_key_file) if arguments.api_key_file else ()
     given = {name: getattr(arguments, name) for name in ServerSettings._fields if hasattr(arguments, name)}
-    settings = ServerSettings(**given).checked()
+    given["allow_hosts"] = checked_names(arguments.allow_hosts)
+    given["allow_origins"] = checked_origins(arguments.allow_origins, bool(keys))
+    settings = ServerSettings(**given, keys=keys).checked()
     if not arguments.models and not list_models():
         raise UserError("There is no model to serve. Expected: models in the zoo, or --model FOLDER.")
     for name in arguments.models or ():
         find_entry(name)
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
-        from keras_attention.server.origins import checked_names
-    settings = settings._replace(allow_hosts=checked_names(settings.allow_hosts))
     say = partial(_say, as_json=arguments.json)
     tell = partial(_tell, file=sys.stderr if arguments.json else sys.stdout)
     end = partial(_end, as_json=arguments.json)
+    if keys and is_readable_by_others(arguments.api_key_file):
+        tell(f"Warning: other users may read {arguments.api_key_file}: `chmod 600` prevents it.")
     end(serve(arguments.models, settings, bind(arguments.host, arguments.port), say, tell, end))
 
 

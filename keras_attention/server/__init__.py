@@ -18,6 +18,9 @@ class ServerSettings(NamedTuple):
         body_bytes: int > 0, maximum size of a request body.
         seconds: float > 0, time limit for receiving a request, and again for answering it.
         allow_hosts: sequence of str, names of the server in addition to the local ones, see `origins.Origins`.
+        allow_origins: tuple of str, origins of pages of other sites that may use the API, see `access.checked_origins`.
+        keys: tuple of bytes, the SHA-256 of each key, see `access.read_keys`; empty: no key is needed.
+        quota: int > 0 or None, requests that compute, per minute and key.
         beam: int > 0 or None, beam size of the translators; None takes it from each model.
         engine: str, the engine that computes translations, "keras" or another one, see `Pipeline.use_engine`.
         compute_type: str or None, an option of that engine.
@@ -32,6 +35,9 @@ class ServerSettings(NamedTuple):
     body_bytes: int = 1_000_000
     seconds: float = 10.0
     allow_hosts: tuple = ()
+    allow_origins: tuple = ()
+    keys: tuple = ()
+    quota: int | None = None
     beam: int | None = None
     engine: str = "keras"
     compute_type: str | None = None
@@ -41,6 +47,8 @@ class ServerSettings(NamedTuple):
         for name, value in self._asdict().items():
             if isinstance(value, (int, float)) and not 0 < value <= 1_000_000:
                 raise UserError(f"`{name}` must be greater than 0 and at most 1,000,000. Received: {name}={value}")
+        if self.quota and not self.keys:
+            raise UserError("`--quota` counts the requests of each key. Use it with --api-key-file.")
         if self.max_batch & (self.max_batch - 1):
             raise UserError(f"`max_batch` must be a power of two. Received: max_batch={self.max_batch}")
         return self

@@ -27,16 +27,27 @@ CLIENT_IS_GONE = "keras_attention.client_is_gone"  # extension of the scope: cal
 OPENAI_ROUTES = ("/v1/completions", "/v1/embeddings", "/v1/models", "/v1/chat/completions", "/v1/responses")
 
 
-class Refusal(Exception):
-    """An error response. Args: status, int, HTTP status; message, str; close, bool, whether to close the connection."""
+CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
-    def __init__(self, status, message, close=False):
+
+class Refusal(Exception):
+    """An error response.
+
+    Args:
+        status: int, HTTP status.
+        message: str.
+        close: bool, whether to close the connection.
+        retry: int, the seconds of the header Retry-After, which every answer with status 429 or 503 has.
+    """
+
+    def __init__(self, status, message, close=False, retry=RETRY_SECONDS):
         super().__init__(message)
-        self.status, self.message, self.close = status, message, close
+        self.status, self.message, self.close, self.retry = status, message, close, retry
 
     def response(self, path=""):
-        """The response to a request for this path as JSON; with status 503 it has the header Retry-After."""
-        headers = {"retry-after": str(RETRY_SECONDS)} if self.status == 503 else {}
+        """The response to a request for this path as JSON."""
+        headers = {"retry-after": str(self.retry)} if self.status in (429, 503) else {}
+        headers |= {"www-authenticate": "Bearer"} if self.status == 401 else {}
         headers |= {"connection": "close"} if self.close else {}
         return JSONResponse({"error": self.described(path)}, self.status, headers)
 
@@ -46,7 +57,7 @@ class Refusal(Exception):
         if not any(path == route or path.startswith(f"{route}/") for route in OPENAI_ROUTES):
             return message
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        code = "model_not_found" if self.status == 404 and path in OPENAI_ROUTES else None
+        code = "model_not_found" if self.status == 404 and path in OPENAI_ROUTES else CODES.get(self.status)
         return {"message": message, "type": kind, "param": None, "code": code}
 
 
@@ -59,14 +70,16 @@ class Gate:
         metrics: ServerMetrics.
         workers: Workers. When all of them are busy, requests for models are refused here, where it is cheapest.
         body_bytes: callable(path) -> int, the limit of a body; None: that of the settings.
+        check_access: callable(scope) that raises Refusal for a request that may not be answered.
     """
 
-    def __init__(self, app, settings, metrics, workers, body_bytes=None):
+    def __init__(self, app, settings, metrics, workers, body_bytes=None, check_access=lambda scope: None):
         self.app = app
         self.settings = settings
         self.metrics = metrics
         self.workers = workers
         self.body_bytes = body_bytes or (lambda path: settings.body_bytes)
+        self.check_access = check_access
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -97,6 +110,7 @@ class Gate:
     async def _answer(self, scope, receive, send):
         try:
             headers = dict(scope["headers"])
+            self.check_access(scope)
             if scope["method"] == "POST":
                 self.workers.check_room()
                 _check_type(headers)

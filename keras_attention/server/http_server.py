@@ -14,10 +14,12 @@ import uvicorn
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from keras_attention import __version__
 from keras_attention.server import completions
+from keras_attention.server.access import Access, CrossOrigin
 from keras_attention.server.gate import Gate, Refusal
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.origins import Origins
@@ -47,7 +49,7 @@ from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
 from keras_attention.zoo.schema import ARCHITECTURES
 
-PAGES = ("/", "/attention", "/health", "/ready", "/metrics")
+PAGES = ("/", "/attention", "/ticket", "/health", "/ready", "/metrics")
 QUESTIONS = (
     *("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/zero-shot"),
     *("/v1/completions", "/v1/models"),
@@ -56,11 +58,13 @@ ERRORS = {
     code: {"model": Error, "description": description}
     for code, description in (
         (400, "Invalid JSON, or a field that is not supported"),
+        (401, "No key, or one that is not known"),
         (404, "Unknown model"),
         (408, "The request did not arrive in time"),
         (413, "Body too large"),
         (415, "Not uncompressed JSON"),
         (422, "Invalid field or limit exceeded"),
+        (429, "The quota of the key is used up: try again after the seconds of Retry-After"),
         (503, "Not ready, all workers busy, or no answer in time: try again"),
     )
 }
@@ -93,13 +97,21 @@ def make_app(server, address="127.0.0.1"):
         await asyncio.to_thread(warming.join)
 
     app = FastAPIOffline(title="keras_attention", version=__version__, lifespan=lifespan)
-    app.add_middleware(Origins, address=address, more=server.settings.allow_hosts)
+    settings = server.settings
+    access = Access(settings.keys, settings.quota)
+    app.add_middleware(Origins, address=address, more=settings.allow_hosts, origins=settings.allow_origins)
     app.add_middleware(
-        Gate, settings=server.settings, metrics=server.metrics, workers=server.workers, body_bytes=server.body_bytes
+        Gate,
+        settings=settings,
+        metrics=server.metrics,
+        workers=server.workers,
+        body_bytes=server.body_bytes,
+        check_access=access.check,
     )
+    app.add_middleware(CrossOrigin, origins=settings.allow_origins)
     _add_errors(app)
     _add_api(app, server)
-    _add_pages(app, server)
+    _add_pages(app, server, access)
     return app
 
 
@@ -199,7 +211,7 @@ def _add_task(app, server, task, forms):
         return JSONResponse({"model": name, "answers": answers})
 
 
-def _add_pages(app, server):
+def _add_pages(app, server, access):
     folder = files("keras_attention.server").joinpath("demo")
 
     @app.get("/", include_in_schema=False)
@@ -212,6 +224,11 @@ def _add_pages(app, server):
         if name not in DEMO:
             raise Refusal(404, "There is no such file.")
         return Response(folder.joinpath(name).read_bytes(), media_type=DEMO[name])
+
+    @app.get("/ticket", include_in_schema=False)
+    async def ticket(request: Request):
+        """What the page puts into the address of a frame, to which a browser sends no key."""
+        return JSONResponse({"ticket": access.ticket(request.scope)}, headers={"cache-control": "no-store"})
 
     @app.get("/attention", include_in_schema=False)
     async def attention_page(model: str, text: str, text_b: str | None = None, target: str | None = None):

@@ -9,13 +9,13 @@ import ipaddress
 import re
 import socket
 
+from keras_attention.server.access import COMPUTING_GETS, is_allowed_origin
 from keras_attention.server.gate import Refusal
 from keras_attention.support.errors import UserError, quoted
 
 EVERY = "*"
 NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
-COMPUTING_GETS = ("/attention",)
 ELSEWHERE = (b"cross-site", b"same-site")  # values of Sec-Fetch-Site; another port of this machine is the same site
 
 
@@ -47,11 +47,12 @@ class Origins:
         app: ASGI application.
         address: str, the IP address of the server.
         more: list of str, further names; "*" stands for all names and pages.
+        origins: tuple of str, origins of pages that are allowed, see `access.checked_origins`.
     """
 
-    def __init__(self, app, address="127.0.0.1", more=()):
+    def __init__(self, app, address="127.0.0.1", more=(), origins=()):
         self.app = app
-        self._more = set(more)
+        self._more, self._origins = set(more), frozenset(origins)
         bound = _address(address.partition("%")[0])
         self._is_open = bound is not None and not bound.is_loopback
         self._own = {address}
@@ -80,11 +81,11 @@ class Origins:
                 raise Refusal(403, f"This server does not know the host {name}. Start it with --allow-host NAME.")
         for origin in headers.get(b"origin", []):
             if not self._is_own_page(origin.decode("latin-1"), b"".join(hosts).decode("latin-1")):
-                raise Refusal(403, "Pages of other sites may not use this server. See --allow-host.")
+                raise Refusal(403, "Pages of other sites may not use this server. See --allow-host and --allow-origin.")
         computes = scope["method"] == "POST" or scope["path"] in COMPUTING_GETS
         is_elsewhere = any(site in ELSEWHERE for site in headers.get(b"sec-fetch-site", []))
         if computes and is_elsewhere and not self._is_allowed_page(headers):
-            raise Refusal(403, "Pages of other sites may not use this server. See --allow-host.")
+            raise Refusal(403, "Pages of other sites may not use this server. See --allow-host and --allow-origin.")
 
     def _is_known(self, name):
         name = name.rstrip(".")
@@ -94,6 +95,8 @@ class Origins:
         return address is not None and (self._is_open or address.is_loopback)
 
     def _is_own_page(self, origin, host):
+        if is_allowed_origin(origin, self._origins):
+            return True
         scheme, _, place = origin.partition("://")
         match = HOST.fullmatch(place)
         if scheme not in ("http", "https") or match is None:
@@ -101,7 +104,10 @@ class Origins:
         return place == host or match[1].strip("[]") in self._more
 
     def _is_allowed_page(self, headers):
-        """Whether the page is of a name that was allowed explicitly; see `_is_own_page`, which checked the origin."""
-        origins = [origin.decode("latin-1").partition("://")[2] for origin in headers.get(b"origin", [])]
+        """Whether the page was allowed explicitly; see `_is_own_page`, which checked the origin."""
+        origins = [origin.decode("latin-1") for origin in headers.get(b"origin", [])]
+        if any(is_allowed_origin(origin, self._origins) for origin in origins):
+            return True
+        origins = [origin.partition("://")[2] for origin in origins]
         matches = [match for origin in origins if (match := HOST.fullmatch(origin))]
         return any(match[1].strip("[]") in self._more for match in matches)

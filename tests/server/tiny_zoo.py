@@ -60,12 +60,12 @@ def server_process(*arguments, **environment):
 
 
 @contextlib.contextmanager
-def server_in_this_process(zoo):
+def server_in_this_process(zoo, **settings):
     """The same models behind the same routes, without batches and what is compiled for them: gives (URL, models)."""
     pipelines = {path.name: load_pipeline(path) for path in sorted(zoo.iterdir())}
     models = {name: served_model(pipeline) for name, pipeline in pipelines.items()}
     bound = bind("127.0.0.1", 0)
-    app = make_app(Server(models, ServerSettings(seconds=600), ServerMetrics(paths())))
+    app = make_app(Server(models, ServerSettings(seconds=600, **settings), ServerMetrics(paths())))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -6,20 +6,39 @@ const TITLES = { translate: "Text to translate", classify: "Text to classify", "
 const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write" };
 const PATIENCE_MS = 300;  // without an answer, before the page says what takes time
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
-let models = [], limits, model, picture = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
+let models = [], limits, model, key = sessionStorage.getItem("key"), keyed = null, views = 0, picture = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
 
-// One call of the API; waits and tries again while the server is busy or not ready yet.
+// One call of the API; waits and tries again while the server is busy or not ready yet, or the quota is used up.
 async function respond(path, body, signal) {
   for (;;) {
-    const answer = await fetch(path, { method: body ? "POST" : "GET", headers: body ? { "content-type": "application/json" } : {}, body: body && JSON.stringify(body), signal });
+    const headers = { ...(body && { "content-type": "application/json" }), ...(key && { authorization: `Bearer ${key}` }) }, sent = key;
+    const answer = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
     if (answer.ok) return answer;
     const found = await answer.json();
     const reason = found.error.message ?? found.error;
-    if (answer.status !== 503) throw new Error(reason);
-    tell(`Waiting: ${reason}`);
-    await new Promise((go) => setTimeout(go, RETRY_MS));
+    if (answer.status === 401) await newKey(sent, reason);
+    else if (![429, 503].includes(answer.status)) throw new Error(reason);
+    else {
+      tell(`Waiting: ${reason}`);
+      await new Promise((go) => setTimeout(go, Math.max(RETRY_MS, 1000 * (answer.headers.get("retry-after") || 0))));
+    }
     if (signal?.aborted) throw new DOMException("aborted", "AbortError");
   }
+}
+// Asks the user for a key, unless there is a newer one than the one that was refused; this tab remembers it.
+async function newKey(refused, reason) {
+  if (key !== refused) return;
+  keyed ||= new Promise((go) => {
+    $("access").hidden = false; $("key").value = ""; $("key").focus();
+    $("access-reason").textContent = refused ? reason : "This server needs a key.";
+    $("access").addEventListener("submit", (event) => {
+      event.preventDefault();
+      key = $("key").value.trim() || null; keyed = null; $("access").hidden = true;
+      if (key) sessionStorage.setItem("key", key); else sessionStorage.removeItem("key");
+      go();
+    }, { once: true });
+  });
+  await keyed;
 }
 async function call(path, body, signal) { return (await respond(path, body, signal)).json(); }
 // The objects of a stream of server-sent events, up to [DONE].
@@ -82,7 +101,7 @@ function choose() {
   $("first").hidden = isImage(model); $("picture").hidden = !isImage(model);
   $("second").hidden = !isPair(model) && model.task !== "encode";
   $("text-b").rows = model.task === "encode" ? 4 : 2;
-  $("answers").replaceChildren(); $("view").hidden = true;  // those of another model
+  $("answers").replaceChildren(); $("view").hidden = true; views++;  // those of another model
   $("second-title").textContent = model.task === "encode" ? "Texts to compare it with, one on each line" : "Second text";
   $("labelled").hidden = model.task !== "encode";
   $("column-second").hidden = !isPair(model);
@@ -336,8 +355,10 @@ function showAlternatives(token) {
     item.classList.toggle("chosen", name === token.name);
   }
 }
-function showView(text, second) {
-  const query = new URLSearchParams({ model: model.name, text, ...(isPair(model) && { text_b: second }) });
+async function showView(text, second) {
+  const query = new URLSearchParams({ model: model.name, text, ...(isPair(model) && { text_b: second }) }), view = ++views;
+  if (key) query.set("ticket", (await call("/ticket")).ticket);  // a browser sends no key for a frame
+  if (view !== views) return;
   $("view").hidden = false;
   $("view").contentWindow.location.replace(`/attention?${query}`);  // no entry in the history for each letter
 }
