@@ -27,6 +27,8 @@ FILES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Makefile",
+    "Dockerfile",
+    ".dockerignore",
 )
 FOLDERS = ("keras_attention", "saved_models", "docs", "recipes", "tests", "benchmarks", ".ci")
 SHIPPED = (".py", ".html", ".css", ".js", ".typed")
