@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow test-thorough test-thorough-today test-exhaustive test-lowest browser check audit bench smoke readme docs clean
+.PHONY: run test test-slow test-thorough test-thorough-today test-exhaustive test-lowest browser check audit bench smoke readme release docs docs-with-versions clean
 
 run: $(VENV)/installed
 	$(BIN)/python recipes/rnn_attention.py --out runs/date_converter --restart --overwrite
@@ -80,9 +80,17 @@ smoke: $(VENV)/installed
 readme: $(VENV)/installed
 	$(BIN)/python .ci/readme_tables.py
 
+# Version, section of CHANGELOG.md, wheel, sdist, commit and tag; or what is missing: make release VERSION=0.2.0
+release: $(VENV)/installed-test
+	$(BIN)/python .ci/release.py $(or $(VERSION),$(error Which version? make release VERSION=0.2.0))
+
 # The documentation as a web site, in site/.
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The same beside those of earlier versions, with a menu of them: site/0.2.0/ ...
+docs-with-versions: $(VENV)/installed-docs
+	$(BIN)/python .ci/versioned_docs.py site
 
 $(VENV)/bin/python:
 	$(or $(PYTHON),$(error No Python found. Install Python 3.11, or name yours: make PYTHON=/path/to/python)) -m venv $(VENV)

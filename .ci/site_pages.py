@@ -5,6 +5,7 @@ page with their help texts.
 """
 
 import ast
+import os
 import re
 import sys
 from pathlib import Path
@@ -36,10 +37,12 @@ ROOMS = (
 
 
 def on_config(config):
-    """Adds the generated pages to the navigation."""
+    """Adds the generated pages to the navigation, and a menu of versions where there are several."""
     cards = [{name: f"cards/{name}.md"} for name in _models()]
     reference = [{"keras_attention": "reference/keras_attention.md"}]
     reference += [{room: f"reference/{room}.md"} for room in ROOMS]
+    if os.environ.get("DOCS_WITH_VERSIONS"):  # .ci/versioned_docs.py
+        config.extra["version"] = {"provider": "mike"}
     config.nav += [{"Model cards": cards}, {"Reference": [*reference, {"Command line": "reference/commands.md"}]}]
     return config
 
