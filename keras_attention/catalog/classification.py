@@ -94,6 +94,12 @@ def _recurrent_parameters(model):
     return model["vocabulary_size"] * width + model["num_layers"] * recurrent_layer_parameters(model) + head
 
 
+def _static_parameters(model):
+    width = model["hidden_dim"]
+    pooled = width * {"mean": 1, "pair": 4}[model["pooling"]]
+    return model["vocabulary_size"] * width + (pooled + 1) * model["num_labels"]
+
+
 def _kind(task):
     return task["kind"] if task["kind"] == "regression" else f"{task['kind']} classification"
 
@@ -153,6 +159,22 @@ register(
         detail=lambda settings: f" of {settings['cell'].upper()} cells",
         classifier="RecurrentClassifier",
         networks={"lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}, "lstmn": {"cell": "lstmn"}},
+    )
+)
+register(
+    Architecture(
+        name="StaticVectorClassifier",
+        model="keras_attention.models.static_vectors:StaticVectorClassifier",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": whole(1, 8192),
+            "num_labels": whole(1, 1000),
+            "pooling": choice("mean", "pair"),
+            "dropout": number(0, 0.99),
+        },
+        parameters=_static_parameters,
+        use=replace(CLASSIFICATION, tasks=("classify",)),
+        classifier="StaticVectorClassifier",
     )
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 import regex
 
 from keras_attention.evaluation.classification_scores import best_thresholds, cross_entropy, predictions, scores
+from keras_attention.support.cores import one_thread
 from keras_attention.support.normalization import normalized
 
 # Letters of scripts without blanks between words: Thai, Lao, Burmese, Khmer, kana, Han. Each counts as a word.
@@ -30,6 +31,8 @@ LONGEST_TERM = 64  # characters
 TINY = 1e-12  # the least length of a vector; only a damaged model has an idf of 0
 NO_TERM = "-"  # the vocabulary of texts without any term, such as DNA without spaces: all of them are judged alike
 SHARE_COUNT = 5  # count of each term for a share of common words
+TOLERANCE, QUICK_TOLERANCE = 1e-4, 1e-3  # of the gradient
+QUICK_ROWS = 3_000
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
@@ -123,7 +126,7 @@ def all_terms(texts, texts_b=None):
     return [terms_of_pair(a, b) + terms_of(f"{a}{BETWEEN}{b}") for a, b in pairs]
 
 
-def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
+def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False):
     """Fits logistic regression, or ridge regression for numbers, to TF-IDF features.
 
     Args:
@@ -132,6 +135,7 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
         targets: array, see `label_task.encode_labels`.
         kind: str, one of `label_task.KINDS`.
         num_labels: int > 0, K; 1 for a regression.
+        quick: bool. Whether to leave out the terms of a single text, if the table is large, and to end the fit earlier.
 
     Returns:
         BagOfWords.
@@ -142,13 +146,15 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels):
     most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
     texts = texts if texts_b is None else list(zip(texts, texts_b, strict=True))
     vocabulary = None if any(map(_short_terms, texts)) else [NO_TERM]
-    words = TfidfVectorizer(
-        analyzer=_short_terms, sublinear_tf=True, max_features=most, vocabulary=vocabulary, dtype=np.float32
-    )
+    options = {"analyzer": _short_terms, "sublinear_tf": True, "max_features": most, "dtype": np.float32}
+    fewest = 2 if quick and len(texts) >= QUICK_ROWS else 1  # texts with a term
+    words = TfidfVectorizer(**options, vocabulary=vocabulary, min_df=fewest)
     counts = words.fit_transform(texts)
+    tolerance = QUICK_TOLERANCE if quick else TOLERANCE
 
     def fitted(targets):
-        return LogisticRegression(C=10.0, max_iter=1000).fit(counts, targets)
+        with one_thread():
+            return LogisticRegression(C=10.0, max_iter=1000, tol=tolerance).fit(counts, targets)
 
     kernel, bias = np.zeros((counts.shape[1], num_labels)), np.full(num_labels, -np.log(2.0 * len(texts)))
     if kind == "regression":

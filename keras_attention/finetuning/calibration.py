@@ -57,7 +57,8 @@ def finish(prepared, result, settings):
     if prepared.classifier.input.is_file:
         words, rule = LinearOnArrays(prepared), None
     else:
-        words = fit_bag_of_words(train.texts, train.texts_b, train.targets(task), task.kind, rows.num_labels)
+        targets = train.targets(task)
+        words = fit_bag_of_words(train.texts, train.texts_b, targets, task.kind, rows.num_labels, settings.quick)
         rule = where_as_good if settings.blend == "auto" else None
     candidates = choose_network(prepared, words, rule)
     classifier = _final_network(prepared, settings)
@@ -71,6 +72,7 @@ def finish(prepared, result, settings):
 
 
 TUNED, LINEAR, WORDS = "fine-tuned network", "logistic regression on the vectors", "bag of words"
+STATIC = "logistic regression on static vectors"
 
 
 def choose_network(prepared, words, rule):
@@ -88,7 +90,8 @@ def choose_network(prepared, words, rule):
         List of [name, main score on the validation rows, whether it is saved], see `Finetuned`.
     """
     rows, classifier = prepared.rows, prepared.classifier
-    logits = {TUNED: classifier.logits(prepared.validation_sequences) * rows.spread + rows.center}
+    name = TUNED if prepared.stages else STATIC
+    logits = {name: classifier.logits(prepared.validation_sequences) * rows.spread + rows.center}
     if prepared.linear_weights is not None:
         trained = classifier.model.get_weights()
         classifier.model.set_weights(prepared.linear_weights)

@@ -137,7 +137,7 @@ def with_teacher(prepared, teacher, say):
 def with_linear_start(prepared, settings, say):
     """Sets the head to a logistic regression on the vectors; reports its score and the time of the training."""
     model, sequences = prepared.classifier.model, prepared.sequences
-    prepared = prepared._replace(vectors=PooledVectors(prepared.classifier))
+    prepared, began = prepared._replace(vectors=PooledVectors(prepared.classifier)), time.perf_counter()
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = fit_head(prepared, settings)
     name, score, _ = held_scores(prepared)
@@ -150,9 +150,11 @@ def with_linear_start(prepared, settings, say):
             settings, score, prepared = weighted, score_with_weights, prepared._replace(class_weights=True)
         else:
             model.head[-1].set_weights(plain)
-    say(
-        f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation. Fine-tuning starts there."
-    )
+    found = f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation."
+    say(found if settings.quick else f"{found} Fine-tuning starts there.")
+    if settings.quick:
+        minutes = (time.perf_counter() - began) / 60
+        return prepared._replace(linear_score=score, minutes=minutes)
     texts, epochs = 0, 0
     if CONTRASTIVE in prepared.stages:
         twins = twin_batches(model, sequences, prepared.rows.targets, settings).count
@@ -181,7 +183,7 @@ def fit_head(prepared, settings):
     kind, labels = rows.task.kind, model.settings["num_labels"]
     weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
     held_targets = rows.standardized(rows.validation_targets)
-    linear = fit_linear(known, rows.targets, kind, labels, held, held_targets, weights)
+    linear = fit_linear(known, rows.targets, kind, labels, held, held_targets, weights, settings.quick)
     output = model.head[-1]
     for weight, values in ((output.kernel, linear.kernel), (output.bias, linear.bias)):
         weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)

@@ -13,6 +13,9 @@ DEFAULT_START = "minilm_small_en"
 class FinetuneSettings(AccelerationSettings):
     """Settings of fine-tuning; `keras-attention finetune --help` explains each of them."""
 
+    quick: bool = setting(
+        False, "train in seconds, for fast answers: logistic regression on static vectors of the start, and words"
+    )
     epochs: int | None = setting(
         None, "passes over the rows; default: 3 to 20, depending on the numbers of rows and classes"
     )
@@ -107,6 +110,22 @@ def check_settings(settings):
         value, choices = getattr(settings, field.name), field.metadata["choices"]
         if choices and value not in choices:
             raise UserError(f"{_flag(field.name)} must be one of {', '.join(choices)}. Found: {value}")
+    check_quick(settings)
+
+
+# Settings of the training of a network, which `quick` leaves out.
+OF_TRAINING = ("epochs", "learning_rate", "layers", "teacher", "contrastive", "lora", "ema_decay", "patience")
+OF_TRAINING += ("rows_per_batch", "accumulate", "network", "attention_pattern")
+
+
+def check_quick(settings):
+    """Raises UserError if there are settings of the training of a network beside `quick`."""
+    if not settings.quick:
+        return
+    given = [name for name in OF_TRAINING if getattr(settings, name) is not None]
+    given += ["freeze"] * (settings.freeze > 0) + ["linear_start"] * (settings.linear_start is False)
+    if given:
+        raise UserError(f"--quick trains no network, so {_flag(given[0])} has no effect. Leave out one of them.")
 
 
 def check_share(name, value):

@@ -39,10 +39,11 @@ from keras_attention.finetuning.starting_model import (
     open_start,
     starting_classifier,
 )
+from keras_attention.finetuning.static_start import static_classifier
 from keras_attention.finetuning.teacher import load_teacher
 from keras_attention.finetuning.training_rows import task_of, task_of_lists, training_rows
 from keras_attention.support.errors import UserError
-from keras_attention.training.history import run_facts
+from keras_attention.training.history import TrainResult, run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 
@@ -112,7 +113,7 @@ def prepare(
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     if has_skewed_classes(rows.task):
         say(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
-    continued = make_model is None and keeps_head(start, task, rows.pairs, settings)
+    continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, say)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
     prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
@@ -145,6 +146,8 @@ def _fitting_the_task(settings, task, pairs):
 
 def _network(start, rows, settings, continued, make_model, say):
     """The network and its tokenizer: that of the start with its head if training continues, else with a new head."""
+    if settings.quick:
+        return static_classifier(start, rows.num_labels, rows.pairs and settings.pairs != "joint")
     if continued:
         say("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")
         return continued_classifier(start, rows.task, settings)
@@ -153,6 +156,8 @@ def _network(start, rows, settings, continued, make_model, say):
 
 def _stages(rows, model, settings, suitable, teacher, say):
     """See `contrastive.stages_for`; reports if the user's settings leave out the contrastive training."""
+    if settings.quick:
+        return ()
     if settings.contrastive:
         check_contrastive(rows.task, model, teacher)
     stages = stages_for(rows.train, rows.task, settings, suitable)
@@ -165,6 +170,8 @@ def _stages(rows, model, settings, suitable, teacher, say):
 def fit(prepared, settings, **running):
     """Trains in one or two stages, see `contrastive.fit_contrastive` and `label_training.fit_classifier`.
 
+    With `quick`, there is no stage: the linear start is all.
+
     Args:
         prepared: Prepared.
         settings: FinetuneSettings.
@@ -173,6 +180,8 @@ def fit(prepared, settings, **running):
     Returns:
         TrainResult of the last stage, with the updates and seconds of both.
     """
+    if not prepared.stages:
+        return TrainResult([], 0, 60 * prepared.minutes, prepared.linear_score, None, "logistic regression only")
     if prepared.class_weights:
         settings = replace(settings, class_weights=True)
     first = None

@@ -14,6 +14,7 @@ from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projecti
 from keras_attention.models.patch_classifier import PatchClassifier
 from keras_attention.models.recurrent_networks import RecurrentClassifier, RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
+from keras_attention.models.static_vectors import StaticVectorClassifier
 from keras_attention.models.transformer import PRESETS, Transformer
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "PatchClassifier",
     "RecurrentClassifier",
     "RecurrentLM",
+    "StaticVectorClassifier",
     "Transformer",
     "new_language_model",
 ]

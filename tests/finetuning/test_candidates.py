@@ -158,7 +158,11 @@ def test_what_is_saved_is_the_best_candidate(tuned, linear, words, saved):
     rows.spread, rows.center = 1.0, 0.0
     weights = None if linear is None else [answers(linear)]
     prepared = SimpleNamespace(
-        rows=rows, classifier=Network(answers(tuned)), validation_sequences=[], linear_weights=weights
+        rows=rows,
+        classifier=Network(answers(tuned)),
+        validation_sequences=[],
+        linear_weights=weights,
+        stages=("on labels",),
     )
     candidates = choose_network(prepared, Network(answers(words)), where_as_good)
     assert [name for name, _, chosen in candidates if chosen] == [saved]
