@@ -121,7 +121,8 @@ def _evaluate_translator(arguments, entry):
     sources, references = read_parallel(arguments.source, arguments.target, arguments.encoding)
     progress = ProgressLine()
     translator = translate.with_engine(translate.load(entry, "translate"), arguments)
-    answers = translator.hypotheses(sources, split=False, progress=progress, **translate.search_options(arguments))
+    options = {"split": False, "keep_items": False, **translate.search_options(arguments)}  # as for the cards
+    answers = translator.hypotheses(sources, progress=progress, **options)
     compiling_note.clear()
     outputs = [best.text for best, *_ in answers]
     report = {

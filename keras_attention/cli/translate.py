@@ -153,6 +153,8 @@ NOTES = {
     "low score": "low score, the model is not sure of its answer; the input may be unlike all that it was trained on.",
     "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
     "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
+    "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
+    "items differ": "low score (items differ): an address, a placeholder, a tag or an emoji of the input is missing.",
     "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
 }
 

@@ -173,7 +173,7 @@ def scores_on(translator, sources, references, target_language, set_name, severa
     Returns:
         List of {"set", "metric", "value", "signature"}, as in `metrics.json`.
     """
-    outputs = translator.translate(sources, split=False)
+    outputs = translator.translate(sources, split=False, keep_items=False)
     if target_language == "iso":
         by_metric = {"exact match (%)": exact_match(outputs, references)}
     else:
@@ -193,7 +193,7 @@ def scores_on(translator, sources, references, target_language, set_name, severa
 
 def quick_score(translator, sources, references, target_language):
     """The validation score in training, 0 to 100: exact match for dates ("iso"), else BLEU A; greedy search."""
-    outputs = translator.translate(sources, beam_size=1, split=False)
+    outputs = translator.translate(sources, beam_size=1, split=False, keep_items=False)
     if target_language == "iso":
         return exact_match(outputs, references).score
     return bleu_tradition_a(outputs, references, target_language).score
@@ -210,6 +210,6 @@ def low_score_threshold(translator, sources, share=0.001):
     Returns:
         float <= 0, with four decimals; answers below it are marked as `low_score`. None if all inputs are empty.
     """
-    answers = [best for best, *_ in translator.hypotheses(sources, split=False)]
+    answers = [best for best, *_ in translator.hypotheses(sources, split=False, keep_items=False)]
     means = [answer.log_prob / len(answer.tokens) for answer in answers if answer.tokens]
     return round(float(np.quantile(means, share)), 4) if means else None

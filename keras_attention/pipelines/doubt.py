@@ -3,17 +3,20 @@
 import unicodedata
 from collections import Counter
 
+from keras_attention.pipelines.items import without_items
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.texts import is_calendar_day
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
-REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE = (
+REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBERS, ITEMS = (
     "low score",
     "many unknown pieces",
     "repetition",
     "not a date",
+    "numbers differ",
+    "items differ",
 )
 MANY = 0.2  # share of the words with unknown letters
 MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source
@@ -81,11 +84,11 @@ def _most_frequent(pieces, length):
 
 
 def copied_text(translator, text):
-    """A text that has no letter, such as "12:45" or an emoji, with blanks joined. "" for all other texts.
+    """A text that has no letter beside its items, such as "12:45", an address or an emoji, with blanks joined; or "".
 
     Only a translator between natural languages copies: a model may convert numbers, such as those of dates.
     """
-    if is_blank(text) or any(map(str.isalpha, text)):
+    if is_blank(text) or any(map(str.isalpha, without_items(text))):
         return ""
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
     languages = translator.source_language, translator.target_language

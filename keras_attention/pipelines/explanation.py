@@ -171,7 +171,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
 def _written(translator, sentence, target, n_best, search):
     """The texts and token ids of the translations of a sentence to show: list of pairs."""
     if target is None:
-        best = translator.hypotheses(sentence, n_best=n_best, split=False, **search)[0]
+        best = translator.hypotheses(sentence, n_best=n_best, split=False, keep_items=False, **search)[0]
         return [(f"{one.text}  ({one.score:.2f})", np.array(one.token_ids)) for one in best if one.tokens]
     (ids,) = translator.target_tokenizer.encode([target])
     if len(ids) >= translator.decoding["max_length"]:

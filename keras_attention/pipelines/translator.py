@@ -11,6 +11,7 @@ import numpy as np
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.doubt import REASONS, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
+from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
@@ -186,7 +187,8 @@ class Translator(Pipeline):
                 letters, such as "12:45" or an emoji, is copied if both languages are natural ones.
             n_best: int in [1, beam_size], translations per sentence.
             return_attention: bool. Whether the Translations have attention weights.
-            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, split, see `hypotheses`.
+            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, split, keep_items, see
+                `hypotheses`.
 
         Returns:
             For each text a Translation, which is a str with the attributes `score`, `low_score` and others; with
@@ -210,6 +212,7 @@ class Translator(Pipeline):
         attention: bool = False,
         replace_unknowns: bool = False,
         split: bool = True,
+        keep_items: bool = True,
         progress: Progress = None,
         **search: Any,
     ) -> "list[list[Translation]]":
@@ -223,6 +226,8 @@ class Translator(Pipeline):
                 source token with the highest attention weight. If False, the unknown token is never generated.
             split: bool. Whether to translate each sentence of a text by itself, see `sentences.split_text`, and to join
                 the translations with the text's own spacing. Only texts in natural languages are split.
+            keep_items: bool. Whether numbers, addresses, placeholders, tags and emoji are kept, and their tokens are
+                those of stand-ins, see `guarded_search.guarded_answers`. Only between natural languages.
             progress: callable (texts done, number of texts) or None.
             search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. Defaults are the
                 model's own.
@@ -241,15 +246,14 @@ class Translator(Pipeline):
             [one.sentence for one in some.pieces] if some else [text] for text, some in zip(texts, parts, strict=True)
         ]
         counts = [len(some) for some in sentences]
-        answers, truncated, waiting = self._waiting([one for some in sentences for one in some], attention, settings)
-        done, report = len(answers) - sum(len(batch.positions) for batch in waiting), _by_text(progress, counts)
-        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
-        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
-            for position, hypotheses in zip(batch.positions, found, strict=True):
-                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
-            done += len(batch.positions)
-            report(done)
-        found = iter(answers)
+        sentences = [one for some in sentences for one in some]
+        languages = language_code(self.source_language), language_code(self.target_language)
+        search_all = partial(self._search_all, settings, n_best, replace_unknowns, _by_text(progress, counts))
+        find = partial(search_all, attention=attention)
+        if keep_items and all(languages):
+            found = iter(guarded_answers(find, sentences, languages, self.has_attention))
+        else:
+            found = iter(find(sentences))
         return [
             joined_hypotheses(some, list(islice(found, count)), n_best) if some else next(found)
             for some, count in zip(parts, counts, strict=True)
@@ -262,6 +266,18 @@ class Translator(Pipeline):
             return None
         parts = split_text(text, code)
         return parts if len(parts.pieces) > 1 or (parts.pieces and "\n" in parts.pieces[0].sentence) else None
+
+    def _search_all(self, settings, n_best, replace_unknowns, report, sentences, attention):
+        """The best Translations of each sentence: list of lists. `report` is told how many sentences are done."""
+        answers, truncated, waiting = self._waiting(sentences, attention, settings)
+        done = len(answers) - sum(len(batch.positions) for batch in waiting)
+        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
+        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+            for position, hypotheses in zip(batch.positions, found, strict=True):
+                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+            done += len(batch.positions)
+            report(done)
+        return answers
 
     def _waiting(self, sentences, attention, settings):
         """What is known of the answers before the search: copies and empty ones; which sentences are cut; Batches."""
@@ -300,7 +316,7 @@ class Translator(Pipeline):
                 f"{sum(truncated)} of {len(texts)} sentences (the first is number {first}) have more than the "
                 f"{longest - 1} tokens that this model reads: only their beginning was translated.",
                 TruncatedText,
-                stacklevel=5,
+                stacklevel=7,
             )
         return [np.append(one[: longest - 1], END_ID).astype("int32") for one in ids], truncated
 
@@ -377,11 +393,13 @@ class Translator(Pipeline):
 
 
 def _by_text(progress, counts):
-    """A callable that is told how many sentences are done, and tells `progress` how many texts are."""
-    ends = np.cumsum(counts)
+    """A callable that is told how many sentences are done, and tells `progress` how many texts are: never fewer."""
+    ends, most = np.cumsum(counts), 0
 
     def report(done):
+        nonlocal most
+        most = max(most, done)
         if progress:
-            progress(int(np.searchsorted(ends, done, side="right")), len(counts))
+            progress(int(np.searchsorted(ends, most, side="right")), len(counts))
 
     return report

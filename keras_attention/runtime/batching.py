@@ -192,6 +192,10 @@ class BatchedSearch:
             self._observe(int(size))
         return Hypotheses(*(_spread(field[:, :n_best], places, len(limits)) for field in fields))
 
+    def attention(self, source_ids, token_ids):
+        """See `CompiledSearch.attention`; not batched."""
+        return self._compiled.attention(source_ids, token_ids)
+
     def steps(self):
         """List of callables that compile the programs for the usual length; longer sentences are compiled on demand."""
 

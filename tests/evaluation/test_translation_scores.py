@@ -89,7 +89,7 @@ def test_wrong_lists_are_named():
 
 
 def test_an_empty_source_has_no_part_in_the_threshold():
-    def hypotheses(sources, split):
+    def hypotheses(sources, split, keep_items):
         return [[SimpleNamespace(tokens=source.split(), log_prob=-6.0 * bool(source))] for source in sources]
 
     translator = SimpleNamespace(hypotheses=hypotheses)

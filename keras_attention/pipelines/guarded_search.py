@@ -1,0 +1,76 @@
+"""Searches whose answers keep the items of their sentences: numbers, addresses, placeholders, tags and emoji."""
+
+from keras_attention.pipelines.doubt import ITEMS, NUMBERS
+from keras_attention.pipelines.items import ATTEMPTS, difference, guard
+from keras_attention.pipelines.marks import with_marks, word_alignment
+
+REASON = {"numbers": NUMBERS, "items": ITEMS, None: None}
+
+
+def guarded_answers(find, sentences, languages, has_attention):
+    """Translates sentences, and searches again where a number changed or another item is missing.
+
+    The model reads addresses and placeholders as short names, which it copies well, and no tags or emoji. If an item
+    differs nevertheless, the model reads other names and other numbers in the next attempts. If no attempt keeps all
+    items, the first answer stays, and is doubted.
+
+    Args:
+        find: callable (list of str, attention=bool) -> list of lists of Translation, best first. Without the second
+            argument, the attention weights are those that the caller asked for.
+        sentences: list of str.
+        languages: pair of codes such as "en", of source and target.
+        has_attention: bool, whether `find` can compute attention weights, which give places to inner tags.
+
+    Returns:
+        List of lists of Translation.
+    """
+    guards = [guard(sentence) for sentence in sentences]
+    masks = [
+        (one and one.masked(0)) or (one.plain if one else sentence, [])
+        for one, sentence in zip(guards, sentences, strict=True)
+    ]
+
+    def answers_to(positions, masks, found):
+        """Restored hypotheses for sentences, searched again with attention where tags or emoji stand within."""
+        aligned = [i for i in positions if has_attention and guards[i] and guards[i].has_inner_marks]
+        weighted = dict(zip(aligned, find([masks[i][0] for i in aligned], attention=True), strict=True))
+        return {
+            i: [
+                _restored(guards[i], masks[i], sentences[i], one, weights, languages)
+                for one, weights in zip(hypotheses, weighted.get(i, [None] * len(hypotheses)), strict=True)
+            ]
+            for i, hypotheses in zip(positions, found, strict=True)
+        }
+
+    everything = range(len(sentences))
+    answers = answers_to(everything, masks, find([mask[0] for mask in masks]))
+    for attempt in range(1, ATTEMPTS):
+        again = {i: guards[i].masked(attempt) for i in everything if guards[i] and _differs(answers[i][0])}
+        again = {i: mask for i, mask in again.items() if mask and mask[1] and not answers[i][0].truncated}
+        if not again:
+            break
+        found = find([mask[0] for mask in again.values()])
+        for i, hypotheses in answers_to(list(again), again, found).items():
+            if not _differs(hypotheses[0]):
+                answers[i] = hypotheses
+    return list(answers.values())
+
+
+def _differs(answer):
+    return answer.reason in (NUMBERS, ITEMS)
+
+
+def _restored(guard, mask, sentence, answer, weights, languages):
+    """A Translation with the items of its sentence; doubted if they differ. `weights`: the same, with attention."""
+    if guard is None:
+        reason, text = REASON[difference(sentence, answer.text, *languages)], answer.text
+    else:
+        text = guard.restored(answer.text, mask[1])
+        reason = REASON[difference(guard.plain, text, *languages)]
+        if guard.marks:
+            alignment = weights and word_alignment(weights, answer.text, mask[0])
+            text = with_marks(guard.plain, guard.marks, text, alignment)
+            reason = reason or REASON[difference(guard.sentence, text, *languages)]
+    if reason:
+        return answer._replace(text=text, reason=reason, low_score=True)
+    return answer._replace(text=text) if text != answer.text else answer

@@ -1,0 +1,168 @@
+"""Items that a translation must keep: numbers, addresses, placeholders, tags and emoji; and stand-ins for them."""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+EMOJI = (
+    "[\U0001f1e6-\U0001f1ff]{2}"  # a flag
+    "|[\u203c\u2049\u2122\u2139\u2194-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]\ufe0f?"
+    "[\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?[\U0001f3fb-\U0001f3ff]?)*"
+)
+ADDRESS = r"(?:(?:https?|ftp)://|www\.)[^\s<>\"'“”„«»]*[^\s<>\"'“”„«».,:;!?()\[\]{}…]/?"
+EMAIL = r"[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+"
+PLACEHOLDER = r"\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\s]{0,80}\}|%\(\w+\)[sdif]|(?<![\w%])%(?:\d+\$)?[sdif@](?!\w)"
+TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
+ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")
+# A telephone number; or a number with its separators, such as 17:45, and the capital letters of a code, such as B12.
+NUMBER = re.compile(r"\+\d{1,3}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{1,4}-?)?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*")
+DIGITS = re.compile(r"\d+(?:[.,:'’\u00a0\u202f]\d+)*")
+# Words for the numbers from 0, which may stand for digits or the other way round.
+NUMBER_WORDS = {
+    "en": "zero an?|one|first|once two|second|twice three|third four|fourth five|fifth six|sixth seven|seventh "
+    "eight|eighth nine|ninth ten|tenth eleven|eleventh twelve|twelfth",
+    "de": "null eine?[nmrs]?|erste[nmrs]?|einmal zwei|zweite[nmrs]?|zweimal drei|dritte[nmrs]? vier|vierte[nmrs]? "
+    "fünf|fünfte[nmrs]? sechs|sechste[nmrs]? sieben|siebte[nmrs]? acht|achte[nmrs]? neun|neunte[nmrs]? "
+    "zehn|zehnte[nmrs]? elf|elfte[nmrs]? zwölf|zwölfte[nmrs]?",
+    "fr": "zéro une?|premi(?:er|ère)s? deux|deuxième|seconde? trois|troisième quatre|quatrième cinq|cinquième "
+    "six|sixième sept|septième huit|huitième neuf|neuvième dix|dixième onze|onzième douze|douzième",
+}
+NUMBER_WORDS = {
+    code: [re.compile(f"(?<!\\w)(?:{word})(?!\\w)", re.IGNORECASE) for word in words.split()]
+    for code, words in NUMBER_WORDS.items()
+}
+STAND_INS = {  # what small models copy best, as measured by benchmarks/kept_items.py
+    "number": ["20", "100", "25", "2013", "40", "30", "80", "50", "200", "60", "70", "300"],
+    "name": ["Paris", "Tom", "Boston", "Anna", "X1", "Berlin", "Peter", "X2", "Z1", "X3"],
+}
+ATTEMPTS = 4  # searches for a sentence: as it is (but for names), then with other stand-ins each time
+
+
+class Mark(NamedTuple):
+    """A tag or an emoji, and its place in the text without all of these."""
+
+    text: str
+    place: int
+
+
+class Guard(NamedTuple):
+    """A sentence whose items are kept.
+
+    Attributes:
+        sentence: str.
+        plain: str, the sentence without tags and emoji, which is what the model reads.
+        marks: list of Mark, the tags and emoji.
+    """
+
+    sentence: str
+    plain: str
+    marks: list[Mark]
+
+    def masked(self, attempt):
+        """The text for a search, and the stand-ins in it.
+
+        Args:
+            attempt: int >= 0. In the first, only addresses and placeholders have stand-ins; later, numbers have, too.
+
+        Returns:
+            Pair of str and list of (stand-in, item); or None if there are more items than stand-ins.
+        """
+        pairs, waiting = [], {}
+        for kind, names in STAND_INS.items():
+            turn = attempt % len(names)
+            waiting[kind] = [name for name in names[turn:] + names[:turn] if name not in self.plain]
+
+        def replace(found):
+            item = found[0]
+            kind = "number" if found["name"] is None else "name"
+            if kind == "number" and attempt == 0:
+                return item
+            pairs.append((waiting[kind].pop(0), item))
+            return pairs[-1][0]
+
+        try:
+            return NAME_OR_NUMBER.sub(replace, self.plain), pairs
+        except IndexError:
+            return None
+
+    def restored(self, answer, pairs):
+        """An answer with the items in place of their stand-ins: str."""
+        places = [
+            (found.span(), item)
+            for stand_in, item in pairs
+            for found in re.finditer(f"(?<!\\w){stand_in}(?!\\d)", answer)
+        ]
+        for (start, end), item in sorted(places, reverse=True):
+            answer = answer[:start] + item + answer[end:]
+        return answer
+
+    @property
+    def has_inner_marks(self):
+        start, end = len(self.plain) - len(self.plain.lstrip()), len(self.plain.rstrip())
+        return any(start < mark.place < end for mark in self.marks)
+
+
+NAME_OR_NUMBER = re.compile(f"(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|{NUMBER.pattern}")
+
+
+def guard(sentence):
+    """The Guard of a sentence: str; None if it has no items."""
+    plain, marks = without_marks(sentence)
+    if not marks and not NAME_OR_NUMBER.search(plain):
+        return None
+    return Guard(sentence, plain, marks)
+
+
+def without_marks(text):
+    """A text without its tags and emoji, and these as list of Mark."""
+    parts, marks, done, length = [], [], 0, 0
+    for found in ITEM.finditer(text):
+        if found["name"] is not None:
+            continue
+        before = text[done : found.start()]
+        parts.append(before)
+        length += len(before)
+        marks.append(Mark(found[0], length))
+        done = found.end()
+    return "".join([*parts, text[done:]]), marks
+
+
+def without_items(text):
+    """What else there is in a text: str."""
+    return NAME_OR_NUMBER.sub(" ", ITEM.sub(" ", text))
+
+
+def difference(source, answer, source_language=None, target_language=None):
+    """Which items of a source are not in its translation, or the other way round.
+
+    Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word.
+
+    Args:
+        source, answer: str.
+        source_language, target_language: str or None, codes such as "en", for the words of numbers.
+
+    Returns:
+        "numbers", "items" (an address, a placeholder, a tag or an emoji), or None.
+    """
+    (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
+    missing, added = numbers - other_numbers, other_numbers - numbers
+    if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
+        return "numbers"
+    return None if names == other_names else "items"
+
+
+def _items(text):
+    """Counters of the numbers, as tuples of digits, and of the other items."""
+    names = Counter(found[0] for found in ITEM.finditer(text))
+    numbers = Counter(tuple(re.findall(r"\d+", found[0])) for found in DIGITS.finditer(ITEM.sub(" ", text)))
+    return numbers, names
+
+
+def _unspelled(numbers, text, language):
+    """Whether one of the numbers is not in the text as a word."""
+    words = NUMBER_WORDS.get(language, ())
+    for number, count in numbers.items():
+        value = int(number[0]) if len(number) == 1 else len(words)
+        if value >= len(words) or len(words[value].findall(text)) < count:
+            return True
+    return False

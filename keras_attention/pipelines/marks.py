@@ -1,0 +1,165 @@
+"""Puts the tags and emoji of a sentence, which the model does not read, back into its translation."""
+
+import re
+from itertools import accumulate
+from typing import NamedTuple
+
+WORD = re.compile(r"\S+")
+CLOSING_SIGNS = ".,;:!?…)]}\"'”“’»«"
+
+
+class Place(NamedTuple):
+    """Where a mark goes: before or after which word of the translation, and whether a blank is between them."""
+
+    word: int
+    after: bool
+    apart: bool
+
+
+def with_marks(plain, marks, answer, alignment=None):
+    """A translation with the marks of its sentence.
+
+    Marks before the first and after the last word stay there. A pair of tags encloses the words that are aligned to
+    those between them in the sentence; another mark goes to the word that is aligned to its neighbour.
+
+    Args:
+        plain: str, the sentence without marks.
+        marks: list of Mark, in their order.
+        answer: str, the translation of `plain`.
+        alignment: list of int, the word of `plain` for each word of `answer`; or None: by the share of the length.
+
+    Returns:
+        str.
+    """
+    start, end = len(plain) - len(plain.lstrip()), len(plain.rstrip())
+    if start >= end:
+        return _outer(plain, marks, 0)
+    before = [mark for mark in marks if mark.place <= start]
+    after = [mark for mark in marks if mark.place >= end]
+    inner = marks[len(before) : len(marks) - len(after)]
+    if inner:
+        answer = _with_inner_marks(plain, inner, marks, answer, alignment)
+    return f"{_outer(plain[:start], before, 0)}{answer}{_outer(plain[end:], after, end)}"
+
+
+def _outer(blanks, marks, start):
+    for mark in reversed(marks):
+        at = mark.place - start
+        blanks = blanks[:at] + mark.text + blanks[at:]
+    return blanks
+
+
+def _with_inner_marks(plain, inner, marks, answer, alignment):
+    words = [found.span() for found in WORD.finditer(answer)]
+    if not words:
+        return answer
+    source_words = [found.span() for found in WORD.finditer(plain)]
+    partners = _pairs(marks)
+    even = [round(i * (len(source_words) - 1) / max(1, len(words) - 1)) for i in range(len(words))]
+    for aligned in (alignment, even):
+        if aligned is None or len(aligned) != len(words):
+            continue
+        places = [_place(plain, source_words, mark, marks, partners, aligned) for mark in inner]
+        additions = sorted(_additions(answer, words, inner, places, plain))
+        if aligned is even or _nested([_number(inner[number], marks) for _, number, _ in additions], partners):
+            break
+    for at, _, text in reversed(additions):
+        answer = answer[:at] + text + answer[at:]
+    return answer
+
+
+def _nested(order, partners):
+    """Whether the pairs of tags, given by their numbers in the order of the text, do not cross."""
+    open_tags = []
+    for number in order:
+        partner = partners.get(number)
+        if partner not in order:
+            continue
+        if partner > number:
+            open_tags.append(number)
+        elif not open_tags or open_tags.pop() != partner:
+            return False
+    return True
+
+
+def _pairs(marks):
+    """Dict from each tag that has a partner, as index in `marks`, to the index of the partner."""
+    partners, open_tags = {}, []
+    for number, mark in enumerate(marks):
+        name = re.match(r"<(/?)([A-Za-z][\w-]*)", mark.text)
+        if not name or mark.text.endswith("/>"):
+            continue
+        if not name[1]:
+            open_tags.append((name[2].lower(), number))
+        elif open_tags and open_tags[-1][0] == name[2].lower():
+            other = open_tags.pop()[1]
+            partners |= {number: other, other: number}
+    return partners
+
+
+def _number(mark, marks):
+    return next(i for i, one in enumerate(marks) if one is mark)  # equal ones may stand at the same place
+
+
+def _place(plain, source_words, mark, marks, partners, aligned):
+    left, right = plain[mark.place - 1].isspace(), plain[mark.place].isspace()
+    number = _number(mark, marks)
+    following = next(i for i, (_, end) in enumerate(source_words) if end > mark.place)
+    preceding = max(i for i, (start, _) in enumerate(source_words) if start < mark.place)
+    opens = number in partners and partners[number] > number
+    if number in partners:
+        first, last = sorted((number, partners[number]))
+        inside = [
+            i for i, (start, end) in enumerate(source_words) if start < marks[last].place and end > marks[first].place
+        ]
+        enclosed = [i for i, one in enumerate(aligned) if one in inside]
+        if enclosed:
+            return Place(min(enclosed) if opens else max(enclosed), not opens, False)
+    to_the_right = opens or (left and not right)
+    word = following if to_the_right else preceding
+    nearest = min(range(len(aligned)), key=lambda i: abs(aligned[i] - word))
+    return Place(nearest, not to_the_right, left and right)
+
+
+def _additions(answer, words, inner, places, plain):
+    """Triples (position in the answer, number of the mark, its text with a blank)."""
+    additions = []
+    for number, (mark, place) in enumerate(zip(inner, places, strict=True)):
+        start, end = words[place.word]
+        at, text = (end, mark.text) if place.after else (start, mark.text)
+        if place.after and place.apart:
+            text = f" {text}"
+        elif place.after and not plain[mark.place].isspace():
+            while at > start + 1 and answer[at - 1] in CLOSING_SIGNS:
+                at -= 1
+        additions.append((at, number, text))
+    return additions
+
+
+def word_alignment(answer, text, source):
+    """The source word to which each word of an answer attends most.
+
+    Args:
+        answer: Translation with attention weights.
+        text, source: str, the answer and its sentence, as the model wrote and read them.
+
+    Returns:
+        List of int, the word of `source` for each word of `text`; None if the pieces are not those of words.
+    """
+    words, source_words = _words_of(answer.tokens), _words_of(answer.source_tokens)
+    if answer.attention is None or not words or not source_words:
+        return None
+    if (words[-1] + 1, source_words[-1] + 1) != (len(text.split()), len(source.split())):
+        return None
+    weights = [[0.0] * (source_words[-1] + 1) for _ in range(words[-1] + 1)]
+    for word, row in zip(words, answer.attention.tolist(), strict=False):
+        for source_word, weight in zip(source_words, row, strict=False):
+            weights[word][source_word] += weight
+    return [max(range(len(row)), key=row.__getitem__) for row in weights]
+
+
+def _words_of(tokens):
+    """The number of the word to which each piece belongs, without END."""
+    pieces = [token for token in tokens if token != "</s>"]
+    starts = [number > 0 and piece.startswith("▁") for number, piece in enumerate(pieces)]
+    return list(accumulate(map(int, starts)))

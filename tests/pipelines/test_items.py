@@ -1,0 +1,154 @@
+"""Numbers, addresses, placeholders, tags and emoji in translations."""
+
+import re
+
+import numpy as np
+import pytest
+
+from keras_attention.pipelines.guarded_search import guarded_answers
+from keras_attention.pipelines.items import ATTEMPTS, difference, guard
+from keras_attention.pipelines.marks import with_marks, word_alignment
+from keras_attention.pipelines.translations import Translation
+
+KEPT = [
+    ("3 dogs", "drei Hunde"),
+    ("two dogs", "2 Hunde"),
+    ("It costs 1,299.50 dollars.", "Es kostet 1.299,50 Dollar."),
+    ("at 17:45", "um 17.45 Uhr"),
+    ("on 2021-03-12", "am 12-03-2021"),
+    ("{a} and {b}", "{b} und {a}"),
+    ("See www.example.org.", "Siehe www.example.org!"),
+    ("I am 50% sure 😍", "😍 Ich bin zu 50 % sicher"),
+    ("5 < 6 and 7 > 3", "5 < 6 und 7 > 3"),
+]
+DIFFERENT = [
+    ("13 dogs", "zwölf Hunde", "numbers"),
+    ("3 dogs", "vier Hunde", "numbers"),
+    ("dogs", "7 Hunde", "numbers"),
+    ("at 10:30", "um 2.30 Uhr", "numbers"),
+    ("3.5 kilos", "35 Kilo", "numbers"),
+    ("17 and 17", "17", "numbers"),
+    ("12:45", "45:12", "numbers"),
+    ("Hello {name}", "Hallo {Name}", "items"),
+    ("Hello %s", "Hallo", "items"),
+    ("a@b.org", "a@b.com", "items"),
+    ("https://a.org/x?y=1", "https://a.org/x?y=2", "items"),
+    ("so <b>good</b>", "so <b>gut", "items"),
+    ("good", "gut 😍", "items"),
+]
+
+
+@pytest.mark.parametrize(("source", "answer"), KEPT)
+def test_kept_items(source, answer):
+    assert difference(source, answer, "en", "de") is None
+
+
+@pytest.mark.parametrize(("source", "answer", "kind"), DIFFERENT)
+def test_items_that_differ(source, answer, kind):
+    assert difference(source, answer, "en", "de") == kind
+
+
+SENTENCES = [
+    "My flight LH 4711 leaves at 17:45 from gate B12.",
+    "Please send 250 euros to anna.smith@example.com by Friday.",
+    "See https://example.org/docs?id=42.",
+    "Hello {name}, your order ${order_id} of %(day)s has {{ n }} parts.",
+    "Call me at +49 (30) 1234567, in 20 or 200 minutes.",
+    "Tom paid 1,299.99 for 20 parts of type COVID-19 on 1985-07-23.",
+]
+
+
+@pytest.mark.parametrize("attempt", range(ATTEMPTS))
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_stand_ins_hide_all_items_and_are_undone(sentence, attempt):
+    one = guard(sentence)
+    text, pairs = one.masked(attempt)
+    assert one.restored(text, pairs) == sentence
+    assert not re.search(r"[@{}%/]", text)
+    assert len({stand_in for stand_in, _ in pairs}) == len(pairs)
+    if attempt:
+        assert not re.search("4711|B12|17:45|250|1234567|1985|1,299", text)
+
+
+def test_more_items_than_stand_ins():
+    assert guard("{a} " * 99).masked(0) is None
+
+
+def test_a_sentence_without_items_has_no_guard():
+    assert guard("A dog runs, said Tom.") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "alignment", "expected"),
+    [
+        ("I love you! 😍", "Ich liebe dich!", None, "Ich liebe dich! 😍"),
+        ("<p>A dog</p>", "Ein Hund", None, "<p>Ein Hund</p>"),
+        ("😍 <b>Yes</b>!", "Ja!", None, "😍 <b>Ja</b>!"),
+        ("The food 😍 was good.", "Das Essen war gut.", None, "Das Essen 😍 war gut."),
+        ("I read <b>a book</b> now", "Ich lese jetzt ein Buch", [0, 1, 4, 2, 3], "Ich lese jetzt <b>ein Buch</b>"),
+        ("Go <i>home</i>, now", "Geh jetzt nach Hause,", [0, 2, 1, 1], "Geh jetzt <i>nach Hause</i>,"),
+        ("a <b>b</b> <i>c</i> d", "A C B D", [0, 2, 1, 3], "A <i>C</i> <b>B</b> D"),
+        ("one<br>two", "eins zwei", [0, 0], "eins<br> zwei"),
+        ("<b>  </b>", "", None, "<b>  </b>"),
+    ],
+)
+def test_marks_go_to_the_aligned_words(source, answer, alignment, expected):
+    one = guard(source)
+    assert with_marks(one.plain, one.marks, answer, alignment) == expected
+
+
+def test_tags_that_would_cross_are_placed_in_their_order():
+    one = guard("x <b>a b</b> <i>c d</i> y")
+    text = with_marks(one.plain, one.marks, "X A C B D Y", [0, 1, 3, 2, 4, 5])
+    assert re.findall("<[^>]+>", text) == ["<b>", "</b>", "<i>", "</i>"]
+
+
+def test_words_are_aligned_by_the_attention_of_their_pieces():
+    weights = np.array([[0.1, 0.2, 0.7, 0], [0.6, 0.3, 0.1, 0], [0.1, 0.1, 0.8, 0], [0, 0, 0, 1]])
+    tokens, source_tokens = ["▁a", "b", "▁c", "</s>"], ["▁x", "y", "▁z", "</s>"]
+    answer = Translation("ab c", tokens=tokens, source_tokens=source_tokens, attention=weights)
+    assert word_alignment(answer, "ab c", "xy z") == [0, 1]
+    assert word_alignment(answer, "a b c", "xy z") is None
+
+
+class Model:
+    """Answers with the text in capitals after some changes, and counts the searches."""
+
+    def __init__(self, *changes):
+        self.changes, self.searches = changes, []
+
+    def __call__(self, sentences, attention=False):
+        self.searches += [sentences] if sentences else []
+        answers = []
+        for text in sentences:
+            for old, new in self.changes:
+                text = text.replace(old, new)
+            answers.append([Translation(text, tokens=["x"])])
+        return answers
+
+
+def guarded(model, *sentences):
+    return [best for best, *_ in guarded_answers(model, sentences, ("en", "de"), has_attention=False)]
+
+
+def test_a_changed_number_is_searched_again_with_a_stand_in():
+    model = Model(("4711", "4712"))
+    first, second = guarded(model, "Flight 4711 leaves.", "A dog runs.")
+    assert (first, first.reason, second) == ("Flight 4711 leaves.", None, "A dog runs.")
+    assert [len(sentences) for sentences in model.searches] == [2, 1]
+
+
+def test_a_number_that_stays_changed_is_doubted():
+    (answer,) = guarded(Model(*((digit, "9") for digit in "012345678")), "Flight 4711 leaves.")
+    assert (answer, answer.low_score, answer.reason) == ("Flight 9999 leaves.", True, "numbers differ")
+    (answer,) = guarded(Model(("dogs", "17 dogs")), "All dogs run.")
+    assert (answer.low_score, answer.reason) == (True, "numbers differ")
+
+
+def test_an_address_that_gets_lost_is_doubted():
+    model = Model(*((name, "it") for name in ("Paris", "Tom", "Boston", "Anna")))
+    (answer,) = guarded(model, "Write to a@b.org.")
+    assert (answer.low_score, answer.reason) == (True, "items differ")
+    assert len(model.searches) == ATTEMPTS
+    (answer,) = guarded(Model(("Paris", "it")), "Write to a@b.org.")
+    assert (answer, answer.reason) == ("Write to a@b.org.", None)
