@@ -49,15 +49,18 @@ TASK = {
     "min_probability": optional(number(0, 1)),
 }
 TASK_DEFAULTS = {"long_texts": "start", "min_probability": None}
-# The bag of words that is blended with a classifier: number of terms, and weight of its predictions.
-WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1)}
+# The bag of words that is blended with a classifier: number of terms, weight of its predictions, and what it counts.
+WORDS = {"num_terms": whole(1, MAX_TERMS), "weight": number(0, 1), "units": choice("words", "letters")}
+WORDS_DEFAULTS = {"units": "words"}
 
 
 def _check_classifier(config, where):
     check_length(config, where)
     task = config["task"]
     if config["words"] is not None:
-        check_fields(config["words"], WORDS, tuple(WORDS), f"{where}, words")
+        required = tuple(name for name in WORDS if name not in WORDS_DEFAULTS)
+        check_fields(config["words"], WORDS, required, f"{where}, words")
+        config = config | {"words": WORDS_DEFAULTS | config["words"]}
     return config | {"task": check_task(task, config["model"]["num_labels"], where)}
 
 

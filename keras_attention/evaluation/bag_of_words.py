@@ -1,4 +1,4 @@
-"""Logistic regression on counted words: a baseline for networks, and a classifier to blend with them."""
+"""Logistic regression on counted words or letters: a baseline for networks, and a classifier to blend with them."""
 
 import re
 from collections import Counter
@@ -36,28 +36,37 @@ QUICK_ROWS = 3_000
 CANDIDATE_WEIGHTS = np.linspace(0, 1, 21)
 
 
+# What is counted. n-grams of letters suit languages that join words or change their endings, and any script.
+BY_WORDS, BY_LETTERS = "words", "letters"
+SHORTEST, LONGEST = 1, 5  # letters of an n-gram
+
+
 class BagOfWords(NamedTuple):
     """Classifies a text by its words and pairs of neighbouring words, and two texts by the words that they share.
+
+    Or it classifies a text by the n-grams of letters in its words.
 
         x_t = (1 + log count(t)) idf(t) for each term t of the vocabulary        logits = W x / |x| + b
 
     Attributes:
-        terms: list of V different str, see `terms_of` and `terms_of_pair`.
+        terms: list of V different str, see `terms_of`, `terms_of_pair` and `letters_of`.
         idf: float32 array (V,).
         kernel: float32 array (V, K).
         bias: float32 array (K,).
+        units: str, BY_WORDS or BY_LETTERS.
     """
 
     terms: list
     idf: np.ndarray
     kernel: np.ndarray
     bias: np.ndarray
+    units: str = BY_WORDS
 
     def logits(self, texts, texts_b=None):
         """Float32 array (N, K) for a list of N texts, or of pairs; equal to scikit-learn's."""
         places = {term: place for place, term in enumerate(self.terms)}
         logits = np.tile(self.bias.astype("float32"), (len(texts), 1))
-        for row, terms in enumerate(all_terms(texts, texts_b)):
+        for row, terms in enumerate(all_terms(texts, texts_b, self.units)):
             counts = Counter(places[term] for term in terms if term in places)
             if counts:
                 ids = np.fromiter(counts, int, len(counts))
@@ -118,15 +127,36 @@ def tenths(part, whole):
     return (20 * part + whole) // (2 * whole) if whole else 0
 
 
-def all_terms(texts, texts_b=None):
+def letters_of(text):
+    """The n-grams of 1 to 5 letters of each word in lower case, with a blank before and after it: list of str.
+
+    Words are what blanks separate, with their punctuation. In scripts without blanks, a clause is a word.
+    """
+    text = text.lower()
+    grams = []
+    for word in (text if text.isascii() else normalized("NFC", text)).split():
+        word = f" {word} "
+        for size in range(SHORTEST, LONGEST + 1):
+            grams += [word[start : start + size] for start in range(len(word) - size + 1)]
+    return grams
+
+
+def all_terms(texts, texts_b=None, units=BY_WORDS):
     """The terms of each text or pair; for pairs, also those of the joined texts, for models of an earlier version."""
+    if units == BY_LETTERS:
+        return [letters_of(text) for text in joined(texts, texts_b)]
     if texts_b is None:
         return [terms_of(text) for text in texts]
     pairs = list(zip(texts, texts_b, strict=True))
     return [terms_of_pair(a, b) + terms_of(f"{a}{BETWEEN}{b}") for a, b in pairs]
 
 
-def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False):
+def joined(texts, texts_b=None):
+    """The texts, or each pair as one text: list of str."""
+    return texts if texts_b is None else [f"{a}{BETWEEN}{b}" for a, b in zip(texts, texts_b, strict=True)]
+
+
+def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False, units=BY_WORDS):
     """Fits logistic regression, or ridge regression for numbers, to TF-IDF features.
 
     Args:
@@ -136,6 +166,7 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False):
         kind: str, one of `label_task.KINDS`.
         num_labels: int > 0, K; 1 for a regression.
         quick: bool. Whether to leave out the terms of a single text, if the table is large, and to end the fit earlier.
+        units: str, BY_WORDS or BY_LETTERS.
 
     Returns:
         BagOfWords.
@@ -144,9 +175,12 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False):
     from sklearn.linear_model import LogisticRegression, Ridge
 
     most = min(MOST_TERMS, max(1, MOST_NUMBERS // num_labels))
-    texts = texts if texts_b is None else list(zip(texts, texts_b, strict=True))
-    vocabulary = None if any(map(_short_terms, texts)) else [NO_TERM]
-    options = {"analyzer": _short_terms, "sublinear_tf": True, "max_features": most, "dtype": np.float32}
+    if units == BY_LETTERS:
+        texts, analyzer = joined(texts, texts_b), _printable_letters
+    else:
+        texts, analyzer = texts if texts_b is None else list(zip(texts, texts_b, strict=True)), _short_terms
+    vocabulary = None if any(map(analyzer, texts)) else [NO_TERM]
+    options = {"analyzer": analyzer, "sublinear_tf": True, "max_features": most, "dtype": np.float32}
     fewest = 2 if quick and len(texts) >= QUICK_ROWS else 1  # texts with a term
     words = TfidfVectorizer(**options, vocabulary=vocabulary, min_df=fewest)
     counts = words.fit_transform(texts)
@@ -176,12 +210,16 @@ def fit_bag_of_words(texts, texts_b, targets, kind, num_labels, quick=False):
         kernel[:, class_ids] = np.stack([-model.coef_[0] / 2, model.coef_[0] / 2], axis=1) if two else model.coef_.T
         bias[class_ids] = (-model.intercept_[0] / 2, model.intercept_[0] / 2) if two else model.intercept_
     names = list(words.get_feature_names_out())
-    return BagOfWords(names, words.idf_.astype("float32"), kernel.astype("float32"), bias.astype("float32"))
+    return BagOfWords(names, words.idf_.astype("float32"), kernel.astype("float32"), bias.astype("float32"), units)
 
 
 def _short_terms(text_or_pair):
     terms = terms_of(text_or_pair) if isinstance(text_or_pair, str) else terms_of_pair(*text_or_pair)
     return [term for term in terms if len(term) <= LONGEST_TERM and term.isprintable()]
+
+
+def _printable_letters(text):
+    return [gram for gram in letters_of(text) if gram.isprintable()]
 
 
 def bag_of_words_scores(words, validation, test, task):
@@ -215,6 +253,11 @@ class Blend(NamedTuple):
 
     words: BagOfWords
     weight: float
+
+    def described(self):
+        """The key `words` of config.json: dict."""
+        units = {} if self.words.units == BY_WORDS else {"units": self.words.units}  # as in earlier versions
+        return {"num_terms": len(self.words.terms), "weight": self.weight, **units}
 
     def logits(self, network_logits, texts, texts_b=None):
         """The blended logits, float array (N, K), from the network's logits and the texts."""

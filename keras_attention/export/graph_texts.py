@@ -8,7 +8,15 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_attention import __version__
-from keras_attention.evaluation.bag_of_words import BETWEEN, SHARE_COUNT, UNSPACED, VARIATION_SELECTORS
+from keras_attention.evaluation.bag_of_words import (
+    BETWEEN,
+    BY_LETTERS,
+    LONGEST,
+    SHARE_COUNT,
+    SHORTEST,
+    UNSPACED,
+    VARIATION_SELECTORS,
+)
 from keras_attention.export import listing
 from keras_attention.pipelines.mask_filler import MASK
 from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
@@ -273,16 +281,18 @@ class WordsInGraph(tf.Module):
 
     def __init__(self, words):
         super().__init__()
-        self._size = len(words.terms)
+        self._size, self._units = len(words.terms), words.units
         numbers = tf.range(self._size, dtype=tf.int64)
         self._places = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(words.terms, tf.string), numbers), -1
         )
-        self._idf, self._kernel, self._bias = (tf.constant(part, tf.float32) for part in words[1:])
+        self._idf, self._kernel, self._bias = (tf.constant(part, tf.float32) for part in words[1:4])
 
     def logits(self, texts, texts_b=None):
         """Float32 tensor (B, K) for texts (B,), or pairs, as `BagOfWords.logits`."""
-        if texts_b is None:
+        if self._units == BY_LETTERS:
+            terms = self._letters(texts if texts_b is None else tf.strings.join([texts, texts_b], BETWEEN))
+        elif texts_b is None:
             terms = self._terms(texts)
         else:
             joined = tf.strings.join([texts, texts_b], BETWEEN)
@@ -324,10 +334,23 @@ class WordsInGraph(tf.Module):
         ]
         return tf.concat([*named, tf.RaggedTensor.from_tensor(tf.stack(shares * SHARE_COUNT, axis=1))], axis=1)
 
+    def _letters(self, texts):
+        """The n-grams of the letters of each word, a ragged tensor (B, None); as `bag_of_words.letters_of`."""
+        _, lower = self._lower(texts)
+        words = tf.strings.split(tensorflow_text.normalize_utf8(lower, "NFC"))  # (B, None)
+        padded = words.with_flat_values(tf.strings.join([" ", words.flat_values, " "]))
+        letters = tf.strings.unicode_split(padded, "UTF-8")  # (B, words, letters)
+        grams = tf.strings.ngrams(letters, tuple(range(SHORTEST, LONGEST + 1)), separator="")
+        return grams.merge_dims(1, 2)
+
+    def _lower(self, texts):
+        """The texts, and in lower case with a space for each blank."""
+        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # `lower` would stop at a NUL; no term contains either
+        return texts, tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
+
     def _words(self, texts):
         """The words of texts in lower case, a ragged tensor (B, None)."""
-        texts = tf.strings.regex_replace(texts, r"\x00", "\x01")  # `lower` would stop at a NUL; no term contains either
-        lower = tf.strings.lower(tf.strings.regex_replace(texts, f"[{BLANKS}]", " "), "utf-8")
+        texts, lower = self._lower(texts)
         apart = tf.strings.regex_replace(lower, f"([{CHARACTERS}])", r" \1 ")
         parted = tf.strings.regex_replace(apart, r"([\pL\pN_]+|[^\pL\pN_ ])", r" \1 ")
         composed = tensorflow_text.normalize_utf8(lower, "NFC")

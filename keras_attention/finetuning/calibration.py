@@ -1,12 +1,13 @@
 """After training: calibrates the probabilities, and blends in a bag of words if it is as good as the network."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
-from keras_attention.evaluation.bag_of_words import Blend, best_weight, fit_bag_of_words
+from keras_attention.evaluation.bag_of_words import BY_LETTERS, BY_WORDS, Blend, best_weight, fit_bag_of_words
 from keras_attention.evaluation.classification_scores import has_skewed_classes, score_of, temperature
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
@@ -26,7 +27,7 @@ class Finetuned(NamedTuple):
         train, validation: Examples, after the split.
         result: TrainResult.
         settings: dict, the FinetuneSettings with their defaults filled in.
-        words: BagOfWords, trained on the same rows.
+        words: BagOfWords, trained on the same rows; of words or of letters, whichever is better on the validation rows.
         blend_reason: str, the reason for blending with it, or None.
         candidates: list of [name, main score on the validation rows, whether it is what is saved].
     """
@@ -55,15 +56,15 @@ def finish(prepared, result, settings):
     """
     rows, task, train = prepared.rows, prepared.rows.task, prepared.rows.train
     if prepared.classifier.input.is_file:
-        words, rule = LinearOnArrays(prepared), None
+        bags, rule = {WORDS: LinearOnArrays(prepared)}, None
     else:
-        targets = train.targets(task)
-        words = fit_bag_of_words(train.texts, train.texts_b, targets, task.kind, rows.num_labels, settings.quick)
+        bags = fit_bags(train, task, rows.num_labels, prepared.letters, settings.quick)
         rule = where_as_good if settings.blend == "auto" else None
-    candidates = choose_network(prepared, words, rule)
+    candidates, name = choose_network(prepared, bags, rule)
     classifier = _final_network(prepared, settings)
     logits = classifier.logits(prepared.validation_sequences)
-    reason = calibrate(classifier, logits, words, rows, rule)
+    reason = calibrate(classifier, logits, bags[name], rows, rule and partial(rule, name=name))
+    words = bags[name] if reason else best_bag(bags, rows)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
@@ -72,22 +73,38 @@ def finish(prepared, result, settings):
 
 
 TUNED, LINEAR, WORDS = "fine-tuned network", "logistic regression on the vectors", "bag of words"
-STATIC = "logistic regression on static vectors"
+STATIC, LETTERS = "logistic regression on static vectors", "bag of letters"
 
 
-def choose_network(prepared, words, rule):
+def fit_bags(train, task, num_labels, letters=False, quick=False):
+    """A BagOfWords of words and, with `letters`, one of n-grams of letters: dict by WORDS and LETTERS."""
+    units = {WORDS: BY_WORDS, **({LETTERS: BY_LETTERS} if letters else {})}
+    given = train.texts, train.texts_b, train.targets(task), task.kind, num_labels
+    return {name: fit_bag_of_words(*given, quick=quick, units=each) for name, each in units.items()}
+
+
+def best_bag(bags, rows):
+    """The one of `fit_bags` with the best main score on the validation rows of TrainingRows."""
+    if len(bags) == 1:
+        return next(iter(bags.values()))
+    given = rows.validation.texts, rows.validation.texts_b
+    return max(bags.values(), key=lambda bag: score_of(bag.logits(*given), rows.validation_targets, rows.task)[1])
+
+
+def choose_network(prepared, bags, rule):
     """Gives the network the weights of the linear start if these are better on the validation rows than the trained.
 
     Each network counts as it would be saved: with the bag of words where `rule` blends it in. So what is saved is not
-    below the linear start, nor below the bag of words.
+    below the linear start, nor below a bag of words.
 
     Args:
         prepared: Prepared, whose model is trained.
-        words: BagOfWords or another baseline.
+        bags: dict from name to BagOfWords or another baseline, see `fit_bags`.
         rule: see `calibrate`.
 
     Returns:
-        List of [name, main score on the validation rows, whether it is saved], see `Finetuned`.
+        List of [name, main score on the validation rows, whether it is saved], see `Finetuned`; and the name of the bag
+        that is blended in, if one is.
     """
     rows, classifier = prepared.rows, prepared.classifier
     name = TUNED if prepared.stages else STATIC
@@ -97,26 +114,30 @@ def choose_network(prepared, words, rule):
         classifier.model.set_weights(prepared.linear_weights)
         logits[LINEAR] = classifier.logits(prepared.validation_sequences) * rows.spread + rows.center
     texts = rows.validation
-    word_logits, _ = _calibrated(words.logits(texts.texts, texts.texts_b), rows)
+    of_bags = {name: _calibrated(bag.logits(texts.texts, texts.texts_b), rows)[0] for name, bag in bags.items()}
+
+    def score(values):
+        return score_of(values, rows.validation_targets, rows.task)[1]
+
     found, best, highest = [], None, -np.inf
     for name, values in logits.items():
         values, _ = _calibrated(values, rows)
-        found.append([name, score_of(values, rows.validation_targets, rows.task)[1]])
-        weight, reason = rule(values, word_logits, rows) if rule else (0.0, None)
-        saved = name
-        if reason:
-            saved = WORDS if weight == 1.0 else f"{name} and {WORDS}, {100 * weight:.0f} %"
-            values = (1 - weight) * values + weight * word_logits
-            if weight < 1.0:
-                found.append([saved, score_of(values, rows.validation_targets, rows.task)[1]])
-        score = score_of(values, rows.validation_targets, rows.task)[1]
-        if score > highest:
-            best, chosen, highest = saved, name, score
+        found.append([name, score(values)])
+        for bag, its_logits in of_bags.items():
+            weight, reason = rule(values, its_logits, rows) if rule else (0.0, None)
+            saved, both = name, values
+            if reason:
+                saved = bag if weight == 1.0 else f"{name} and {bag}, {100 * weight:.0f} %"
+                both = (1 - weight) * values + weight * its_logits
+                if weight < 1.0:
+                    found.append([saved, score(both)])
+            if score(both) > highest:
+                best, chosen, highest = (saved, bag), name, score(both)
     if rule:
-        found.append([WORDS, score_of(word_logits, rows.validation_targets, rows.task)[1]])
+        found += [[bag, score(its_logits)] for bag, its_logits in of_bags.items()]
     if LINEAR in logits and chosen == TUNED:
         classifier.model.set_weights(trained)
-    return [[name, score, name == best] for name, score in found]
+    return [[name, value, name == best[0]] for name, value in found], best[1]
 
 
 def _final_network(prepared, settings):
@@ -230,7 +251,7 @@ def _calibrated(logits, held):
     return logits / cooled, cooled
 
 
-def where_as_good(logits, word_logits, held):
+def where_as_good(logits, word_logits, held, name=WORDS):
     """The best weight of the words on the validation rows, and the reason for blending them in, or None.
 
     The words are blended in if their score is at most one standard error below the network's, and the blend's score is
@@ -239,7 +260,7 @@ def where_as_good(logits, word_logits, held):
     """
     targets, task = held.validation_targets, held.task
     weight = best_weight(logits, word_logits, targets, task.kind)
-    (name, network), (_, alone), (_, both) = (
+    (measure, network), (_, alone), (_, both) = (
         score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
     )
     weight, both = (1.0, alone) if alone > max(network, both) else (weight, both)
@@ -249,8 +270,8 @@ def where_as_good(logits, word_logits, held):
     if weight == 0 or both < network or (alone < network - margin and not (skewed and both > network)):
         return weight, None
     return weight, (
-        f"On the validation rows, a bag of words reaches {name} {alone:.1f} and the network {network:.1f}. The model "
-        f"averages both, with a weight of {100 * weight:.0f} % for the bag of words, and reaches {both:.1f}."
+        f"On the validation rows, a {name} reaches {measure} {alone:.1f} and the network {network:.1f}. The model "
+        f"averages both, with a weight of {100 * weight:.0f} % for the {name}, and reaches {both:.1f}."
     )
 
 

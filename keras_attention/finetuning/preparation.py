@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.evaluation.bag_of_words import words_of
 from keras_attention.evaluation.classification_scores import calibrated_loss, has_skewed_classes, score_of
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
 from keras_attention.finetuning.label_training import class_weights, filled_in
@@ -37,6 +38,7 @@ class Prepared(NamedTuple):
         linear_weights: list of arrays, the weights of the network after the linear start, or None.
         class_weights: bool. Whether to give rare labels more weight, because that is better for the linear start.
         minutes: float, estimate of the maximum training time after a linear start, or None.
+        letters: bool. Whether a bag of letters is a candidate beside the bag of words.
     """
 
     rows: TrainingRows
@@ -50,6 +52,7 @@ class Prepared(NamedTuple):
     linear_weights: list | None = None
     class_weights: bool = False
     minutes: float | None = None
+    letters: bool = False
 
 
 def classifier_for(rows, model, tokenizer, settings, start):
@@ -104,18 +107,43 @@ def unknown_characters(tokenizer, texts):
     return sum(counts[sign] for sign in unknown) / max(1, sum(counts[sign] for sign in signs))
 
 
+def pieces_per_word(tokenizer, texts):
+    """The mean number of pieces into which a tokenizer splits the words of texts: float >= 1, or 1 without words.
+
+    Args:
+        tokenizer, texts: see `unknown_characters`.
+    """
+    some = texts[:: max(1, len(texts) // TEXTS_TO_READ)]
+    words = [word for text in some for word in words_of(text) if word.isalpha()]
+    return max(1.0, float(np.mean([len(ids) for ids in tokenizer.encode(words)]))) if words else 1.0
+
+
 TEXTS_TO_READ = 500
 MANY_UNKNOWN = 0.05  # share of the characters
+# Pieces for each word. `minilm_small_en`: English 1.0 to 1.4 (tweets), French 1.6 to 1.8, Spanish 1.8, German 2.0 up.
+MANY_PIECES = 1.5
+BETTER_START = "A start that knows the language would help: --from hf://ORG/NAME."
 
 
 def report_unknown(tokenizer, rows, say):
-    """Says how many characters of the texts are unknown to a trained start, if they are many, and what would help."""
-    share = unknown_characters(tokenizer, [*rows.train.texts, *(rows.train.texts_b or ())])
+    """Says whether the texts are in another script or language than those that the start has read.
+
+    Returns:
+        bool. Whether they are: then n-grams of letters are counted, too.
+    """
+    texts = [*rows.train.texts, *(rows.train.texts_b or ())]
+    share, pieces = unknown_characters(tokenizer, texts), pieces_per_word(tokenizer, texts)
     if share >= MANY_UNKNOWN:
         say(
             f"{100 * share:.0f} % of the characters are unknown to this encoder, which has not learned this script. "
-            "The bag of words counts them all. A start that knows the language would help: --from hf://ORG/NAME."
+            f"Bags of words and of letters count them all. {BETTER_START}"
         )
+    elif pieces >= MANY_PIECES:
+        say(
+            f"This encoder splits a word into {pieces:.1f} pieces on average, so it has hardly read this language. "
+            f"A bag of letters is tried, too. {BETTER_START}"
+        )
+    return share >= MANY_UNKNOWN or pieces >= MANY_PIECES
 
 
 def report_sizes(rows, model, say):

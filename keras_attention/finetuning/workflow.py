@@ -119,7 +119,7 @@ def prepare(
     prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
 
     if tokenizer is not None and start.entry:
-        report_unknown(tokenizer, rows, say)
+        prepared = prepared._replace(letters=report_unknown(tokenizer, rows, say))
     report_sizes(rows, model, say)
     if model.settings.get("pooling") == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")

@@ -99,11 +99,12 @@ class Classifier(TextEncoder):
         classifier = super().from_loaded(loaded)
         if loaded.entry.config["words"] is not None:
             terms, arrays = load_words(loaded.entry)
-            classifier.blend = Blend(BagOfWords(terms, **arrays), loaded.entry.config["words"]["weight"])
+            words = loaded.entry.config["words"]
+            classifier.blend = Blend(BagOfWords(terms, **arrays, units=words["units"]), words["weight"])
         return classifier
 
     def described(self):
-        words = {"num_terms": len(self.blend.words.terms), "weight": self.blend.weight} if self.blend else None
+        words = self.blend.described() if self.blend else None
         return {**self.described_text(), "task": self.task, "words": words}
 
     @property

@@ -172,3 +172,25 @@ def test_a_bag_of_words_learns_what_words_say(labels, separator, texts_b):
     words = fit_bag_of_words(examples.texts, texts_b, targets, task.kind, max(1, len(task.label_names)))
     name, value = next(iter(bag_of_words_scores(words, examples, examples, task).items()))
     assert value > 95, name
+
+
+def test_the_letters_of_a_text_are_counted_word_by_word():
+    found = bag_of_words.letters_of("Ab\u00a0C")
+    expected = []
+    for word in (" ab ", " c "):
+        for size in range(1, 6):
+            expected += [word[start : start + size] for start in range(5) if start + size <= len(word)]
+    assert sorted(found) == sorted(expected)
+    assert bag_of_words.letters_of(" \n") == []
+    assert "\xe9" in bag_of_words.letters_of("e\u0301")  # composed
+
+
+def test_letters_know_words_by_their_parts():
+    texts = ["unfair", "unklug", "fairer", "kluges", "untreu", "treuer"] * 3
+    targets = np.array([1, 1, 0, 0, 1, 0] * 3)
+    by_words, by_letters = (
+        bag_of_words.fit_bag_of_words(texts, None, targets, "binary", 2, units=units) for units in ("words", "letters")
+    )
+    new = ["ungern", "gerner"]
+    assert np.ptp(by_words.logits(new), axis=0).max() == 0
+    assert by_letters.logits(new).argmax(axis=1).tolist() == [1, 0]

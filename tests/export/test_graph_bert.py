@@ -131,6 +131,25 @@ def test_a_bag_of_words():
     np.testing.assert_allclose(found, of_pairs.logits(texts, seconds), atol=1e-5)
 
 
+def test_a_bag_of_letters():
+    texts = [text for text in MANY if text.isascii()]
+    texts += [
+        "Größe ÉTÉ cafe\u0301",
+        "很好。手机",
+        "",
+        " ",
+        "a",
+        "\x85b\u3000c",
+    ]
+    letters = fit_bag_of_words(texts, None, np.arange(len(texts)) % 3, "multiclass", 3, units="letters")
+    assert {"好", " a ", "größe", "é "} <= set(letters.terms)
+    graph = WordsInGraph(letters)
+    np.testing.assert_allclose(graph.logits(tf.constant(texts)), letters.logits(texts), atol=1e-5)
+    seconds = texts[::-1]
+    found = graph.logits(tf.constant(texts), tf.constant(seconds))
+    np.testing.assert_allclose(found, letters.logits(texts, seconds), atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])

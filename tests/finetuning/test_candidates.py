@@ -8,6 +8,7 @@ import pytest
 from finetuning.test_workflow import QUIET, SAY, examples, write_csv
 from zoo.tiny_bert import TEXTS, tiny_classifier, tiny_encoder, tokenizer, write_tiny
 
+from keras_attention import load
 from keras_attention.cli.main import main
 from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation.bag_of_words import fit_bag_of_words
@@ -20,9 +21,11 @@ from keras_attention.evaluation.classification_scores import (
 )
 from keras_attention.finetuning import preparation
 from keras_attention.finetuning.calibration import (
+    LETTERS,
     LINEAR,
     TUNED,
     WORDS,
+    best_bag,
     calibrate,
     choose_network,
     finish,
@@ -31,7 +34,7 @@ from keras_attention.finetuning.calibration import (
 )
 from keras_attention.finetuning.examples import Examples
 from keras_attention.finetuning.label_training import nothing_left_to_learn
-from keras_attention.finetuning.preparation import unknown_characters
+from keras_attention.finetuning.preparation import pieces_per_word, unknown_characters
 from keras_attention.finetuning.report import make_report, report_text
 from keras_attention.finetuning.settings import FinetuneSettings
 from keras_attention.finetuning.workflow import finetune_classifier, fit, prepare
@@ -164,12 +167,55 @@ def test_what_is_saved_is_the_best_candidate(tuned, linear, words, saved):
         linear_weights=weights,
         stages=("on labels",),
     )
-    candidates = choose_network(prepared, Network(answers(words)), where_as_good)
+    candidates, bag = choose_network(prepared, {WORDS: Network(answers(words))}, where_as_good)
+    assert bag == WORDS
     assert [name for name, _, chosen in candidates if chosen] == [saved]
     assert max(score for _, score, _ in candidates) == next(score for _, score, chosen in candidates if chosen)
     expected = linear if saved == LINEAR else tuned
     if saved != WORDS:
         np.testing.assert_array_equal(prepared.classifier.weights[0], answers(expected))
+
+
+@pytest.mark.parametrize(
+    ("words", "letters", "saved"), [(3, 20, LETTERS), (20, 3, WORDS), (20, 20, WORDS), (2, 3, TUNED)]
+)
+def test_the_better_bag_is_saved(words, letters, saved):
+    rows = held(TARGETS, "accuracy")
+    rows.spread, rows.center = 1.0, 0.0
+    prepared = SimpleNamespace(
+        rows=rows, classifier=Network(answers(13)), validation_sequences=[], linear_weights=None, stages=("on labels",)
+    )
+    bags = {WORDS: Network(answers(words)), LETTERS: Network(answers(letters))}
+    candidates, bag = choose_network(prepared, bags, where_as_good)
+    assert [name for name, _, chosen in candidates if chosen] == [saved]
+    assert {LETTERS, WORDS} <= {name for name, *_ in candidates}
+    assert saved == TUNED or bag == saved
+    assert best_bag(bags, rows) is bags[LETTERS if letters > words else WORDS]
+
+
+def test_words_that_the_tokenizer_does_not_know_have_many_pieces():
+    assert pieces_per_word(tokenizer(), ["grass dress 17 !", "men"]) == 1.0
+    assert pieces_per_word(tokenizer(), ["17 !"]) == 1.0
+    pieces = len(tokenizer().encode(["grassmen"])[0])
+    assert pieces_per_word(tokenizer(), ["grass", "grassmen"]) == 0.5 * (1 + pieces) > 1.0
+
+
+@pytest.mark.slow
+def test_an_unknown_language_gets_a_bag_of_letters(start, tmp_path, capsys):
+    random = np.random.default_rng(2)
+    ends = {"gut": "chen", "schlecht": "ung"}  # only the ends of the words tell
+    rows = [(f"das {''.join(random.choice(list('abdefgmn'), 7))}{ends[label]}", label) for label in [*ends] * 130]
+    lines = ["review,mood", *(",".join(row) for row in rows)]
+    (tmp_path / "train.csv").write_text("\n".join(lines), encoding="utf-8")
+    flags = ["--text", "review", "--label", "mood", "--from", str(start), "--quick", "--language", "de"]
+    assert main(["finetune", str(tmp_path / "train.csv"), *flags, "--out", str(tmp_path / "mine")]) == 0
+    printed = capsys.readouterr().out
+    assert "so it has hardly read this language. A bag of letters is tried, too." in printed
+    config = json.loads((tmp_path / "mine" / "config.json").read_text(encoding="utf-8"))
+    assert config["words"]["units"] == "letters"
+    answers = load(tmp_path / "mine").classify(["das nmgfedachen", "das mmafngdung"])
+    assert answers == ["gut", "schlecht"]
+    assert main(["zoo", "verify", str(tmp_path / "mine")]) == 0
 
 
 @pytest.mark.slow

@@ -68,7 +68,9 @@ def test_the_trained_model_has_the_usual_weights_and_the_same_answers(start, tmp
     adapted, vectors = np.asarray(model(inputs)), prepared.vectors(rows)
     assert np.abs(adapted - untouched).max() > 1e-2
     monkeypatch.setattr("keras_attention.finetuning.calibration.temperature", lambda *_: 1.0)
-    monkeypatch.setattr("keras_attention.finetuning.calibration.choose_network", lambda *_: None)  # the trained one
+    monkeypatch.setattr(
+        "keras_attention.finetuning.calibration.choose_network", lambda *_: (None, "bag of words")
+    )  # the trained one
     classifier = finish(prepared, result, SETTINGS).classifier
     np.testing.assert_allclose(model(inputs), adapted, atol=1e-5)
     np.testing.assert_allclose(prepared.vectors(rows), vectors, atol=1e-5)  # by a program of before

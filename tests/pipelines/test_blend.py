@@ -49,6 +49,19 @@ def test_both_judge(blended, tmp_path):
             assert answer.probabilities == pytest.approx(dict(zip("abc", row, strict=True)), abs=1e-4)
 
 
+@pytest.mark.slow
+def test_letters_are_counted_after_loading_too(tmp_path):
+    classifier = tiny_classifier("multiclass")
+    letters = fit_bag_of_words(TEXTS * 3, None, np.arange(12) % 3, "multiclass", 3, units="letters").stored()
+    classifier.blend = Blend(letters, WEIGHT)
+    assert classifier.described()["words"] == {"num_terms": len(letters.terms), "weight": WEIGHT, "units": "letters"}
+    loaded = keras_attention.load(write(tmp_path / "both", classifier, units="letters").folder)
+    assert loaded.blend.words.units == "letters"
+    expected, found = (one.classify(TEXTS, return_scores=True) for one in (classifier, loaded))
+    for one, other in zip(expected, found, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+
+
 def test_too_improbable_is_unsure(blended, monkeypatch):
     monkeypatch.setitem(blended.task, "min_probability", 0.999)
     assert blended.classify(TEXTS[0]) is None
@@ -110,7 +123,10 @@ def test_damaged_words_are_refused(written, tmp_path, message):
         keras_attention.load(folder)
 
 
-@pytest.mark.parametrize(("changes", "message"), [({"weight": 1.5}, "weight=1.5"), ({"num_terms": 10**9}, "num_terms")])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"weight": 1.5}, "weight=1.5"), ({"num_terms": 10**9}, "num_terms"), ({"units": "x"}, "units=.x")],
+)
 def test_settings_out_of_range(blended, tmp_path, changes, message):
     with pytest.raises(EntryError, match=message):
         write(tmp_path / "both", blended, **changes)
