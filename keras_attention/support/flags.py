@@ -132,13 +132,23 @@ def add_settings(parser, config_class, names=None):
         else:
             several = typing.get_origin(field.type) is tuple
             options["nargs"] = "+" if several else None
-            options["type"] = typing.get_args(field.type)[0] if several else value_type(field.type)
+            kind = typing.get_args(field.type)[0] if several else value_type(field.type)
+            options["type"] = _or_none(kind) if isinstance(field.type, types.UnionType) else kind
             options["choices"] = choices = field.metadata["choices"]
-            values = f"{{{','.join(filter(None, choices))}}}" if choices else options["type"].__name__.upper()
-            options["metavar"] = values
+            options["metavar"] = f"{{{','.join(filter(None, choices))}}}" if choices else kind.__name__.upper()
         parser.add_argument(_flag(shown_name(field)), **options)
         for name in hidden_names(field):
             parser.add_argument(_flag(name), **options | {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
+
+
+def _or_none(kind):
+    """Reads a value of this kind, or the word "none" as None."""
+
+    def read(text):
+        return None if text == "none" else kind(text)
+
+    read.__name__ = kind.__name__  # argparse names it in the message about a wrong value
+    return read
 
 
 def _flag(name):

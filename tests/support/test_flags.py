@@ -41,6 +41,19 @@ def test_a_preset_gives_way_to_the_command_line():
     assert parse_config(Config, "", [], presets).epochs == 3
 
 
+def test_none_is_a_value_of_settings_that_may_be_left_out(capsys):
+    def preset(config):
+        return {"ema": 0.7}
+
+    assert parse_config(Config, "", [], preset).ema == 0.7
+    assert parse_config(Config, "", ["--ema", "none"], preset).ema is None
+    with pytest.raises(SystemExit):
+        parse_config(Config, "", ["--ema", "no"])
+    assert "invalid float value: 'no'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse_config(Config, "", ["--epochs", "none"])
+
+
 @pytest.mark.parametrize("arguments", [["--epoch", "5"], ["--epochs", "many"], ["--colour", "red"], ["stray"]])
 def test_an_unknown_flag_or_value_ends_with_code_2_and_its_name(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
