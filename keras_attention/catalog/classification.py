@@ -1,6 +1,7 @@
 """Labels of texts and of pictures: networks with a classifier."""
 
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 from keras_attention.catalog.common import (
@@ -227,7 +228,9 @@ def patch_parameters(model):
     positions = prod(size // step + 1 for size, step in zip(sizes, model["patch_size"], strict=False))
     stem = (patch * channels + 1) * width
     if model["stem"] == "convolutional":
-        stem = 9 * (channels + 2 * width) * width + 3 * norm + (width + 1) * width
+        halvings = model["patch_size"][0].bit_length() - 1
+        widths = [channels, *(max(8, width // 2**i) for i in reversed(range(halvings)))]
+        stem = sum((9 * read + 1) * written for read, written in pairwise(widths)) + (widths[-1] + 1) * width
     layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
     return stem + (positions + 1) * width + layers + norm + (width + 1) * model["num_labels"]
 

@@ -40,7 +40,7 @@ def check_settings(**settings):
 class ConvolutionalStem(keras.layers.Layer):
     """Patches with some context: 3 x 3 convolutions of stride 2, each halving the sides, in place of one projection.
 
-        x = relu(norm(convolution(x)))   log2(patch) times       output = W x + b
+        x = relu(convolution(x) + b)   log2(patch) times       output = W x + b
 
     The number of channels doubles with each convolution, up to the width D.
 
@@ -55,8 +55,9 @@ class ConvolutionalStem(keras.layers.Layer):
     Returns:
         Tensor (B, N, D) of N patches.
 
-    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: layer normalization over the
-    channels in place of batch normalization, so that an answer does not depend on running statistics.
+    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: no batch normalization, so that an
+    answer does not depend on running statistics. A normalization over the channels of each place would take away the
+    brightness of images with one channel.
     """
 
     def __init__(self, hidden_dim: int, num_halvings: int, rank: int = 2, **kwargs: Any):
@@ -70,32 +71,27 @@ class ConvolutionalStem(keras.layers.Layer):
                 3,
                 strides=2,
                 padding="same",
-                use_bias=False,
+                kernel_initializer="he_normal",
                 data_format="channels_last",
                 dtype=self.dtype_policy,
                 name=f"convolution_{i}",
             )
             for i, width in enumerate(widths)
         ]
-        self.norms = [
-            keras.layers.LayerNormalization(epsilon=1e-5, dtype=self.dtype_policy, name=f"norm_{i}")
-            for i in range(num_halvings)
-        ]
         self.projection = keras.layers.Dense(hidden_dim, dtype=self.dtype_policy, name="projection")
 
     def build(self, input_shape):
         shape = tuple(input_shape)
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+        for convolution in self.convolutions:
             convolution.build(shape)
             shape = convolution.compute_output_shape(shape)
-            norm.build(shape)
         self.projection.build(shape)
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:
         x = inputs
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = ops.relu(norm(convolution(x)))
+        for convolution in self.convolutions:
+            x = ops.relu(convolution(x))
         x = self.projection(x)  # (B, rows, columns, D)
         return ops.reshape(x, (-1, x.shape[1] * x.shape[2] if self.rank == 2 else x.shape[1], self.hidden_dim))
 

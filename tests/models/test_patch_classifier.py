@@ -79,18 +79,24 @@ def test_padding_changes_nothing(pooling):
 def test_the_convolutional_stem_equals_its_equation():
     stem, images = ConvolutionalStem(13, 1), array(B, 6, 10, 3, seed=5)
     stem.build(images.shape)
-    kernel, gamma, beta, weights, bias = (
-        np.asarray(weight, "float64")
-        for weight in (*stem.convolutions[0].weights, *stem.norms[0].weights, *stem.projection.weights)
+    kernel, offset, weights, bias = (
+        np.asarray(weight, "float64") for weight in (*stem.convolutions[0].weights, *stem.projection.weights)
     )
+    offset = array(13, seed=7)
+    stem.convolutions[0].bias.assign(offset)
     padded = np.pad(images, ((0, 0), (0, 1), (0, 1), (0, 0)))  # "same", with stride 2 and an even size
     for b in range(B):
         for row in range(3):
             for column in range(5):
                 window = padded[b, 2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
-                x = np.einsum("yxc,yxcd->d", window, kernel)
-                x = np.maximum((x - x.mean()) / np.sqrt(x.var() + 1e-5) * gamma + beta, 0) @ weights + bias
+                x = np.maximum(np.einsum("yxc,yxcd->d", window, kernel) + offset, 0) @ weights + bias
                 np.testing.assert_allclose(stem(images)[b, 5 * row + column], x, atol=1e-5)
+
+
+def test_the_convolutional_stem_sees_how_bright_an_image_of_one_channel_is():
+    stem = ConvolutionalStem(13, 2)
+    dark, bright = np.full((1, 8, 8, 1), 0.1, "float32"), np.full((1, 8, 8, 1), 0.9, "float32")
+    assert np.abs(np.asarray(stem(bright)) - np.asarray(stem(dark))).max() > 0.1
 
 
 def test_weights_are_those_of_the_tokens_and_other_sizes_are_read():
@@ -109,7 +115,7 @@ def test_fits_saves_and_loads_as_any_keras_model(settings, tmp_path):
     values = array(23, *settings["input_size"], seed=5)
     labels = (values.reshape(23, -1)[:, :11].mean(axis=1) > 0).astype("int32")
     model.compile(keras.optimizers.Adam(3e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    history = model.fit(values, labels, epochs=9, batch_size=23, verbose=0).history["loss"]
+    history = model.fit(values, labels, epochs=19, batch_size=23, verbose=0).history["loss"]
     assert history[-1] < 0.5 * history[0]
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")

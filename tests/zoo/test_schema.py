@@ -8,6 +8,7 @@ import pytest
 from zoo.tiny_entry import CONFIG
 
 from keras_attention.models import AttentionSeq2Seq, Transformer
+from keras_attention.models.patch_classifier import PatchClassifier
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
 from keras_attention.zoo.schema import ARCHITECTURES, check_config
@@ -175,3 +176,15 @@ def test_how_an_encoder_makes_the_vector_of_a_text():
     classifier = json.loads((path.parents[1] / "bert_mini_sst2" / "config.json").read_text())
     with pytest.raises(EntryError, match="unknown key 'pooling'"):
         check_config({**classifier, "pooling": "mean"})
+
+
+@pytest.mark.parametrize("hidden_dim", [6, 48])
+@pytest.mark.parametrize("stem", ["linear", "convolutional"])
+@pytest.mark.parametrize("patch_size", [2, 16])
+def test_estimate_of_a_patch_classifier_is_a_close_upper_bound(hidden_dim, stem, patch_size):
+    settings = {"num_labels": 7, "input_size": [32, 48, 3], "patch_size": [patch_size] * 2, "hidden_dim": hidden_dim}
+    settings |= {"intermediate_dim": 19, "num_heads": 3, "num_layers": 2, "stem": stem, "pooling": "cls"}
+    model = PatchClassifier(**settings)
+    model.build()
+    estimate = ARCHITECTURES["PatchClassifier"].parameters(settings | {"dropout": 0.0})
+    assert model.count_params() <= estimate <= 1.6 * model.count_params()
