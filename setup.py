@@ -86,6 +86,7 @@ setup(
         "huggingface_hub>=2.4,<3",
         "matplotlib>=3.11",
         "pillow>=12.3",
+        "py3langid>=0.4",
         "pyyaml>=6.0.3",
         "regex>=2025.11.3",
         "sacrebleu>=2.6",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_attention.pipelines.classifier import Classifier
+    from keras_attention.pipelines.translations import Translation
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "finetune", "list_models", "load"]
+__all__ = ["__version__", "finetune", "list_models", "load", "translate"]
 
 YNN = "--xla_cpu_experimental_ynn_fusion_type="
 
@@ -81,6 +82,39 @@ def load(name_or_path: str | Path) -> Any:
 
         entry.architecture.use.pipeline_class()
     return load_pipeline(entry)
+
+
+def translate(
+    texts: Any, to: str, *, source: str | None = None, **options: Any
+) -> "Translation | list[Translation] | list[list[Translation]]":
+    """Translates one text or many with the best model of the zoo for their languages.
+
+    The model is loaded at the first call and kept. Of several models for a pair of languages, the one that was trained
+    on the most sources of data is taken.
+
+    Args:
+        texts: str, or any sequence or iterable of str in one language.
+        to: str, the code or English name of a language, such as "de" or "German".
+        source: the same of the language of the texts; None: it is detected.
+        options: see `Translator.translate`.
+
+    Returns:
+        See `Translator.translate`. A text in another language has `low_score` with the reason "wrong language".
+
+    Raises:
+        UserError: if there is no model for the languages, or the language of the texts cannot be detected.
+
+    Example:
+        keras_attention.translate("Where is the train station?", to="de")
+    """
+    from keras_attention.pipelines.texts import as_texts
+
+    many, alone = as_texts(texts)
+    with _silent_start():
+        from keras_attention.pipelines.language_pairs import find_translator, translator_for
+
+        translator = translator_for(find_translator(to, source, many).model)
+    return translator.translate(many[0] if alone else many, **options)
 
 
 def finetune(

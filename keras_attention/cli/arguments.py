@@ -25,6 +25,10 @@ def add_command(commands, name, module, function, help_text):
 def add_translate(commands):
     command = add_command(commands, "translate", "translate", "translate", "Translate texts with a trained model.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")
+    help_text = "in place of --model: translate into this language, such as de, with the best model of the zoo"
+    command.add_argument("--to", metavar="LANGUAGE", help=help_text)
+    help_text = "with --to: the language of the texts; default: detected"
+    command.add_argument("--from", dest="source_language", metavar="LANGUAGE", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")

@@ -4,11 +4,12 @@ import select
 import sys
 from collections import Counter
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
-from keras_attention.cli.io.many_texts import check_source, many_texts
+from keras_attention.cli.io.many_texts import check_source, many_texts, piped_lines
 from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line
-from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, standard_input_lines, text_output
+from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, text_output
 from keras_attention.data.files import read_lines
 from keras_attention.support.atomic_files import claim_place, whole_files
 from keras_attention.support.errors import UserError, counted
@@ -21,7 +22,9 @@ def translate(arguments):
     """Reads all sentences, checks the output paths, loads the model, translates and writes."""
     check_source(arguments)
     if arguments.model is None:
-        raise no_model("translate")
+        arguments.model = _model_for_languages(arguments)
+    elif arguments.to or arguments.source_language:
+        raise UserError("--to and --from choose a model: leave out --model, or both of them.")
     entry = open_entry(arguments.model, "translate")
     _check_options(arguments)
     check_engine(arguments)
@@ -49,6 +52,25 @@ def translate(arguments):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
         run = "sentences" if job.answered == job.total else "sentences answered in this run"
         print(f"keras-attention: {job.answered:,} {run}, of these {counts}. --json marks each one.", file=sys.stderr)
+
+
+LINES_READ = 100  # of a file; they tell its language
+
+
+def _model_for_languages(arguments):
+    """The name of the best model for --to and --from, which is told on stderr."""
+    if arguments.to is None:
+        raise no_model("translate", instead=" Or name a language: --to de.")
+    from keras_attention.pipelines.language_pairs import described, find_translator
+
+    texts, detected = arguments.texts, arguments.source_language is None
+    if detected and not texts:
+        if not arguments.input and sys.stdin.isatty():
+            raise UserError("--from is missing: the language of what you type cannot be detected before you type it.")
+        texts = read_lines(arguments.input, arguments.encoding) if arguments.input else piped_lines(arguments)
+    pair = find_translator(arguments.to, arguments.source_language, list(islice(texts, LINES_READ)))
+    print(f"keras-attention: {described(pair, detected)}", file=sys.stderr)
+    return pair.model
 
 
 def _check_options(arguments):
@@ -94,7 +116,7 @@ def _texts(arguments):
         return arguments.texts
     if arguments.input:
         return read_lines(arguments.input, arguments.encoding)
-    return keyboard_lines() if sys.stdin.isatty() else standard_input_lines(arguments.encoding)
+    return keyboard_lines() if sys.stdin.isatty() else piped_lines(arguments)
 
 
 def check_engine(arguments):
@@ -151,6 +173,7 @@ def _lines(arguments, window, answers):
 MOST_NOTES = 10  # messages about single sentences of many
 NOTES = {
     "low score": "low score, the model is not sure of its answer; the input may be unlike all that it was trained on.",
+    "wrong language": "low score (wrong language): the text is not in the language that this model translates from.",
     "many unknown pieces": "low score (many unknown pieces): many words have letters that the model does not know.",
     "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
     "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",

@@ -55,8 +55,8 @@ class ConvolutionalStem(keras.layers.Layer):
     Returns:
         Tensor (B, N, D) of N patches.
 
-    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: no batch normalization, so that an
-    answer does not depend on running statistics. A normalization over the channels of each place would take away the
+    Source: Xiao et al. (2021), section 4, https://arxiv.org/abs/2106.14881. Difference: no batch normalization, so that
+    an answer does not depend on running statistics. A normalization over the channels of each place would take away the
     brightness of images with one channel.
     """
 

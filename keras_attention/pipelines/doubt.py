@@ -4,14 +4,15 @@ import unicodedata
 from collections import Counter
 
 from keras_attention.pipelines.items import without_items
-from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.languages import is_in_another_language, language_code
 from keras_attention.pipelines.texts import is_calendar_day
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
-REASONS = LOW_SCORE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBERS, ITEMS = (
+REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBERS, ITEMS = (
     "low score",
+    "wrong language",
     "many unknown pieces",
     "repetition",
     "not a date",
@@ -32,12 +33,15 @@ def reason_to_doubt(translator, source, source_ids, text, ids, log_prob):
         log_prob: float, summed log probability of `ids`.
 
     Returns:
-        The first that applies, or None: "not a date", the answer of a date model is not a calendar day; "many unknown
-        pieces", at least a fifth of the source's words have letters that the model does not know; "repetition", see
-        `repeats_itself`; "low score", the mean log probability of a token is below the model's threshold.
+        The first that applies, or None: "not a date", the answer of a date model is not a calendar day; "wrong
+        language", see `is_in_another_language`; "many unknown pieces", at least a fifth of the source's words have
+        letters that the model does not know; "repetition", see `repeats_itself`; "low score", the mean log probability
+        of a token is below the model's threshold.
     """
     if translator.target_language == "iso" and not is_calendar_day(text):
         return NO_DATE
+    if is_in_another_language(source, language_code(translator.source_language)):
+        return WRONG_LANGUAGE
     if _has_many_unknown_letters(translator.source_tokenizer, source, source_ids):
         return UNKNOWN_PIECES
     pieces = _pieces(translator.target_tokenizer, text, ids)

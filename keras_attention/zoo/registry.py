@@ -68,7 +68,7 @@ MOST_SUGGESTED, MOST_COMPARED = 5, 200
 RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlier versions still work
 # The model that the server and the page use for a task if none is named: the most general one with the best scores.
 DEFAULT_MODELS = {
-    "translate": "transformer_tiny_tatoeba_en_de",
+    "translate": "translator_small_en_de",
     "classify": "minilm_small_sentiment",
     "encode": "minilm_small_en",
     "fill-mask": "bert_mini_en",
@@ -93,7 +93,7 @@ def zoo_folders(package=PACKAGE):
 
 def list_models():
     """The sorted names of all models, including damaged entries. Does not import TensorFlow."""
-    return sorted(_entries())
+    return sorted(model_folders())
 
 
 def find_entry(name_or_path):
@@ -115,7 +115,7 @@ def find_entry(name_or_path):
     name = str(name_or_path)
     if isinstance(name_or_path, str) and "://" in name:
         return provided("published_entry")(name)
-    entries = _entries()
+    entries = model_folders()
     found = named_by(name, entries)
     if name in entries or RENAMED.get(name) in entries:
         return entries[found[0]]
@@ -187,23 +187,26 @@ def check_task(entry, task):
 def models_with_task(task):
     """Names of the models of `list_models` whose main task is this one, without damaged entries."""
     names = []
-    for name, folder in sorted(_entries().items()):
+    for name, folder in sorted(model_folders().items()):
         with suppress(EntryError):
             if read_entry(folder, hashed=JSON_FILES).architecture.use.task == task:
                 names.append(name)
     return names
 
 
-def no_model(*tasks):
-    """The UserError of a command without --model, which lists the models with one of these main tasks, or all."""
+def no_model(*tasks, instead=""):
+    """The UserError of a command without --model, which lists the models with one of these main tasks, or all.
+
+    `instead` names other options, such as " Or name a language: --to de.".
+    """
     names = [name for task in tasks for name in models_with_task(task)] if tasks else list_models()
     return UserError(
-        f"--model is missing. Choices: {', '.join(names) or 'none in the zoo'}; or the folder of your own."
+        f"--model is missing. Choices: {', '.join(names) or 'none in the zoo'}; or the folder of your own.{instead}"
     )
 
 
-def _entries():
-    """Dict from name to folder; if a name occurs twice, the first folder counts."""
+def model_folders():
+    """The folders of all models, including damaged ones: dict from name to Path. The first folder of a name counts."""
     entries = {}
     for zoo in zoo_folders():
         for manifest in zoo.glob(f"*/{MANIFEST}"):

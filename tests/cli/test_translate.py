@@ -12,6 +12,7 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
 from keras_attention.cli import translate
 from keras_attention.cli.io.many_texts import ProgressLine
+from keras_attention.pipelines import language_pairs
 from keras_attention.pipelines.doubt import REASONS
 from keras_attention.pipelines.translator import Translation, Translator
 
@@ -35,6 +36,33 @@ def test_sentences_from_standard_input_and_from_a_file(run, tmp_path):
     )
     assert output.read_text() == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+@pytest.fixture
+def english_german(monkeypatch):
+    """The only translator of the zoo translates from English to German."""
+    monkeypatch.setattr(language_pairs, "translators", lambda: [language_pairs.Pair("tiny", "en", "de", ())])
+
+
+def test_a_language_in_place_of_a_model(run, english_german, tmp_path):
+    (tmp_path / "in.txt").write_text("\n".join(ENGLISH))
+    answers = translator().translate(ENGLISH)
+    found = "keras-attention: tiny (English, detected, to German)\n"
+    assert run("translate", "--to", "de", ENGLISH[0]) == (0, f"{answers[0]}\n", found)
+    assert run("translate", "--to", "German", stdin=ENGLISH[0].encode()) == (0, f"{answers[0]}\n", found)
+    assert run("translate", "--to", "de", "--input", tmp_path / "in.txt") == (0, "\n".join(answers) + "\n", found)
+    answer, named = translator().translate("12:45 !"), "keras-attention: tiny (English to German)\n"
+    assert run("translate", "--to", "de", "--from", "English", "12:45 !") == (0, f"{answer}\n", named)
+
+
+def test_languages_without_a_model_are_one_line(complains, english_german):
+    assert "No model translates to 'fr'. Choices: de." in complains("translate", "--to", "fr", ENGLISH[0])
+    assert "No model translates from 'fr'. Choices: en." in complains("translate", "--to", "de", "--from", "fr", "x")
+    assert "could not be detected" in complains("translate", "--to", "de", "12:45")
+    assert "leave out --model" in complains("translate", "--to", "de", "--model", "tiny", ENGLISH[0])
+    assert "leave out --model" in complains("translate", "--from", "en", "--model", "tiny", ENGLISH[0])
+    assert "--to de" in complains("translate", "--from", "en", ENGLISH[0])
+    assert "--to de" in complains("translate", ENGLISH[0])
 
 
 @pytest.mark.slow
@@ -149,6 +177,7 @@ def test_every_reason_to_doubt_is_said_in_one_line(run, monkeypatch):
     assert (code, out) == (0, "x\n" * len(texts))
     numbers = [line.split(":")[1].strip() for line in err.splitlines()]
     assert numbers == [f"sentence {number}" for number in range(1, len(texts))]
+    assert "wrong language" in err
     assert "many unknown pieces" in err
     assert "repetition" in err
     _, out, _ = run("translate", "--model", "tiny", "--json", *texts)

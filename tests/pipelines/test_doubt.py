@@ -16,12 +16,13 @@ GERMAN = ["Ein Hund rennt.", "Nein, nein, das ist nicht wahr!", "Die Frau sitzt;
 PIECES = SentencePieceTokenizer.train([*ENGLISH, *GERMAN], 97)
 
 
-def reason(source, text, mean=-0.1, *, threshold=-0.7, tokenizer=PIECES, target_language="de"):
+def reason(source, text, mean=-0.1, *, threshold=-0.7, tokenizer=PIECES, target_language="de", source_language=None):
     """The reason to doubt that `text` translates `source`, of a model with this mean log probability per token."""
     translator = SimpleNamespace(
         source_tokenizer=tokenizer,
         target_tokenizer=tokenizer,
         target_language=target_language,
+        source_language=source_language,
         low_score_threshold=threshold,
     )
     source_ids, ids = (np.append(one, END_ID) for one in tokenizer.encode([source, text]))
@@ -38,6 +39,13 @@ def test_the_mean_log_probability_of_a_token_decides_whatever_the_length():
 @pytest.mark.parametrize("source", ["Собака бежит.", "狗在跑", "A пёс", "A dog runs in Łódź."])
 def test_unknown_letters_in_many_words_are_doubted(source):
     assert reason(source, GERMAN[0]) == "many unknown pieces"
+
+
+def test_a_text_in_another_language_is_doubted():
+    assert reason("Ich bin müde und möchte schlafen.", GERMAN[0], source_language="en") == "wrong language"
+    assert reason("Собака бежит по улице.", GERMAN[0], source_language="en") == "wrong language"
+    assert reason(ENGLISH[1], GERMAN[0], source_language="en") is None
+    assert reason(GERMAN[2], ENGLISH[1], source_language="German", target_language="en") is None
 
 
 @pytest.mark.parametrize("source", ["A dog runs ☃ 7 %", "“A dog” – runs…", "Two men near bushes in red near Łódź."])

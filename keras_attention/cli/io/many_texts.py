@@ -61,7 +61,22 @@ class ProgressLine:
 
 
 WINDOW = 4096  # texts answered together: enough to fill batches with texts of similar length
-NO_OPTIONS = ("texts", "input", "table", "output", "resume", "explain", "raw", "model", "module", "function", "debug")
+NO_OPTIONS = (
+    "texts",
+    "input",
+    "table",
+    "output",
+    "resume",
+    "explain",
+    "raw",
+    "model",
+    "module",
+    "function",
+    "debug",
+    "to",
+    "source_language",
+    "piped",
+)
 
 
 class Window(NamedTuple):
@@ -163,6 +178,13 @@ def check_source(arguments, files=False):
         raise UserError("--resume continues an interrupted run from --input to --output. Give both.")
 
 
+def piped_lines(arguments):
+    """The lines of standard input, which is read once: list of str, kept as `piped` of the command's arguments."""
+    if getattr(arguments, "piped", None) is None:
+        arguments.piped = standard_input_lines(arguments.encoding)
+    return arguments.piped
+
+
 @contextmanager
 def many_texts(arguments, folder, check=None, answers=None):
     """Opens the texts of a command and the output for their answers. With --input and --output, a run can be resumed.
@@ -194,7 +216,7 @@ def many_texts(arguments, folder, check=None, answers=None):
         job.tell_written(arguments.output)
         return
     with input_lines(arguments.input, arguments.encoding) as lines:
-        texts = None if lines else arguments.texts or standard_input_lines(arguments.encoding)
+        texts = None if lines else arguments.texts or piped_lines(arguments)
         lines = lines or partial(iter, texts)
         total, digest = 0, hashlib.sha256()
         for total, text in enumerate(lines(), start=1):

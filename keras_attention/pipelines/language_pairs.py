@@ -1,0 +1,104 @@
+"""Finds the translator for a pair of languages."""
+
+import functools
+from contextlib import suppress
+from typing import NamedTuple
+
+from keras_attention.pipelines.languages import detected_language, language_code, language_name
+from keras_attention.support.errors import EntryError, UserError, quoted
+from keras_attention.zoo.entry import JSON_FILES, read_entry
+from keras_attention.zoo.registry import model_folders
+from keras_attention.zoo.terms_of_use import ANY, SAME, terms_of_use
+
+KEPT = 4  # translators that `translator_for` keeps in memory
+
+
+class Pair(NamedTuple):
+    """A translator, and the two languages between which it translates.
+
+    Attributes:
+        model: str, its name.
+        source, target: str, codes such as "en".
+        rank: tuple; the smallest is the best translator of a pair, see `translators`.
+    """
+
+    model: str
+    source: str
+    target: str
+    rank: tuple
+
+
+def translators():
+    """The models of the zoo that translate between natural languages, the best of each pair first.
+
+    The more sources of data a card names, the better: such a translator knows more kinds of text. Among equals, one
+    whose data may be used for any purpose comes first, then the alphabet decides.
+
+    Returns:
+        List of Pair.
+    """
+    pairs = []
+    for name, folder in sorted(model_folders().items()):
+        with suppress(EntryError):  # damaged
+            entry = read_entry(folder, hashed=JSON_FILES)
+            source, target = (language_code(entry.config.get(f"{side}_language")) for side in ("source", "target"))
+            if entry.architecture.use.task == "translate" and source and target:
+                data = entry.metrics.get("data", [])
+                sources = sum(one.get("terms") != SAME for one in data)
+                pairs.append(Pair(name, source, target, (-sources, terms_of_use(data).purpose != ANY, name)))
+    return sorted(pairs, key=lambda pair: pair.rank)
+
+
+def find_translator(target, source=None, texts=()):
+    """The best translator into a language.
+
+    Args:
+        target: str, the code or English name of a language, such as "de" or "German".
+        source: the same of the texts' language, or None to detect it among the languages that can be translated.
+        texts: list of str; tell the language if `source` is None.
+
+    Returns:
+        Pair.
+
+    Raises:
+        UserError: if there is no such language or no such translator, or the language cannot be detected.
+    """
+    pairs = translators()
+    target = _known_code(target, pairs, "to")
+    into = [pair for pair in pairs if pair.target == target]
+    if source is not None:
+        source = _known_code(source, pairs, "from")
+        into = [pair for pair in into if pair.source == source]
+        if not into:
+            raise UserError(f"No model translates from {source} to {target}. Choices: {_choices(pairs)}.")
+        return into[0]
+    source = detected_language(texts, {pair.source for pair in into})
+    if source is None:
+        raise UserError("The language of the texts could not be detected: they have no letters. Name it with --from.")
+    return next(pair for pair in into if pair.source == source)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def translator_for(model):
+    """The loaded translator of this name; the last few are kept."""
+    from keras_attention.pipelines.base import load_pipeline
+
+    return load_pipeline(model_folders()[model], "translate")
+
+
+def described(pair, detected):
+    """One line that names the model, such as "translator_small_en_de (English, detected, to German)"."""
+    found = ", detected," * detected
+    return f"{pair.model} ({language_name(pair.source)}{found} to {language_name(pair.target)})"
+
+
+def _known_code(language, pairs, side):
+    known = sorted({pair.source if side == "from" else pair.target for pair in pairs})
+    code = language_code(language) if isinstance(language, str) else None
+    if code not in known:
+        raise UserError(f"No model translates {side} {quoted(language)}. Choices: {', '.join(known) or 'none'}.")
+    return code
+
+
+def _choices(pairs):
+    return ", ".join(sorted({f"{pair.source} to {pair.target}" for pair in pairs}))
