@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 
 from keras_attention.catalog.common import (
     TEXT_TOKENIZER,
@@ -13,6 +13,7 @@ from keras_attention.catalog.common import (
     recurrent_layer_parameters,
 )
 from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS, bert_parameters, check_length
+from keras_attention.inputs.document import DocumentInput
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.inputs.pair import PairInput
 from keras_attention.inputs.text import TextInput
@@ -95,7 +96,10 @@ def check_task(task, num_labels, where):
 def _recurrent_parameters(model):
     width = model["hidden_dim"]
     head = (width + 1) * (width + model["num_labels"])
-    return model["vocabulary_size"] * width + model["num_layers"] * recurrent_layer_parameters(model) + head
+    read = model["embedding_dim"] or width
+    first = recurrent_layer_parameters(model) * max(1, read / width)  # a wider input has more weights
+    layers = ceil(first) + (model["num_layers"] - 1) * recurrent_layer_parameters(model)
+    return model["vocabulary_size"] * read + layers + head
 
 
 def _static_parameters(model):
@@ -157,8 +161,10 @@ register(
             "num_layers": whole(1, 16),
             "cell": choice("lstm", "gru", "lstmn"),
             "dropout": number(0, 0.99),
+            "embedding_dim": optional(whole(1, 8192)),
         },
         parameters=_recurrent_parameters,
+        defaults={"embedding_dim": None},
         use=replace(CLASSIFICATION, tasks=("classify",)),
         detail=lambda settings: f" of {settings['cell'].upper()} cells",
         classifier="RecurrentClassifier",
@@ -179,6 +185,49 @@ register(
         parameters=_static_parameters,
         use=replace(CLASSIFICATION, tasks=("classify",)),
         classifier="StaticVectorClassifier",
+    )
+)
+
+
+def _hierarchical_parameters(model):
+    width, states = model["embedding_dim"], model["hidden_dim"]
+    words, sentences = (6 * states * (size + states + 2) for size in (width, 2 * states))
+    attention = 2 * states * (2 * states + 2)
+    return model["vocabulary_size"] * width + words + sentences + 2 * attention + (2 * states + 1) * model["num_labels"]
+
+
+def _check_documents(config, where):
+    config = _check_classifier(config, where)
+    if config["task"]["pair"]:
+        raise EntryError(f"{where}, task: a document is one text. Expected: pair=false")
+    return config
+
+
+register(
+    Architecture(
+        name="HierarchicalAttentionClassifier",
+        model="keras_attention.models.hierarchical_attention:HierarchicalAttentionClassifier",
+        settings={
+            "vocabulary_size": VOCABULARY,
+            "embedding_dim": whole(1, 8192),
+            "hidden_dim": whole(1, 8192),
+            "num_labels": whole(1, 1000),
+            "sentence_length": whole(2, 1024),
+            "pooling": choice("attention", "mean", "max"),
+            "dropout": number(0, 0.99),
+        },
+        parameters=_hierarchical_parameters,
+        use=replace(
+            CLASSIFICATION,
+            tasks=("classify",),
+            pipeline="keras_attention.pipelines.document_classifier:DocumentClassifier",
+            inputs=(DocumentInput,),
+            input_of=None,
+            check=_check_documents,
+        ),
+        detail=lambda settings: f" with {settings['pooling']} over words and sentences",
+        classifier="HierarchicalAttentionClassifier",
+        networks={"han": {}, "han-mean": {"pooling": "mean"}, "han-max": {"pooling": "max"}},
     )
 )
 

@@ -277,6 +277,8 @@ def add_classify(commands):
     command.add_argument("--resume", action="store_true", help=help_text)
     help_text = "page (.html) with each word coloured by how much the probability falls without it; up to 100 texts"
     command.add_argument("--explain", metavar="FILE", help=help_text)
+    help_text = "page (.html) with the attention weights; several texts: FILE-1.html, ...; up to 100"
+    command.add_argument("--attention", metavar="FILE", help=help_text)
     help_text = "classify without training, by similarity with these labels; --model is then an encoder"
     command.add_argument("--labels", metavar="A,B", help=help_text)
     command.add_argument("--top", type=int, metavar="K", help="show the K most probable labels")

@@ -18,7 +18,7 @@ from keras_attention.zoo.registry import check_task, models_with_task, open_entr
 
 MOST_EXPLAINED = 100  # texts on one page
 FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows", "raw")
-FOR_TEXTS = ("table", "explain", "labels")
+FOR_TEXTS = ("table", "explain", "attention", "labels")
 
 
 def classify(arguments):
@@ -43,10 +43,12 @@ def classify(arguments):
     table = _read_table(arguments, task) if arguments.table else None
     check = entry.input.check_line if task["pair"] else None
     opened = many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder, check)
-    explained = []
+    explained, shown = [], []
     with opened as job:
         if arguments.explain and job.total > MOST_EXPLAINED:
             raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
+        if arguments.attention and job.total > MOST_EXPLAINED:
+            raise UserError(f"--attention shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
         classifier = load(entry, "classify") if arguments.labels is None else load_zero_shot(entry, arguments.labels)
         job.lost, job.limit = LOST[classifier.long_texts], classifier.most_tokens
         for window in job.windows():
@@ -56,6 +58,8 @@ def classify(arguments):
             answers = classifier.classify(*map(list, texts), **options, return_scores=True)
             if arguments.explain:
                 explained += [classifier.explain(*sides).as_json() for sides in zip(*texts, strict=True)]
+            if arguments.attention:
+                shown += [classifier.attention_view(*sides) for sides in zip(*texts, strict=True)]
             job.write(_lines(arguments, table, window, answers), [answer.truncated for answer in answers])
     if table and table.shielded:
         print(
@@ -65,6 +69,9 @@ def classify(arguments):
         )
     if arguments.explain:
         _write_page(arguments.explain, explained)
+    for path, view in zip(_page_names(arguments.attention, len(shown)), shown, strict=True):
+        view.save(path)
+        print(f"keras-attention: {path}: the attention weights of a text", file=sys.stderr)
 
 
 def _classify_files(arguments, entry):
@@ -111,6 +118,12 @@ def _check_options(arguments):
         claim_place(check_page_path(arguments.explain))
         if arguments.resume:
             raise UserError("--explain needs all texts at once: leave out --resume.")
+    if arguments.attention:
+        check_page_path(arguments.attention)
+        if arguments.resume:
+            raise UserError("--attention needs all texts at once: leave out --resume.")
+        if arguments.labels is not None:
+            raise UserError("--attention shows how a trained classifier decides: leave out --labels.")
     if not arguments.table:
         for name in FOR_TABLES:
             if getattr(arguments, name):
@@ -186,6 +199,14 @@ def _line(text, answer, arguments):
     else:
         best = [] if answer.label is None else [(answer.label, answer.probabilities[answer.label])]
     return "\t".join(f"{one_output_line(label, keep='')} {value:.4f}" for label, value in best) or "-"
+
+
+def _page_names(path, count):
+    """The file names of several pages: that of a single one, else with -1, -2, ... before the ending."""
+    if count < 2:
+        return [path] * count
+    path = Path(path)
+    return [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, count + 1)]
 
 
 def _write_page(path, explained):

@@ -14,7 +14,6 @@ from keras_attention.finetuning.settings import (
     ema_decay_for,
     epochs_for,
     learning_rate_for,
-    max_tokens_for,
     parts_for,
     patience_for,
     rows_per_batch_for,
@@ -305,7 +304,8 @@ def filled_in(settings, model, num_rows):
         sizes = model.settings.get("hidden_dim", 256), model.settings.get("num_layers", 1)
         rate = learning_rate_for(*sizes, averaged=decay > 0, lora=settings.lora is not None)
     patience = settings.patience or patience_for(epochs)
-    tokens = settings.max_tokens or max_tokens_for(model.settings.get("max_length", MOST_TOKENS))
+    usual = getattr(model, "usual_tokens", MOST_TOKENS)
+    tokens = settings.max_tokens or min(usual, model.settings.get("max_length", usual))
     filled = {"epochs": epochs, "learning_rate": rate, "rows_per_batch": size, "patience": patience, "ema_decay": decay}
     if settings.freeze_embeddings is None:  # random embeddings must be trained
         filled["freeze_embeddings"] = num_rows <= MANY_ROWS and trained

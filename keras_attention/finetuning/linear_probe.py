@@ -173,7 +173,10 @@ class PooledVectors:
     def __init__(self, classifier):
         self._inputs, forward = classifier.inputs, classifier.compiled
         self._compiled = CompiledForward(
-            partial(classifier.model.pooled, training=False), forward.padding, forward.longest
+            partial(classifier.model.pooled, training=False),
+            forward.padding,
+            forward.longest,
+            steps_per_batch=forward.steps_per_batch,
         )
         self._compiled.trace = TracedOnce(forward.padding)
 

@@ -80,7 +80,10 @@ class FinetuneSettings(AccelerationSettings):
         None, "number of parts in which each batch is computed, to save memory; default: 1, more for very long texts"
     )
     network: str | None = setting(
-        None, "kind of a network with random weights: bert, lstm, gru or lstmn; default: that of the start"
+        None, "kind of a network with random weights: bert, lstm, gru, lstmn or han; default: that of the start"
+    )
+    vectors: str | None = setting(
+        None, "with --network lstm, gru, lstmn or han: first embeddings from a file of GloVe or word2vec"
     )
     size: str = setting("mini", "size of a model with random weights", ("tiny", "mini", "small", "medium"))
     vocabulary_size: int = setting(8000, "vocabulary size of a model with random weights")
@@ -187,11 +190,6 @@ def patience_for(epochs):
 def contrastive_rate_for(width):
     """Default peak learning rate of contrastive training."""
     return 2e-4 if width <= 512 else 4e-5
-
-
-def max_tokens_for(longest):
-    """Default maximum number of tokens for a model with the limit `longest`. Short texts do not become slower."""
-    return min(MOST_TOKENS, longest)
 
 
 def learning_rate_for(width, num_layers=4, averaged=True, lora=False):

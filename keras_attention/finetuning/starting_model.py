@@ -7,6 +7,7 @@ import keras
 
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.finetuning.settings import DEFAULT_START, MOST_TOKENS
+from keras_attention.finetuning.word_embeddings import read_vectors_for, set_embeddings
 from keras_attention.models.shared import check_pattern
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError, quoted
@@ -199,6 +200,9 @@ def _new_classifier(start, num_labels, settings, texts):
     """A network with random weights, and a tokenizer trained on the texts; None for inputs that need none."""
     architecture, network, tokenizer = start.architecture, start.architecture.model_class(), None
     sizes = {**network.presets[settings.size], **start.implied, **_changes(start, settings)}
+    vectors = read_vectors_for(architecture, settings)
+    if vectors is not None:
+        sizes["embedding_dim"] = vectors.vectors.shape[1]
     if architecture.use.tokenizers:
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
         sizes["vocabulary_size"] = tokenizer.vocabulary_size
@@ -207,6 +211,8 @@ def _new_classifier(start, num_labels, settings, texts):
     model = network(**sizes, num_labels=num_labels, dtype=dtype_policy(settings))
     model.build()
     model.has_random_weights = True  # see `label_training.learns_from_trained`
+    if vectors is not None:
+        model.known_words = set_embeddings(model, tokenizer, vectors, texts)  # for a report before the training
     return model, tokenizer
 
 
@@ -215,6 +221,7 @@ def _trained_classifier(start, num_labels, settings, head):
     `FinetunableNetwork.from_trained`.
     """
     folder, known = start.entry.folder, start.entry.config["model"]
+    read_vectors_for(start.architecture, settings, start.entry)
     changes = _changes(start, settings)
     longest = known.get("max_length")
     if longest and settings.max_tokens and settings.max_tokens > longest:

@@ -120,6 +120,8 @@ def prepare(
 
     if tokenizer is not None and start.entry:
         prepared = prepared._replace(letters=report_unknown(tokenizer, rows, say))
+    if known_words := getattr(model, "known_words", None):
+        say(str(known_words))
     report_sizes(rows, model, say)
     if model.settings.get("pooling") == "pair":
         say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")

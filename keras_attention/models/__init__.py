@@ -11,6 +11,7 @@ from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
 from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projections
+from keras_attention.models.hierarchical_attention import HierarchicalAttentionClassifier
 from keras_attention.models.patch_classifier import PatchClassifier
 from keras_attention.models.recurrent_networks import RecurrentClassifier, RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
@@ -29,6 +30,7 @@ __all__ = [
     "BertMaskedLM",
     "BertPretrainer",
     "ConvolutionalLM",
+    "HierarchicalAttentionClassifier",
     "PatchClassifier",
     "RecurrentClassifier",
     "RecurrentLM",

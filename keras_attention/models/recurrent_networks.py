@@ -208,7 +208,7 @@ def _all_but_last(cell, sequence, mask):
 
 
 CLASSIFIER_SIZES = ("vocabulary_size", "hidden_dim", "num_labels", "num_layers")
-CLASSIFIER_SETTINGS = (*CLASSIFIER_SIZES, "cell", "dropout")
+CLASSIFIER_SETTINGS = (*CLASSIFIER_SIZES, "cell", "dropout", "embedding_dim")
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -220,11 +220,12 @@ class RecurrentClassifier(FromPreset, keras.Model):
 
     Args:
         vocabulary_size: int > 0.
-        hidden_dim: int > 0. Width H of the embeddings and of all layers.
+        hidden_dim: int > 0. Width H of all layers.
         num_labels: int > 0. K.
         num_layers: int > 0. L.
         cell: "lstm", "gru" or "lstmn".
         dropout: float in [0, 1), on embeddings, between layers, and before the last dense layer.
+        embedding_dim: int > 0, width E of the embeddings, such as that of given word vectors; None: `hidden_dim`.
 
     Call arguments:
         inputs: int tensor (B, T), the token ids, with padding 0 on the right only; or a dict with them as `token_ids`.
@@ -239,7 +240,7 @@ class RecurrentClassifier(FromPreset, keras.Model):
         ValueError: if an argument is out of range, or attention weights of a GRU or LSTM are requested.
 
     Source: Cheng, Dong & Lapata (2016), section 5.2, https://arxiv.org/abs/1601.06733. Differences: the embeddings
-    start random, and LSTMN has no gated skip connections between layers.
+    start random unless word vectors are given, and LSTMN has no gated skip connections between layers.
 
     Example:
         model = RecurrentClassifier(8000, hidden_dim=168, num_labels=5, cell="lstmn")
@@ -263,17 +264,19 @@ class RecurrentClassifier(FromPreset, keras.Model):
         num_layers: int = 1,
         cell: str = "lstm",
         dropout: float = 0.3,
+        embedding_dim: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.settings = {name: value for name, value in locals().items() if name in CLASSIFIER_SETTINGS}
-        check_sizes(self.settings, CLASSIFIER_SIZES)
+        check_sizes(self.settings, CLASSIFIER_SIZES if embedding_dim is None else (*CLASSIFIER_SIZES, "embedding_dim"))
         check_choices(self.settings, {"cell": tuple(CELLS)})
         check_rates(self.settings, "dropout")
         for name, value in self.settings.items():
             setattr(self, name, value)
         options = {"dtype": self.dtype_policy}
-        self.token_embedding = keras.layers.Embedding(vocabulary_size, hidden_dim, name="token_embedding", **options)
+        width = embedding_dim or hidden_dim
+        self.token_embedding = keras.layers.Embedding(vocabulary_size, width, name="token_embedding", **options)
         self.cells = [CELLS[cell](hidden_dim, name=f"cell_{i}", **options) for i in range(num_layers)]
         self.dropout_layer = Dropout(dropout, name="dropout_layer", **options)
         self.dense = keras.layers.Dense(hidden_dim, "relu", name="dense", **options)
@@ -281,7 +284,8 @@ class RecurrentClassifier(FromPreset, keras.Model):
 
     def build(self, input_shape=None):
         self.token_embedding.build((None, None))
-        for part in (*self.cells, self.dense, self.output_dense):
+        self.cells[0].build((None, self.embedding_dim or self.hidden_dim))
+        for part in (*self.cells[1:], self.dense, self.output_dense):
             part.build((None, self.hidden_dim))
         self.built = True
 
@@ -302,7 +306,7 @@ class RecurrentClassifier(FromPreset, keras.Model):
     def _read(self, inputs, training):
         """The mean of the states of the last layer, and the attention weights of each layer, if it has any."""
         token_ids = named_inputs(inputs)["token_ids"]
-        x, weights = self.token_embedding(token_ids), []  # (B, T, H)
+        x, weights = self.token_embedding(token_ids), []  # (B, T, E)
         for cell in self.cells:
             x = self.dropout_layer(x, training=training)
             x, of_cell = read_with_tape(cell, x) if self.cell == "lstmn" else (read_forwards(cell, x), None)

@@ -197,7 +197,7 @@ def text_sequences(tokenizer, texts, texts_b=None, *, max_tokens, long_texts=STA
     sides = [texts] if texts_b is None else [texts, texts_b]
     longest = max_tokens * CHARACTERS_PER_TOKEN
     sides = [[text.strip() for text in side] for side in sides]
-    encoded = [tokenizer.encode([_cut(text, longest, long_texts) for text in side], masks=masks) for side in sides]
+    encoded = [tokenizer.encode([cut_text(text, longest, long_texts) for text in side], masks=masks) for side in sides]
     sequences = [_framed(tokenizer, parts, max_tokens, long_texts) for parts in zip(*encoded, strict=True)]
     too_long = [max(map(len, texts)) > longest for texts in zip(*sides, strict=True)]
     sequences = [
@@ -227,9 +227,9 @@ def whole_text_sequences(tokenizer, texts, *, max_tokens):
     room = max_tokens - 2
     sequences = []
     texts, longest = [text.strip() for text in texts], MOST_TOKENS_OF_WHOLE * CHARACTERS_PER_TOKEN
-    for text, ids in zip(texts, tokenizer.encode([_cut(text, longest, WHOLE) for text in texts]), strict=True):
+    for text, ids in zip(texts, tokenizer.encode([cut_text(text, longest, WHOLE) for text in texts]), strict=True):
         truncated = len(ids) > MOST_TOKENS_OF_WHOLE or len(text) > longest
-        ids = _cut(list(ids), MOST_TOKENS_OF_WHOLE, WHOLE)
+        ids = cut_text(list(ids), MOST_TOKENS_OF_WHOLE, WHOLE)
         count = max(1, -(-len(ids) // room))
         starts = np.linspace(0, max(0, len(ids) - room), count).astype(int)
         parts = [_framed(tokenizer, [ids[start : start + room]], max_tokens, WHOLE) for start in starts]
@@ -249,7 +249,7 @@ def warn_of_cut(sequences, max_tokens, long_texts=START):
         )
 
 
-def _cut(sequence, length, long_texts):
+def cut_text(sequence, length, long_texts):
     """At most `length` characters or ids: the first ones, or the first and the last ones."""
     if long_texts == START or len(sequence) <= length:
         return sequence[:length]
@@ -268,7 +268,7 @@ def _framed(tokenizer, parts, max_tokens, long_texts):
             kept = [room - second, second] if second < first else [first, room - first]
     ids, segments = [tokenizer.start_id], [0]
     for segment, (part, length) in enumerate(zip(parts, kept, strict=True)):
-        ids += [*_cut(list(part), length, long_texts), tokenizer.end_id]
+        ids += [*cut_text(list(part), length, long_texts), tokenizer.end_id]
         segments += [segment] * (length + 1)
     truncated = any(length < len(part) for part, length in zip(parts, kept, strict=True))
     return TokenSequence(np.array(ids, "int32"), np.array(segments, "int32"), truncated)

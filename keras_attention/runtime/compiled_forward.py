@@ -31,6 +31,7 @@ class CompiledForward:
         longest: int > 0, limit of that axis.
         model: layer or model that `function` calls in inference mode, so that its graphs can be stored on disk; or
             None.
+        steps_per_batch: int > 0, the padded axes of a batch together. Loops over time are faster in large batches.
 
     Attributes:
         trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, called once for each set of
@@ -38,9 +39,14 @@ class CompiledForward:
     """
 
     def __init__(
-        self, function: Callable, padding: Mapping[str, float] | None = None, longest: int = 1, model: Any = None
+        self,
+        function: Callable,
+        padding: Mapping[str, float] | None = None,
+        longest: int = 1,
+        model: Any = None,
+        steps_per_batch: int = STEPS_PER_BATCH,
     ):
-        self.padding, self.longest = dict(padding or {}), longest
+        self.padding, self.longest, self.steps_per_batch = dict(padding or {}), longest, steps_per_batch
         self.trace: Callable = partial(traced, model=model)
         self._function, self._model = function, model
         self._traced: dict = {}
@@ -104,7 +110,7 @@ class CompiledForward:
     def _batch_size(self, shapes):
         lengths = [shape[0] for name, shape in shapes if name in self.padding]
         if lengths:
-            return max(1, STEPS_PER_BATCH // lengths[0])
+            return max(1, self.steps_per_batch // lengths[0])
         return max(1, NUMBERS_PER_BATCH // max(1, sum(int(np.prod(shape)) for _, shape in shapes)))
 
     def _call(self, inputs):

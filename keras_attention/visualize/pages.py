@@ -119,10 +119,10 @@ class AttentionView(NamedTuple):
         """str, a whole HTML document."""
         # Only "<" could end the script element; a lone surrogate could not be written.
         text = json.dumps(self.data, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-        return _filled("attention_page.html", "/*DATA*/", text)
+        return filled("attention_page.html", "/*DATA*/", text)
 
     def _repr_html_(self):
-        return _framed(self.html, "50rem")
+        return framed(self.html, "50rem")
 
     def save(self, path: str | Path) -> None:
         """Writes the page as a file, see `save_page`."""
@@ -164,23 +164,23 @@ class ExplanationPage(NamedTuple):
     @property
     def html(self) -> str:
         """str, a whole HTML document."""
-        return _filled("explanation_page.html", "<!--TEXTS-->", "\n".join(map(_article, self.explanations)))
+        return filled("explanation_page.html", "<!--TEXTS-->", "\n".join(map(_article, self.explanations)))
 
     def _repr_html_(self):
-        return _framed(self.html, "24rem")
+        return framed(self.html, "24rem")
 
     def save(self, path: str | Path) -> None:
         """Writes the page as a file, see `save_page`."""
         save_page(self.html, path)
 
 
-def _filled(template, place, content):
+def filled(template, place, content):
     """The text of a template, with the content at its place."""
     before, after = files("keras_attention.visualize").joinpath(template).read_text(encoding="utf-8").split(place)
     return before + content + after
 
 
-def _framed(page, height):
+def framed(page, height):
     """A page inside the page of a notebook."""
     return f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: {height}; border: 0"></iframe>'
 

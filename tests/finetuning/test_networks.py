@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -33,7 +34,7 @@ def recurrent_network(cell="lstm", num_labels=2, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["bert", "lstm", "lstmn", "gru"])
+@pytest.mark.parametrize("network", ["bert", "lstm", "lstmn", "gru", "han"])
 def test_a_network_alone_learns_a_small_table(network, tmp_path, capsys):
     table = write_csv(tmp_path / "train.csv", examples("binary", 160))
     test = write_csv(tmp_path / "test.csv", examples("binary", 40))
@@ -132,7 +133,11 @@ def test_a_recurrent_classifier_with_the_same_labels_goes_on_learning(tmp_path):
         ({"network": "lstm", "attention_pattern": "bigbird"}, "--attention-pattern has no effect on a Recurrent"),
         ({"network": "lstm", "contrastive": True}, "--contrastive needs a trained encoder"),
         ({"network": "lstm", "pairs": "apart"}, "--pairs apart needs rows with two texts"),
-        ({"network": "rnn"}, "There is no network 'rnn' that can be fine-tuned. Known: bert, lstm, gru, lstmn"),
+        ({"network": "han", "layers": 1}, "--layers has no effect on a HierarchicalAttentionClassifier"),
+        ({"network": "bert", "vectors": "v.txt"}, "--vectors needs --network han, lstm, gru or lstmn. Found: a Bert"),
+        ({"vectors": "v.txt"}, "--vectors is for a network with random weights, such as --network han. Leave out"),
+        ({"network": "gru", "vectors": "missing.txt"}, "missing.txt"),
+        ({"network": "rnn"}, "There is no network 'rnn' that can be fine-tuned. Known: bert, lstm, gru, lstmn, han, han-mean"),
     ],
 )
 def test_settings_that_a_recurrent_network_lacks(settings, message):
@@ -195,3 +200,30 @@ def test_what_a_recurrent_classifier_answers(tmp_path):
         load(tmp_path / "lstm").attention_view(TEXTS[0])
     assert [load(tmp_path / "lstm").has_attention, classifier.has_attention] == [False, True]
     assert tiny_classifier(num_layers=1).has_attention
+
+
+WORDS = "the -1 0.5 2\nfilm 0.25 -3 1\nfine 7 7 7\n"
+
+
+@pytest.mark.parametrize("network", ["lstm", "han"])
+def test_word_vectors_are_the_first_embeddings(network, tmp_path):
+    (tmp_path / "vectors.txt").write_text(WORDS, encoding="utf-8")
+    said = []
+    settings = FinetuneSettings(
+        network=network, vectors=str(tmp_path / "vectors.txt"), vocabulary_size=67, size="tiny", jit_compile=False
+    )
+    prepared = prepare(examples("binary", 60), None, None, settings, say=said.append)
+    pieces = prepared.classifier.tokenizer.vocabulary
+    table = np.asarray(prepared.classifier.model.token_embedding.embeddings)
+    assert table.shape == (len(pieces), 3)
+    assert table[pieces.index("film")].tolist() == [0.25, -3, 1] and table[0].tolist() == [0, 0, 0]
+    assert np.isfinite(table).all() and np.abs(table[pieces.index("[UNK]")]).max() > 0
+    (line,) = [line for line in said if line.startswith("Word vectors")]
+    assert f"3 of {len(pieces)} tokens have one" in line and f"The other {len(pieces) - 3} start" in line
+    assert "Frequent ones without: " in line
+
+
+def test_documents_are_no_pairs():
+    rows = examples("binary", 30)
+    with pytest.raises(UserError, match="a document is one text"):
+        prepare(replace(rows, texts_b=rows.texts), None, None, FinetuneSettings(network="han"), say=QUIET["say"])

@@ -10,6 +10,7 @@ from keras_attention.layers.recurrent import (
     GRUCell,
     LSTMCell,
     read_both_ways,
+    read_both_ways_fast,
     read_forwards,
     run_over_time,
     time_first,
@@ -314,3 +315,22 @@ def test_read_forwards_reads_with_a_frozen_cell(cell_class):
     expected = read_forwards(cell, sequence)
     cell.trainable = False
     assert_all_close([read_forwards(cell, sequence)], [expected], 0)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_reading_both_ways_fast_has_outputs_and_gradients_of_the_loop_with_masks(execution):
+    cells = [make_cell(GRUCell), make_cell(GRUCell)]
+    cells[1].set_weights([weight[::-1].copy() for weight in cells[0].get_weights()])
+    sequence, mask = random_array(3, S, D, seed=7), np.arange(S) < np.array([[S], [2], [0]])  # the last one: padding
+
+    def compute(function, sequence):
+        with tf.GradientTape() as tape:
+            tape.watch(sequence)
+            outputs = tf.where(mask[:, :, None], function(sequence, tf.constant(mask), *cells), 0.0)
+            loss = weighted_sum(outputs)
+        variables = [weight.value for cell in cells for weight in cell.trainable_weights]
+        return [outputs, *tape.gradient(loss, [sequence, *variables])]
+
+    expected = compute(lambda *inputs: read_both_ways(*inputs)[0], tf.constant(sequence))
+    found = EXECUTIONS[execution](lambda x: compute(read_both_ways_fast, x))(tf.constant(sequence))
+    assert_all_close(found, expected, 1e-5)
