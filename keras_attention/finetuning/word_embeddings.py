@@ -30,8 +30,8 @@ class KnownWords(NamedTuple):
     def __str__(self):
         missing = f" Frequent ones without: {', '.join(self.missing)}." if self.missing else ""
         return (
-            f"Word vectors: {self.found:,} of {self.total:,} tokens have one, which are {100 * self.share:.1f} % of the "
-            f"tokens of the texts. The other {self.total - self.found:,} start with random vectors.{missing}"
+            f"Word vectors: {self.found:,} of {self.total:,} tokens have one, which are {100 * self.share:.1f} % of "
+            f"the tokens of the texts. The other {self.total - self.found:,} start with random vectors.{missing}"
         )
 
 

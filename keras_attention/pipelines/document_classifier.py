@@ -140,7 +140,7 @@ class DocumentClassifier(Classifier):
         kept = cut_text(rows, self.most_rows, START if self.long_texts == WHOLE else self.long_texts)
         of_rows, of_words = self._weights([ids for _, (ids, _) in kept])
         found = [ShadedSentence(start, end, 0.0, []) for start, end in spans]
-        for number, (place, (ids, words)) in enumerate(kept):
+        for number, (place, (_, words)) in enumerate(kept):
             sentence, first = found[place], found[place].start
             sentence.words.extend(
                 (first + start, first + end, float(of_rows[number] * of_words[number][at].sum()))

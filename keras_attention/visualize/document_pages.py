@@ -84,7 +84,7 @@ def _article(document):
     note = document["note"] + TOO_LONG * document["truncated"]
     return (
         f'<article><h2 dir="auto">{title}</h2><p class="text" dir="auto">{"".join(parts)}</p>'
-        f'<table><caption>Sentences with the largest weights</caption>{rows}</table>'
+        f"<table><caption>Sentences with the largest weights</caption>{rows}</table>"
         f'<p class="note">{html.escape(note)}</p></article>'
     )
 

@@ -137,7 +137,10 @@ def test_a_recurrent_classifier_with_the_same_labels_goes_on_learning(tmp_path):
         ({"network": "bert", "vectors": "v.txt"}, "--vectors needs --network han, lstm, gru or lstmn. Found: a Bert"),
         ({"vectors": "v.txt"}, "--vectors is for a network with random weights, such as --network han. Leave out"),
         ({"network": "gru", "vectors": "missing.txt"}, "missing.txt"),
-        ({"network": "rnn"}, "There is no network 'rnn' that can be fine-tuned. Known: bert, lstm, gru, lstmn, han, han-mean"),
+        (
+            {"network": "rnn"},
+            "There is no network 'rnn' that can be fine-tuned. Known: bert, lstm, gru, lstmn, han, han-mean",
+        ),
     ],
 )
 def test_settings_that_a_recurrent_network_lacks(settings, message):
@@ -216,10 +219,13 @@ def test_word_vectors_are_the_first_embeddings(network, tmp_path):
     pieces = prepared.classifier.tokenizer.vocabulary
     table = np.asarray(prepared.classifier.model.token_embedding.embeddings)
     assert table.shape == (len(pieces), 3)
-    assert table[pieces.index("film")].tolist() == [0.25, -3, 1] and table[0].tolist() == [0, 0, 0]
-    assert np.isfinite(table).all() and np.abs(table[pieces.index("[UNK]")]).max() > 0
+    assert table[pieces.index("film")].tolist() == [0.25, -3, 1]
+    assert table[0].tolist() == [0, 0, 0]
+    assert np.isfinite(table).all()
+    assert np.abs(table[pieces.index("[UNK]")]).max() > 0
     (line,) = [line for line in said if line.startswith("Word vectors")]
-    assert f"3 of {len(pieces)} tokens have one" in line and f"The other {len(pieces) - 3} start" in line
+    assert f"3 of {len(pieces)} tokens have one" in line
+    assert f"The other {len(pieces) - 3} start" in line
     assert "Frequent ones without: " in line
 
 

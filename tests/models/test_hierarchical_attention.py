@@ -110,7 +110,9 @@ def test_attention_of_the_paper_is_additive_attention_with_a_constant_query():
 def test_weights_of_padding_are_0_and_the_others_sum_to_1():
     logits, weights = make_model()(make_batch(), return_attention_scores=True)
     words, sentences = np.asarray(weights["words"]), np.asarray(weights["sentences"])
-    assert logits.shape == (2, K) and words.shape == (2, 3, W) and sentences.shape == (2, 3)
+    assert logits.shape == (2, K)
+    assert words.shape == (2, 3, W)
+    assert sentences.shape == (2, 3)
     for document, lengths in enumerate(LENGTHS):
         for number, length in enumerate(lengths):
             assert (words[document, number, length:] == 0).all()

@@ -85,9 +85,11 @@ def test_the_page_shades_the_document_by_the_weights():
     for sentence in sentences:
         assert sum(weight for *_, weight in sentence["words"]) == pytest.approx(sentence["weight"], abs=1e-5)
         start, end, _ = sentence["words"][-1]
-        assert TEXT[start:end].strip() == TEXT[start:end] and end == sentence["end"]
+        assert TEXT[start:end].strip() == TEXT[start:end]
+        assert end == sentence["end"]
     page = model.attention_view(TEXT + " <script>alert(1)</script>").html
-    assert "<script>" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page.replace("</span>", "")
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.replace("</span>", "")
 
 
 def test_other_poolings_have_no_page():
@@ -109,9 +111,11 @@ def test_an_entry_answers_as_before(tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["classify", "--model", str(entry.folder), TEXT, "", "--attention", str(page), "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert answers[0]["label"] == loaded.classify(TEXT) and answers[1]["label"] is None
+    assert answers[0]["label"] == loaded.classify(TEXT)
+    assert answers[1]["label"] is None
     assert "girl" in (tmp_path / "page-1.html").read_text(encoding="utf-8")
-    assert (tmp_path / "page-2.html").exists() and not page.exists()
+    assert (tmp_path / "page-2.html").exists()
+    assert not page.exists()
 
 
 def test_what_the_page_cannot_show(tmp_path, capsys):
