@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import keras
+
     from keras_attention.pipelines.classifier import Classifier
     from keras_attention.pipelines.translations import Translation
+    from keras_attention.training.distribution import Trained
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "finetune", "list_models", "load", "translate"]
+__all__ = ["__version__", "distribute", "finetune", "list_models", "load", "translate"]
 
 YNN = "--xla_cpu_experimental_ynn_fusion_type="
 
@@ -178,6 +183,29 @@ def finetune(
         validation = labelled_texts(*given, **columns, where="validation")
     given = texts, labels, texts_b, opened, validation, task, out, overwrite, settings
     return finetune_lists(*given, label_names=label_names)
+
+
+def distribute(
+    model: "keras.Model | Callable[[], keras.Model]", x: Any, y: Any = None, sample_weight: Any = None, **settings: Any
+) -> "Trained":
+    """Trains any compiled Keras model on several devices, processes or machines, where `fit` of Keras 3 cannot.
+
+    Args:
+        model: compiled `keras.Model`, or a function without arguments that makes one, which several processes need.
+        x, y, sample_weight: arrays with the rows on the first axis, or lists, tuples or dicts of arrays.
+        settings: `batch_size`, `epochs`, `validation_data`, `strategy`, `accumulate`, `checkpoints`, `resume` and
+            others, see `keras_attention.training.distribution.distribute`.
+
+    Returns:
+        `keras_attention.training.distribution.Trained`: (model, history, is_chief).
+
+    Raises:
+        UserError: if the model cannot be split, rows do not fit together, or devices are not available.
+    """
+    with _silent_start():
+        from keras_attention.training.distribution import distribute
+
+    return distribute(model, x, y, sample_weight, **settings)
 
 
 def _silent_start():

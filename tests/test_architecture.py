@@ -65,7 +65,7 @@ MAY_IMPORT = {
         "layers",
     },
     "__main__": {"cli"},
-    "__init__": {"catalog", "pipelines", "zoo", "finetuning", "cli"},
+    "__init__": {"catalog", "pipelines", "zoo", "finetuning", "training", "cli"},
 }
 WITHOUT_TENSORFLOW = (
     "layers",

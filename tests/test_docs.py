@@ -126,6 +126,15 @@ def test_workers_are_started_as_told(elsewhere, monkeypatch):
             subprocess.run(["bash", "-e", "-c", script], check=True)
 
 
+@pytest.mark.slow
+def test_the_program_for_several_machines_trains_on_one(elsewhere, capsys):
+    (code,) = code_blocks("scale_out.md")
+    exec(compile(code, "scale_out.md", "exec"), {"__name__": "train"})
+    assert Path("model.keras").is_file()
+    first, *_, last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last < first
+
+
 @pytest.mark.thorough
 def test_the_tour_says_what_it_says(elsewhere):
     """The cells of the notebook in order; what each prints is what stands below it."""

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attention.support.atomic_files import LOCK, locked, remove_leftovers, temporary_name
-from keras_attention.support.errors import TrainingDivergedError, UserError
+from keras_attention.support.errors import TrainingDivergedError, UserError, quoted
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d{9,})")
@@ -200,7 +200,7 @@ def settings_of(model, optimizer, sequence, settings):
         digest.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     config = {
         "backend": keras.backend.backend(),
-        "model": {"class": type(model).__name__, **_without_names(_config_of(model))},
+        "model": {"class": type(model).__name__, **_without_names(_config_of(model), model.layers)},
         "optimizer": {"class": type(optimizer).__name__, **_config_of_optimizer(optimizer, model)},
         "variables": {str(i): f"{v.name} {v.dtype} {tuple(v.shape)}" for i, v in enumerate(_unique(model.variables))},
         "data": {"steps_in_first_epoch": len(sequence), "sha256_of_first_batch": digest.hexdigest()},
@@ -214,8 +214,8 @@ def check_same_settings(path, saved, now):
     for name in [*saved, *(name for name in now if name not in saved)]:
         if saved.get(name) != now.get(name):
             raise UserError(
-                f"The checkpoint {path} was made with another setting: `{name}` was {saved.get(name)!r} and is now "
-                f"{now.get(name)!r}. Resume with the old value, or choose an empty folder for a new training."
+                f"The checkpoint {path} was made with another setting: `{name}` was {quoted(saved.get(name))} and is "
+                f"now {quoted(now.get(name))}. Resume with the old value, or choose an empty folder for a new training."
             )
 
 
@@ -291,11 +291,21 @@ def _config_of_optimizer(optimizer, model):
     return config
 
 
-def _without_names(value):
-    """The config without names: Keras numbers automatic names, so they differ between equal objects."""
-    if isinstance(value, dict):
-        return {key: _without_names(entry) for key, entry in value.items() if key != "name"}
-    return [_without_names(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+def _without_names(value, layers=()):
+    """The config without names: Keras numbers automatic names, so they differ between equal objects.
+
+    Where the config of a functional model refers to one of its `layers` by name, it gets the number of the layer.
+    """
+    numbers = {layer.name: f"layer {number}" for number, layer in enumerate(layers)}
+
+    def without(value):
+        if isinstance(value, dict):
+            return {key: without(entry) for key, entry in value.items() if key != "name"}
+        if isinstance(value, (list, tuple)):
+            return [numbers.get(entry, entry) if isinstance(entry, str) else without(entry) for entry in value]
+        return value
+
+    return without(value)
 
 
 def _flatten(value, prefix=""):

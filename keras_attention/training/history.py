@@ -216,6 +216,7 @@ class EpochBar:
             (self.speed, round(speed)),
             ("rate", self.rate()),
         ]
+        values = [(name, value) for name, value in values if not math.isnan(value)]  # nobody counted what is correct
         self._bar.update(self.progress.epoch_step, values, finalize=last)
 
 
