@@ -94,6 +94,7 @@ setup(
         "scikit-learn>=1.9",
         "sentencepiece>=0.2.3",
         "sentencex>=1.0.32",
+        "soundfile>=0.14",
         "threadpoolctl>=3.5",
         "tokenizers>=0.23.3",  # keras-nlp brings it, too
     ],

@@ -131,6 +131,7 @@ def finetune(
     label: str | list[str] | None = None,
     text_b: str | None = None,
     label_names: Iterable[str] | None = None,
+    kind: str | None = None,
     start: str | Path | None = None,
     validation: Any = None,
     task: str | None = None,
@@ -138,22 +139,24 @@ def finetune(
     overwrite: bool = False,
     **settings: Any,
 ) -> "Classifier":
-    """Trains a classifier on your own texts.
+    """Trains a classifier on your own texts, images or sounds.
 
     Args:
         texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame. For a network
-            that reads pictures: names of files, arrays, or what else `classify` takes.
+            that reads files: their names, arrays, or what else `classify` takes. Or a folder of images or sounds, one
+            sub-folder a label.
         labels: one label for each text: str or number, or a list of str if a text may have several. Or a list of rows,
-            an array, a sparse matrix or a DataFrame with one column of 0 and 1 for each label. None with a table.
+            an array, a sparse matrix or a DataFrame with one column of 0 and 1 for each label. None: a table or folder.
         texts_b: the second texts of pairs, of the same types as `texts`, or None.
         text, label, text_b: str, the columns of a table with texts, labels and second texts; `text_b` is optional.
             `label` may be a list of columns of 0 and 1.
         label_names: list of str, the names of the labels if `labels` are columns of 0 and 1 or numbers of classes. By
             default, columns have their own names or their numbers, from 0.
+        kind: "images" or "sounds", the files of a folder; None: by their names.
         start: str or Path, a model to start from, see `load`; "none" for random weights of the settings' `network` and
-            `size`. None: "minilm_small_en", or "none" if the settings have a `network`.
-        validation: pair (texts, labels), triple with second texts, or a table with the same columns. It determines the
-            best weights. None holds out a tenth of the rows.
+            `size`. None: "minilm_small_en", or "none" for a folder or if the settings have a `network`.
+        validation: pair (texts, labels), triple with second texts, a table with the same columns, or a folder. It
+            determines the best weights. None holds out a tenth of the rows.
         task: "binary", "multiclass", "multilabel" or "regression"; None: determined from the labels.
         out: str or Path of the folder for the model with its report, or None to save nothing.
         overwrite: bool. Whether to replace an existing model at `out`.
@@ -170,9 +173,15 @@ def finetune(
     from keras_attention.support.errors import UserError
 
     with _silent_start():
-        from keras_attention.finetuning.starting_model import open_start
+        from keras_attention.finetuning.examples import files_and_labels, is_folder
+        from keras_attention.finetuning.starting_model import FILES, open_start
         from keras_attention.finetuning.workflow import finetune_lists
-    opened = open_start(start, settings.get("network"))
+    network = settings.get("network") or (FILES if labels is None and is_folder(texts) and start is None else None)
+    opened = open_start(start, network)
+    if labels is None and is_folder(texts):
+        texts, labels = files_and_labels(texts, opened, kind)
+    if is_folder(validation):
+        validation = files_and_labels(validation, opened, kind)
     columns: dict = {"text": text, "label": label, "text_b": text_b, "files": opened.reads_files}
     label_names = names_of_columns(labels, label) if label_names is None else label_names
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)

@@ -1,4 +1,4 @@
-"""Labels of texts and of pictures: networks with a classifier."""
+"""Labels of texts, of pictures and of sounds: networks with a classifier."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -16,9 +16,11 @@ from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS
 from keras_attention.inputs.document import DocumentInput
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.inputs.pair import PairInput
+from keras_attention.inputs.sound import SoundInput
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import (
+    MAX_FEATURES,
     MAX_TERMS,
     OBJECT,
     TRUTH,
@@ -232,22 +234,60 @@ register(
 )
 
 
-# How pictures become the arrays of a network, see `ImageInput`.
-IMAGE = {"fit": choice(*FITS), "mean": list_of(1, 3, number(0, 1)), "std": list_of(1, 3, number(1e-6, 1e6))}
+# How files become the arrays of a network: the kinds of input, and their keys of config.json.
+FILE_KINDS = {
+    "image": (
+        ImageInput,
+        {"fit": choice(*FITS), "mean": list_of(1, 3, number(0, 1)), "std": list_of(1, 3, number(1e-6, 1e6))},
+    ),
+    "sound": (
+        SoundInput,
+        {"rate": whole(1_000, 768_000), "window": whole(2, 1 << 14), "hop": whole(1, 1 << 14)},
+    ),
+}
+# The linear model on features of the input that is blended with a classifier: their number, and its weight.
+FEATURES = {"count": whole(1, MAX_FEATURES), "weight": number(0, 1)}
 
 
 def image_classification(size):
-    """The Use of a network that gives logits (B, `num_labels`) for {"values": pictures}, see `ImageInput`.
+    """`file_classification` of pictures."""
+    return file_classification(size)
+
+
+def file_classification(size, kinds=("image",), sizes_of=None):
+    """The Use of a network that gives logits (B, `num_labels`) for {"values": arrays of a kind of input}.
 
     Args:
-        size: callable(settings of the network) -> (height, width, channels) of the pictures.
+        size: callable(settings of the network) -> the shape of the values, such as (height, width, channels).
+        kinds: tuple of str, keys of `FILE_KINDS`. The config.json of an entry has one of them.
+        sizes_of: callable(shape of the values) -> settings of a new network, or None if it takes one shape only.
     """
 
+    def kind_of(config):
+        return next((name for name in kinds if config.get(name) is not None), kinds[0])
+
     def input_of(config):
-        return ImageInput(size(config["model"]), **config["image"])
+        name = kind_of(config)
+        return FILE_KINDS[name][0](size(config["model"]), **config.get(name) or {})
+
+    def new_input(sources, kind=None):
+        known = [FILE_KINDS[name][0] for name in kinds]
+        some = sources[:MOST_SOURCES]
+        chosen = next((each for each in known if each.plural == kind), None) or next(
+            (each for each in known if any(map(each.fits, some))), known[0]
+        )
+        made = chosen.for_sources(sources)
+        return made, sizes_of(made.size)
 
     def check(config, where):
-        check_fields(config["image"], IMAGE, tuple(IMAGE), f"{where}, image")
+        given = [name for name in kinds if config.get(name) is not None]
+        if len(given) != 1:
+            raise EntryError(f"{where} must have one of the keys {', '.join(kinds)}. Received: {len(given)}")
+        name = given[0]
+        fields = FILE_KINDS[name][1]
+        check_fields(config[name], fields, tuple(fields), f"{where}, {name}")
+        if config["features"] is not None:
+            check_fields(config["features"], FEATURES, tuple(FEATURES), f"{where}, features")
         task = check_task(config["task"], config["model"]["num_labels"], where)
         if task["pair"]:
             raise EntryError(f"{where}, task: pair is for texts. Expected: false")
@@ -257,17 +297,35 @@ def image_classification(size):
             raise EntryError(f"{where}: {error}") from error
         return config | {"task": task}
 
+    def plural(config):
+        return "pictures" if kind_of(config) == "image" else f"{kind_of(config)}s"
+
     return Use(
         tasks=("classify",),
         pipeline="keras_attention.pipelines.input_classifier:InputClassifier",
         method="classify",
-        inputs=(ImageInput,),
+        inputs=tuple(FILE_KINDS[name][0] for name in kinds),
         input_of=input_of,
-        keys={"task": OBJECT, "image": OBJECT},
-        title=lambda config: f"pictures, {_kind(config['task'])}",
-        reads=lambda config: f"Pictures; {_kind_and_labels(config['task'])}",
+        new_input=None if sizes_of is None else new_input,
+        keys={
+            "task": OBJECT,
+            "features": optional(OBJECT),
+            **{name: OBJECT if len(kinds) == 1 else optional(OBJECT) for name in kinds},
+        },
+        defaults={"features": None, **(dict.fromkeys(kinds) if len(kinds) > 1 else {})},
+        title=lambda config: f"{plural(config)}, {_kind(config['task'])}",
+        reads=lambda config: f"{plural(config).capitalize()}; {_kind_and_labels(config['task'])}",
         check=check,
     )
+
+
+MOST_SOURCES = 100  # that are looked at for their kind
+
+
+def _sizes_of_patches(size):
+    from keras_attention.models.patch_classifier import usual_patch_size
+
+    return {"input_size": list(size), "patch_size": list(usual_patch_size(size))}
 
 
 def patch_parameters(model):
@@ -290,8 +348,8 @@ register(
         model="keras_attention.models.patch_classifier:PatchClassifier",
         settings={
             "num_labels": whole(1, MAX_LABELS),
-            "input_size": list_of(3, 3, whole(1, 4096)),
-            "patch_size": list_of(2, 2, whole(1, 4096)),
+            "input_size": list_of(2, 3, whole(1, 4096)),
+            "patch_size": list_of(1, 2, whole(1, 4096)),
             "hidden_dim": whole(1, 8192),
             "intermediate_dim": whole(1, 32768),
             "num_heads": whole(1, 128),
@@ -301,6 +359,8 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=patch_parameters,
-        use=image_classification(lambda model: model["input_size"]),
+        use=file_classification(lambda model: model["input_size"], ("image", "sound"), _sizes_of_patches),
+        classifier="PatchClassifier",
+        networks={"patches": {}},
     )
 )

@@ -175,24 +175,28 @@ def add_engine(command):
 
 
 def add_finetune(commands):
-    command = add_command(
-        commands, "finetune", "finetune", "finetune", "Train a classifier on a table of texts and labels."
-    )
-    command.usage = "%(prog)s TABLE --text COLUMN --label COLUMN [options]"
+    help_text = "Train a classifier on a table of texts and labels, or on a folder of images or sounds."
+    command = add_command(commands, "finetune", "finetune", "finetune", help_text)
+    command.usage = "%(prog)s TABLE --text COLUMN --label COLUMN [options], or: %(prog)s FOLDER [options]"
     useful = command.add_argument_group("most useful")
-    useful.add_argument("table", metavar="TABLE", help="CSV, TSV or JSONL with a header; also .gz, .xz")
-    useful.add_argument("--text", required=True, metavar="COLUMN", help="column of the texts")
-    useful.add_argument("--label", required=True, metavar="COLUMN", help="column of the labels")
+    help_text = (
+        "CSV, TSV or JSONL with a header, also .gz, .xz; or a folder of images or sounds, one sub-folder a label"
+    )
+    useful.add_argument("table", metavar="TABLE", help=help_text)
+    useful.add_argument("--text", metavar="COLUMN", help="column of the texts, or of the names of files")
+    useful.add_argument("--label", metavar="COLUMN", help="column of the labels")
+    help_text = "what the files of a folder are; default: by their names"
+    useful.add_argument("--kind", choices=("images", "sounds"), help=help_text)
     useful.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
     help_text = "character between the labels of a row, for several labels per text"
     useful.add_argument("--separator", metavar="SIGN", help=help_text)
     help_text = (
         "model to start from, by name or folder, hf://ORG/NAME[@REVISION] for a published BERT, or none for random "
-        f"weights (default: {DEFAULT_START}; with --network: none)"
+        f"weights (default: {DEFAULT_START}; with --network and for a folder: none)"
     )
     useful.add_argument("--from", dest="start", default=None, metavar="MODEL", help=help_text)
-    useful.add_argument("--validation", metavar="FILE", help="table that chooses the best weights")
-    useful.add_argument("--test", metavar="FILE", help="table for the report; default: the validation rows")
+    useful.add_argument("--validation", metavar="FILE", help="table or folder that chooses the best weights")
+    useful.add_argument("--test", metavar="FILE", help="table or folder for the report; default: the validation rows")
     useful.add_argument("--out", metavar="DIR", help="folder for the model; default: named after the table")
     useful.add_argument("--resume", action="store_true", help="continue from the last checkpoint of the same training")
     useful.add_argument("--restart", action="store_true", help="start from the beginning although checkpoints exist")

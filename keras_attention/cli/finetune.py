@@ -1,4 +1,4 @@
-"""`keras-attention finetune`: trains a classifier on a table of texts and labels."""
+"""`keras-attention finetune`: trains a classifier on a table of texts and labels, or on a folder of files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,13 +6,16 @@ from pathlib import Path
 from keras_attention.catalog.common import LANGUAGE
 from keras_attention.cli.io.terminal import print_json, safe, silent_libraries
 from keras_attention.finetuning.settings import FinetuneSettings, check_settings, check_share
+from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
 
 
 def finetune(arguments):
     """Reads the tables, trains, reports, writes the entry."""
-    out = Path(arguments.out or f"{Path(arguments.table).name.split('.')[0]}_classifier")
+    out = Path(arguments.out or f"{Path(arguments.table).resolve().name.split('.')[0]}_classifier")
+    in_folder = Path(arguments.table).is_dir()
+    _check_columns(arguments, in_folder)
     settings = settings_of(arguments)
     check_free(out, arguments.overwrite)
     check_value("--language", arguments.language, LANGUAGE, "finetune")
@@ -20,7 +23,7 @@ def finetune(arguments):
         from keras_attention.finetuning.cross_validation import cross_validate
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.search import check_search, search_settings
-        from keras_attention.finetuning.starting_model import accelerated, open_start
+        from keras_attention.finetuning.starting_model import FILES, accelerated, open_start, suited_start
         from keras_attention.finetuning.workflow import checkpoint_folders, finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy, workers
@@ -35,13 +38,14 @@ def finetune(arguments):
             check_unused(folder)
     facts = run_facts()
     say = _silent if arguments.json else _shown
-    start = open_start(arguments.start, arguments.network)
+    network = FILES if in_folder and arguments.start is None else arguments.network
+    start = open_start(arguments.start, arguments.network or network)
+    _check_start(arguments, start, in_folder)
     settings = accelerated(start, settings)
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
-    read = {role: _read(arguments, path, say) for role, path in paths.items() if path}
-    if start.reads_files:  # names of files, relative to the table
-        read = {role: _with_files(examples, paths[role]) for role, examples in read.items()}
+    read = {role: _read(arguments, path, say, start) for role, path in paths.items() if path}
+    start = suited_start(start, read["train"].texts, arguments.kind)
     say(description(settings))
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:
@@ -76,24 +80,56 @@ def finetune(arguments):
     else:
         print(safe(report_text(report), keep="\n"))
     example = "$'first text\\tsecond text'" if arguments.text_b else '"some text"'
+    if start.reads_files:
+        example = out / f"example_1{finetuned.classifier.input.example_suffix}"
     say(f"Saved to {out}. Try: keras-attention classify --model {out} {example}")
 
 
-def _read(arguments, path, say):
-    """The Examples of a table."""
-    from keras_attention.finetuning.examples import read_examples
+def _check_columns(arguments, folder):
+    """Raises UserError for columns that are missing, or that a folder does not have."""
+    if folder:
+        for name in ("text", "label", "text_b", "separator", "delimiter", "encoding"):
+            if getattr(arguments, name) is not None:
+                raise UserError(
+                    f"--{name.replace('_', '-')} is for tables. {arguments.table} is a folder: leave it out."
+                )
+    else:
+        if missing := [f"--{name}" for name in ("text", "label") if getattr(arguments, name) is None]:
+            raise UserError(f"The following arguments are required for a table: {', '.join(missing)}")
+        if arguments.kind:
+            raise UserError(f"--kind is for folders. {arguments.table} is none: leave it out.")
 
+
+def _check_start(arguments, start, folder):
+    """Raises UserError if files are given to a network that reads texts."""
+    if folder and not start.reads_files:
+        raise UserError(
+            f"{arguments.table} is a folder of files, but a {start.architecture.name} reads texts. Leave out --from "
+            "and --network, or choose a model that reads files."
+        )
+    kind = start.entry.input.plural if folder and start.entry else None
+    if kind and arguments.kind not in (None, kind):
+        raise UserError(f"{arguments.start} reads {kind}. Received: --kind {arguments.kind}")
+
+
+def _read(arguments, path, say, start):
+    """The Examples of a table, or of a folder of files."""
+    from keras_attention.finetuning.examples import read_examples, read_folder
+
+    if Path(path).is_dir() and start.reads_files:
+        kind = start.entry.input.plural if start.entry else arguments.kind
+        kinds = start.architecture.use.inputs
+        examples, arguments.kind, said = read_folder(path, kinds, kind, arguments.skip_bad_rows)
+        say(said)
+        return examples
     columns = arguments.text, arguments.label, arguments.text_b
     options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
     options["encoding"] = arguments.encoding
     examples, said = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
     say(said)
+    if start.reads_files:  # names of files, relative to the table
+        return replace(examples, texts=[str(Path(path).parent / name) for name in examples.texts])
     return examples
-
-
-def _with_files(examples, table):
-    """The Examples, whose texts are names of files in or below the folder of the table."""
-    return replace(examples, texts=[str(Path(table).parent / name) for name in examples.texts])
 
 
 def settings_of(arguments):

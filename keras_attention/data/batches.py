@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_attention.data.augmentation import NUMBERS
 from keras_attention.data.translation.parallel_corpus import ParallelCorpus
 from keras_attention.tokenizers.special_tokens import PAD_ID, START_ID
 
@@ -211,12 +212,14 @@ class ClassificationBatches:
         num_buckets: int > 0, maximum number of shapes; each is compiled once.
         seed: int >= 0.
         with_segments: bool, whether batches have `segment_ids`.
+        change: callable(dict of arrays, uint64 array (NUMBERS,)) -> dict of arrays, which changes a row at random in
+            each epoch, or None; see `data.augmentation`.
 
     Raises:
         ValueError: if there are no sequences, or the numbers of sequences and labels differ.
     """
 
-    def __init__(self, sequences, labels, rows_per_batch=32, num_buckets=5, seed=0, with_segments=True):
+    def __init__(self, sequences, labels, rows_per_batch=32, num_buckets=5, seed=0, with_segments=True, change=None):
         if not sequences or len(sequences) != len(labels):
             raise ValueError(
                 f"There must be a label for each sequence. Received: {len(sequences)} sequences, {len(labels)} labels"
@@ -225,6 +228,7 @@ class ClassificationBatches:
         self.labels = labels
         self.rows_per_batch = rows_per_batch
         self.seed = seed
+        self.change = change
         self.inputs = ("token_ids", "segment_ids") if with_segments else ("token_ids",)
         if isinstance(sequences[0], dict):
             self.inputs = tuple(sequences[0])
@@ -258,7 +262,10 @@ class ClassificationBatches:
             filled[: waiting.size] = waiting.ravel()
             batches.append((self.lengths[-1], filled))
         batches = [batches[i] for i in random_order(generator, len(batches))]
-        return ClassificationEpoch(self.sequences, self.labels, batches, self.inputs)
+        epoch = ClassificationEpoch(self.sequences, self.labels, batches, self.inputs)
+        if self.change is not None:
+            epoch.change, epoch.seeds = self.change, generator.random_raw(len(self.sequences)).astype("uint64")
+        return epoch
 
 
 def length_of(sequence):
@@ -268,6 +275,9 @@ def length_of(sequence):
 
 class ClassificationEpoch:
     """See `ClassificationBatches.epoch`; `batches` is a list of (T, sequence numbers (B,)), `inputs` their names."""
+
+    change = None
+    seeds = np.zeros(0, "uint64")  # one for each row, for `change`
 
     def __init__(self, sequences, labels, batches, inputs):
         self.sequences = sequences
@@ -288,6 +298,9 @@ class ClassificationEpoch:
         for i, number in enumerate(numbers):
             if number != FILLER:
                 sequence = self.sequences[number]
+                if self.change is not None:
+                    numbers_of_row = np.random.PCG64(int(self.seeds[number])).random_raw(NUMBERS)
+                    sequence = self.change(sequence, numbers_of_row)
                 for name, values in batch.items():
                     if isinstance(first, dict):
                         values[i] = sequence[name]

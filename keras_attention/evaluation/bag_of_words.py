@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import regex
@@ -242,16 +242,16 @@ def bag_of_words_scores(words, validation, test, task):
 
 
 class Blend(NamedTuple):
-    """A network together with a bag of words: logits = (1 - weight) network + weight words.
+    """A network together with a bag of words or another simple model: logits = (1 - weight) network + weight words.
 
     For single-label tasks, this is the weighted mean of both log probabilities, up to a constant.
 
     Attributes:
-        words: BagOfWords.
+        words: BagOfWords, or a model with the same methods.
         weight: float in [0, 1].
     """
 
-    words: BagOfWords
+    words: Any
     weight: float
 
     def described(self):

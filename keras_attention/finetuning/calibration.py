@@ -56,10 +56,10 @@ def finish(prepared, result, settings):
     """
     rows, task, train = prepared.rows, prepared.rows.task, prepared.rows.train
     if prepared.classifier.input.is_file:
-        bags, rule = {WORDS: LinearOnArrays(prepared)}, None
+        bags = {prepared.classifier.input.simple_model: fit_feature_model(prepared)}
     else:
         bags = fit_bags(train, task, rows.num_labels, prepared.letters, settings.quick)
-        rule = where_as_good if settings.blend == "auto" else None
+    rule = where_as_good if settings.blend == "auto" else None
     candidates, name = choose_network(prepared, bags, rule)
     classifier = _final_network(prepared, settings)
     logits = classifier.logits(prepared.validation_sequences)
@@ -151,28 +151,22 @@ def _final_network(prepared, settings):
     return classifier
 
 
-class LinearOnArrays:
-    """The baseline for inputs without words: logistic or ridge regression on the arrays that the network reads.
+def fit_feature_model(prepared):
+    """The baseline for inputs without words: logistic or ridge regression on the features of their kind.
 
     Args:
         prepared: Prepared.
+
+    Returns:
+        `pipelines.input_classifier.FeatureModel`.
     """
-
-    def __init__(self, prepared):
-        rows = prepared.rows
-        self._classifier = prepared.classifier
-        held = self._flat(row for (row,) in prepared.validation_sequences)
-        held_targets = rows.standardized(rows.validation_targets)
-        given = self._flat(prepared.sequences), rows.targets, rows.task.kind, rows.num_labels
-        self._linear, self._rows = fit_linear(*given, held, held_targets), rows
-
-    def logits(self, inputs, second=None):
-        """Float array (N, K) for a list of N inputs."""
-        logits = self._linear.logits(self._flat(self._classifier.single_sequences(inputs)))
-        return logits * self._rows.spread + self._rows.center
-
-    def _flat(self, rows):
-        return np.stack([np.concatenate([array.ravel() for array in row.values()]) for row in rows])
+    rows, classifier = prepared.rows, prepared.classifier
+    known = classifier.feature_vectors(prepared.sequences)
+    held = classifier.feature_vectors([arrays for (arrays,) in prepared.validation_sequences])
+    targets = rows.standardized(rows.validation_targets)
+    linear = fit_linear(known, rows.targets, rows.task.kind, rows.num_labels, held, targets)
+    kernel, bias = linear.kernel * rows.spread, linear.bias * rows.spread + rows.center
+    return classifier.feature_model(kernel.astype("float32"), bias.astype("float32"))
 
 
 def calibrate(classifier, logits, words, held, rule=None):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.labelled_files import labelled_files
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
@@ -76,6 +77,62 @@ def read_examples(path, text, label, text_b=None, **options):
     table = read_table(path, text, label, text_b, **options)
     examples = Examples(table.texts, table.labels, table.texts_b, table.lines, str(path), label)
     return examples, f"{path}: {table.summary()}"
+
+
+def read_folder(folder, kinds, kind=None, skip_bad_files=False):
+    """Reads Examples from a folder of files, see `data.labelled_files.labelled_files`.
+
+    Args:
+        folder: str or Path.
+        kinds: sequence of kinds of input, see `inputs/`.
+        kind: str, the `plural` of one of them, or None.
+        skip_bad_files: bool. Skip and count files that cannot be read instead of stopping at the first one.
+
+    Returns:
+        Examples, the `plural` of their kind, and a summary for the user.
+
+    Raises:
+        UserError: if there are no such files, or one of them cannot be read.
+    """
+    found = labelled_files(folder, {each.plural: each.suffixes for each in kinds}, kind)
+    examples = Examples(found.files, found.labels, None, None, str(folder))
+    chosen = next(each for each in kinds if each.plural == found.kind)
+    if not skip_bad_files:
+        return examples, found.kind, found.summary
+    reader, kept = chosen.for_sources([]), []
+    for number, file in enumerate(found.files):
+        try:
+            reader.read(file)
+            kept.append(number)
+        except UserError:
+            continue
+    if not kept:
+        raise UserError(f"{folder}: none of {len(examples):,} files can be read.")
+    left_out = len(examples) - len(kept)
+    return examples.some(kept), found.kind, f"{found.summary}; skipped {left_out:,} that cannot be read"
+
+
+def is_folder(source):
+    """Whether it is the name of a folder."""
+    return isinstance(source, (str, Path)) and Path(source).is_dir()
+
+
+def files_and_labels(folder, start, kind=None):
+    """Names of files and their labels, two lists of str, from a folder for a network that reads files.
+
+    Args:
+        folder: str or Path.
+        start: `starting_model.Start`.
+        kind: str, the `plural` of a kind of input, or None.
+
+    Raises:
+        UserError: see `read_folder`; also if the network reads texts.
+    """
+    if not start.reads_files:
+        raise UserError(f"{folder} is a folder of files, but a {start.architecture.name} reads texts.")
+    known = start.entry.input.plural if start.entry else kind
+    examples, _, _ = read_folder(folder, start.architecture.use.inputs, known)
+    return examples.texts, examples.labels
 
 
 SEPARATOR = "|"  # between the labels of a text with several labels

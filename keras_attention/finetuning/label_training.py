@@ -135,6 +135,7 @@ def fit_classifier(
     settings,
     *,
     soft_labels=None,
+    change=None,
     validate=None,
     monitor=None,
     checkpoint_dir=None,
@@ -152,6 +153,7 @@ def fit_classifier(
         kind: str, one of `label_task.KINDS`.
         settings: FinetuneSettings.
         soft_labels: float array (N, K), the logits of a teacher (standardized for a regression), or None.
+        change: callable that augments a row, see `ClassificationBatches`, or None.
         validate: callable(model) -> dict of floats with `val_loss` and, in a multilabel task, `val_score`; or None.
         monitor: str, the result of `validate` that determines the best weights; None: see `MONITORS`.
         checkpoint_dir, verbose: see `training.session.Session`.
@@ -175,7 +177,7 @@ def fit_classifier(
     session = Session(run, checkpoint_dir=checkpoint_dir, verbose=verbose, unit="rows", words=WORDS)
     frozen = freeze(model, settings)
     try:
-        return _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor)
+        return _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor, change)
     finally:
         for layer in frozen:
             layer.trainable = True
@@ -186,19 +188,19 @@ WORDS = {"val_accuracy": "validation accuracy", "val_macro-F1": "validation macr
 WORDS |= {"val_Pearson": "validation Pearson correlation", "val_share": "share of the trained weights"}
 
 
-def _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor=None):
+def _fit(model, rows, targets, kind, settings, soft_labels, validate, session, monitor=None, change=None):
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
     options = settings.rows_per_batch, buckets, settings.seed, reads_segments(model)
     labels, loss = targets, classification_loss
     if soft_labels is not None:
         labels = with_soft_labels(targets, soft_labels)
         loss = functools.partial(distillation_loss, temperature=settings.temperature, alpha=settings.alpha)
-    batches = ClassificationBatches(rows, labels, *options)
+    batches = ClassificationBatches(rows, labels, *options, change=change)
     optimizer = make_optimizer(model, settings, settings.epochs * len(batches.epoch(0)))
     weights = class_weights(targets, kind, model.settings["num_labels"]) if settings.class_weights else None
     loss = functools.partial(loss, kind=kind, weights=weights, label_smoothing=settings.label_smoothing)
     update = session.compile(model, optimizer, loss, clip_norm=1.0, ema_decay=settings.ema_decay or None)
-    update.any_length = settings.jit_compile is False
+    update.any_length = settings.jit_compile is False and not isinstance(rows[0], dict)  # whose shapes are fixed
     monitor = monitor or MONITORS.get(kind, "val_loss")
     watched = {"monitor": monitor, "patience": settings.patience, "restore_best": True}
     if kind != "regression":
@@ -296,9 +298,11 @@ def filled_in(settings, model, num_rows):
     size = settings.rows_per_batch or rows_per_batch_for(num_rows)
     trained = learns_from_trained(model)
     decay = settings.ema_decay
+    usual_epochs = getattr(model, "usual_epochs", None) if not trained else None
     if decay is None:
-        decay = ema_decay_for(num_rows, size) if trained else 0.0
-    epochs = settings.epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
+        decay = ema_decay_for(num_rows, size) if trained or usual_epochs else 0.0
+    epochs = settings.epochs or (usual_epochs and usual_epochs(num_rows))
+    epochs = epochs or epochs_for(num_rows, model.settings["num_labels"], averaged=decay > 0)
     rate = settings.learning_rate or model.usual_learning_rate
     if rate is None:
         sizes = model.settings.get("hidden_dim", 256), model.settings.get("num_layers", 1)

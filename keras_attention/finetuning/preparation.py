@@ -73,7 +73,7 @@ def classifier_for(rows, model, tokenizer, settings, start):
     }
     use = start.architecture.use
     known = start.entry.config if start.entry else {}
-    kinds = {kind.name: known.get(kind.name, {}) for kind in use.inputs}  # how inputs become arrays, see `inputs/`
+    kinds = start.inputs or {kind.name: known.get(kind.name, {}) for kind in use.inputs}  # see `inputs/`
     tokenizers = {} if tokenizer is None else {"text": tokenizer}
     classifier = make_pipeline(model, tokenizers, {**kinds, "max_tokens": max_tokens, "task": task})
     classifier.compiled.trace = TracedOnce(classifier.compiled.padding)

@@ -19,7 +19,8 @@ from keras_attention.zoo.registry import find_entry
 SHOWN = 120  # characters of a text in a table
 MISTAKES, MISTAKES_SHOWN = 20, 10
 CLASS_COLUMNS = ["label", "precision", "recall", "F1", "rows"]
-FOLD_COLUMNS = ["score", "mean", "standard deviation", "TF-IDF + linear"]
+TF_IDF = "TF-IDF + linear"
+FOLD_COLUMNS = ["score", "mean", "standard deviation"]  # and the name of the baseline
 MISTAKE_COLUMNS = ["line", "true", "predicted", "error", "text"]
 
 
@@ -29,15 +30,17 @@ class Report(NamedTuple):
     Attributes:
         where: str, the rows on which the scores were measured.
         scores: dict from a score's name to its value, see `evaluation.classification_scores`.
-        baseline: dict of the same scores for TF-IDF with logistic regression, trained on the same rows; or None.
+        baseline: dict of the same scores for TF-IDF with logistic regression, or of the simple model for a kind of
+            input that is a file, trained on the same rows; or None.
         per_class: list of rows of CLASS_COLUMNS.
         confusion: int array (K, K), true labels by predicted labels; None unless the task is binary or multiclass.
         mistakes: list of rows of MISTAKE_COLUMNS, with the line of each example, or its number if it has no line.
         calibration_error: float, expected calibration error in per cent; None for a regression.
         blend: str, the reason for blending with a bag of words, or None.
-        folds: list of rows of FOLD_COLUMNS, see `cross_validation.cross_validate`, or None.
+        folds: list of rows of FOLD_COLUMNS and the baseline, see `cross_validation.cross_validate`, or None.
         candidates: list of rows of CANDIDATE_COLUMNS, see `calibration.choose_network`, or None.
         warnings: list of str.
+        baseline_name: str.
     """
 
     where: str
@@ -51,6 +54,7 @@ class Report(NamedTuple):
     folds: list | None = None
     candidates: list | None = None
     warnings: list | None = None
+    baseline_name: str = TF_IDF
 
     def as_json(self):
         """A dict of JSON types."""
@@ -74,7 +78,9 @@ def make_report(finetuned, test=None):
     name = "validation" if test is None else "test"
     report = measure(finetuned.classifier, examples, name, finetuned.task.main_score)
     baseline = bag_of_words_scores(finetuned.words, finetuned.validation, examples, finetuned.task)
-    return report._replace(baseline=baseline, blend=finetuned.blend_reason, candidates=finetuned.candidates)
+    name = getattr(finetuned.words, "name", TF_IDF)
+    found = {"blend": finetuned.blend_reason, "candidates": finetuned.candidates}
+    return report._replace(baseline=baseline, baseline_name=name, **found)
 
 
 def measure(classifier, examples, name="test", main_score=None):
@@ -155,13 +161,13 @@ def report_text(report):
         lines += [f"  {one:42} {score:7.2f}{'  (saved)' * saved}" for one, score, saved in report.candidates]
     lines.append(f"\nOn {report.where}:")
     for name, value in report.scores.items():
-        beside = f"   TF-IDF + linear: {report.baseline[name]:7.2f}" if report.baseline else ""
+        beside = f"   {report.baseline_name}: {report.baseline[name]:7.2f}" if report.baseline else ""
         lines.append(f"  {name:14} {value:7.2f}{beside}")
     if report.calibration_error is not None:
         lines.append(f"  Probabilities are off by {report.calibration_error:.1f} points (expected calibration error).")
     lines += [f"  Warning: {warning}" for warning in report.warnings or ()]
     if report.folds:
-        lines += ["", "Cross-validation:", table_text(FOLD_COLUMNS, report.folds)]
+        lines += ["", "Cross-validation:", table_text([*FOLD_COLUMNS, report.baseline_name], report.folds)]
     if report.per_class:
         lines += ["", table_text(CLASS_COLUMNS, report.per_class)]
     if report.mistakes:
@@ -210,7 +216,8 @@ def write_classifier(folder, finetuned, report, *, start, facts, data, language=
     began = "random weights" if start == FROM_NOTHING else f"`{start}`"
     began += f" and distilled from `{teacher}`" if teacher else ""
     metrics = {
-        "description": f"{_task_sentence(task)} Fine-tuned from {began} on {len(finetuned.train):,} rows"
+        "description": f"{_task_sentence(task, classifier.input)} "
+        f"Fine-tuned from {began} on {len(finetuned.train):,} rows"
         f"{'' if of_files else f'; texts of up to {classifier.max_tokens} tokens'}."
         f"{f' {report.blend}' if report.blend else ''}",
         "data": [*data, *behind, *behind_teacher],
@@ -249,12 +256,12 @@ def _name_and_data(model):
     return metrics.get("source", name), data
 
 
-def _task_sentence(task):
+def _task_sentence(task, kind):
     """One sentence about a task, such as "Binary classification of texts: bad, good."."""
     if task.kind == "regression":
-        return "Predicts a number for a text."
+        return f"Predicts a number for each {kind.name}." if kind.is_file else "Predicts a number for a text."
     names = ", ".join(task.label_names[:LABELS_SHOWN]) + ", ..." * (len(task.label_names) > LABELS_SHOWN)
-    return f"{task.kind.capitalize()} classification of texts: {names}."
+    return f"{task.kind.capitalize()} classification of {kind.plural if kind.is_file else 'texts'}: {names}."
 
 
 def write_measured(
@@ -317,13 +324,16 @@ def _scores(report):
 
 def _tables(report):
     names = list(report.scores)
-    beside = [["this model", *report.scores.values()], ["TF-IDF + linear", *(report.baseline[name] for name in names)]]
-    tables = [{"title": BESIDE_WORDS, "columns": ["", *names], "rows": beside}]
+    simple = [report.baseline_name, *(report.baseline[name] for name in names)]
+    beside = [["this model", *report.scores.values()], simple]
+    title = BESIDE_WORDS if report.baseline_name == TF_IDF else "Compared with a simple model"
+    tables = [{"title": title, "columns": ["", *names], "rows": beside}]
     if report.candidates and len(report.candidates) > 1:
         rows = [[name, score, "saved" if saved else ""] for name, score, saved in report.candidates]
         tables.append({"title": "Candidates", "columns": ["", f"{names[0]} on the validation rows", ""], "rows": rows})
     if report.folds:
-        tables.append({"title": "Cross-validation", "columns": FOLD_COLUMNS, "rows": report.folds})
+        columns = [*FOLD_COLUMNS, report.baseline_name]
+        tables.append({"title": "Cross-validation", "columns": columns, "rows": report.folds})
     if report.per_class:
         tables.append({"title": "By label", "columns": CLASS_COLUMNS, "rows": report.per_class})
     if report.mistakes:

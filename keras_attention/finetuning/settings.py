@@ -55,6 +55,11 @@ class FinetuneSettings(AccelerationSettings):
         None, "decay of the moving average of the weights, which becomes the model; 0: none; default: about one epoch"
     )
     dropout: float = setting(0.1, "share of units dropped")
+    augment: str = setting(
+        "auto",
+        "pictures and sounds: auto moves, scales and partly erases them at random; flip mirrors pictures, too",
+        ("auto", "flip", "none"),
+    )
     label_smoothing: float = setting(0.0, "share of the target probability spread over the classes")
     class_weights: bool = setting(False, "give rare labels as much weight as frequent ones")
     max_tokens: int | None = setting(None, "maximum number of tokens per text; default: 256, or the limit of the start")
@@ -80,7 +85,7 @@ class FinetuneSettings(AccelerationSettings):
         None, "number of parts in which each batch is computed, to save memory; default: 1, more for very long texts"
     )
     network: str | None = setting(
-        None, "kind of a network with random weights: bert, lstm, gru, lstmn or han; default: that of the start"
+        None, "kind of a network with random weights: bert, lstm, gru, lstmn, han or patches; default: that of the start"
     )
     vectors: str | None = setting(
         None, "with --network lstm, gru, lstmn or han: first embeddings from a file of GloVe or word2vec"

@@ -49,16 +49,36 @@ class Start(NamedTuple):
         architecture: Architecture of the classifier, whose network is a `models.shared.FinetunableNetwork`.
         implied: dict, settings of a new network that follow from its name, such as the cell of a recurrent one.
         entry: Entry with trained weights, or None for random ones.
+        inputs: dict, the keys of config.json for the kind of input of a new network that reads files, or None.
     """
 
     architecture: Architecture
     implied: dict
     entry: Entry | None
+    inputs: dict | None = None
 
     @property
     def reads_files(self):
         """bool. Whether the inputs are files, such as pictures, and not texts."""
         return self.architecture.use.inputs[0].is_file
+
+
+def suited_start(start, sources, kind=None):
+    """A Start whose new network takes inputs of the sizes of its training inputs; others are as they were.
+
+    Args:
+        start: Start.
+        sources: list of texts, names of files or other inputs to train on.
+        kind: str, the `plural` of a kind of input, or None for the kind that the sources look like.
+    """
+    new_input = start.architecture.use.new_input
+    if start.entry is not None or start.inputs is not None or new_input is None:
+        return start
+    made, sizes = new_input(sources, kind)
+    return start._replace(implied={**start.implied, **sizes}, inputs={made.name: made.described()})
+
+
+FILES = "patches"  # the network for folders of files
 
 
 def open_start(start=None, network=None):

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -38,6 +39,7 @@ from keras_attention.finetuning.starting_model import (
     keeps_head,
     open_start,
     starting_classifier,
+    suited_start,
 )
 from keras_attention.finetuning.static_start import static_classifier
 from keras_attention.finetuning.teacher import load_teacher
@@ -113,6 +115,7 @@ def prepare(
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     if has_skewed_classes(rows.task):
         say(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
+    start = suited_start(start, rows.train.texts)
     continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
     model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, say)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
@@ -193,6 +196,9 @@ def fit(prepared, settings, **running):
         return first
     model, rows = prepared.classifier.model, prepared.rows
     running |= {"validate": validator(prepared), "soft_labels": prepared.soft_labels}
+    augmented = getattr(prepared.classifier.input, "augmented", None)
+    if augmented and settings.augment != "none":
+        running["change"] = partial(augmented, flip=settings.augment == "flip")
     if has_skewed_classes(rows.task):
         running["monitor"] = "val_score"
     result = fit_classifier(model, prepared.sequences, rows.targets, rows.task.kind, settings, **running)

@@ -10,6 +10,8 @@ and cards ask the kind:
     is_file              bool. Whether an input is the content of a file. Then the command line takes names of files,
                          and the examples of a card are files of the entry
     body_bytes           int, the least limit of a request's body at the server, in bytes
+    plural               str, the value of `finetune --kind`; for kinds with `is_file`
+    simple_model         str, the name of the model that fine-tuning compares with, which reads `features(values)`
     signature()          dict from name to (dtype and shape, meaning), the inputs of an exported model
 
 Kinds with `is_file` become arrays by themselves, see `image.ImageInput`. Texts become token ids by the tokenizer of

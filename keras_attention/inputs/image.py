@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from keras_attention.inputs import Field
 from keras_attention.support.errors import UserError, counted, one_line, quoted
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # no others: Pillow would run Ghostscript for EPS
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 CROP, STRETCH = "crop", "stretch"
 FITS = (CROP, STRETCH)
 MAX_FILE_BYTES = 32 << 20
@@ -24,6 +25,9 @@ MAX_PIXELS = 40_000_000
 MAX_SIDE = 30_000  # pixels
 MAX_EXAMPLE_BYTES = 256 << 10
 CHANNELS = (1, 3, 4)  # last axis of an array: gray, RGB, RGB with alpha
+GRAY = ("1", "L", "LA", "I", "I;16", "I;16B")  # modes of Pillow
+PICTURES_TO_READ, LONGEST_SIDE = 200, 64  # for the size of a new network: pictures, and pixels along a side at most
+WARP = {"shift": (0.08, 0.08), "scale": (0.12, 0.12), "rotate": 10.0, "erase": ((0.3, 0.3),)}  # see `Warp`
 # Each may take 240 MB while it is decoded, in a server with many threads.
 _DECODING = threading.BoundedSemaphore(2)
 
@@ -52,6 +56,8 @@ class ImageInput:
     }
     widget = "image"
     is_file = True
+    suffixes = SUFFIXES
+    plural, simple_model = "images", "logistic regression on HOG"
     body_bytes = 8_000_000  # a photo of 6 MB in base64
     example_suffix, max_example_bytes = ".png", MAX_EXAMPLE_BYTES
     padding: dict = {}  # no axis varies
@@ -73,6 +79,32 @@ class ImageInput:
                 raise ValueError(f"`{name}` must have 1 or {self.size[2]} numbers. Received: {name}={values}")
         if min(self.std) <= 0:
             raise ValueError(f"`std` must be above 0. Received: std={self.std}")
+
+    @classmethod
+    def for_sources(cls, sources: Sequence) -> Self:
+        """A kind of input that suits most of the pictures: for a network that is trained on them.
+
+        Args:
+            sources: sequence of pictures; the headers of some of them, equally spaced, are read.
+        """
+        import numpy as np
+
+        found = [_size_and_mode(each) for each in sources[:: max(1, len(sources) // PICTURES_TO_READ)]]
+        found = found or [((LONGEST_SIDE, LONGEST_SIDE), "RGB")]
+        sides = np.median([(height, width) for (width, height), _ in found], axis=0)
+        sides = np.clip(sides, sides.max() / 2, None)  # at most twice as long as wide
+        sides = sides * min(1.0, LONGEST_SIDE / sides.max())
+        step = 2 if sides.max() <= 16 else 4 if sides.max() <= 32 else 8
+        height, width = (max(2 * step, step * round(side / step)) for side in sides)
+        channels = 1 if all(mode in GRAY for _, mode in found) else 3
+        return cls((height, width, channels), mean=[0.5], std=[0.5])
+
+    @classmethod
+    def fits(cls, source: Any) -> bool:
+        """Whether a source looks like a picture: by the end of its name, or its type."""
+        if isinstance(source, (str, os.PathLike)):
+            return str(source).lower().endswith(SUFFIXES)
+        return hasattr(source, "getexif") or len(getattr(source, "shape", ())) in (2, 3)
 
     def described(self) -> dict[str, Any]:
         """The arguments other than the size, for config.json: dict of JSON types."""
@@ -154,6 +186,18 @@ class ImageInput:
 
         mean, std = (np.asarray(numbers, "float32") for numbers in (self.mean, self.std))
         return {"values": ((value.astype("float32") / 255 - mean) / std).astype("float32")}
+
+    def features(self, values: Any) -> Any:
+        """What a simple model reads of values (B, *size): tensor (B, D), see `gradient_histograms`."""
+        from keras_attention.data.images.gradient_histograms import gradient_histograms
+
+        return gradient_histograms(values)
+
+    def augmented(self, arrays: dict[str, "np.ndarray"], numbers: "np.ndarray", flip: bool) -> dict[str, "np.ndarray"]:
+        """`arrays` of a picture for training: moved, scaled, turned and partly erased at random, see `Warp`."""
+        from keras_attention.data.augmentation import Warp, warped
+
+        return {"values": warped(arrays["values"], numbers, Warp(**WARP, flip=flip))}
 
     def example_arrays(self, length: int = 1) -> dict[str, "np.ndarray"]:
         """`arrays` of a white picture, to compile a network; `length` is unused, because no axis varies."""
@@ -252,6 +296,26 @@ def _opened(content, name):
         raise UserError(f"{name} is not a picture that can be read{found}. {kinds}") from error
     _check_size(image.size, name)
     return image
+
+
+def _size_and_mode(source):
+    """((width, height), mode of Pillow) of a picture in any form, upright."""
+    from PIL import Image
+
+    if hasattr(source, "shape"):
+        return source.shape[1::-1], "L" if len(source.shape) == 2 or source.shape[2] == 1 else "RGB"
+    inside = isinstance(source, (bytes, bytearray))
+    name = "The picture" if inside else str(source)
+    image = source if hasattr(source, "getexif") else _opened(bytes(source) if inside else _content(Path(source)), name)
+    if not isinstance(image, Image.Image):
+        raise UserError(f"A picture cannot be a {type(source).__name__}.")
+    with suppress(Exception):  # damaged EXIF data: the picture stays as it is
+        if image.getexif().get(ORIENTATION, 1) > 4:
+            return image.size[::-1], image.mode
+    return image.size, image.mode
+
+
+ORIENTATION = 0x0112  # of EXIF; from 5 to 8, height and width are exchanged
 
 
 def _check_size(size, name):

@@ -1,6 +1,6 @@
 """A Transformer over patches that classifies images, spectrograms and series (Dosovitskiy et al. 2021)."""
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
@@ -147,6 +147,18 @@ class PatchClassifier(FromPreset, keras.Model):
         logits = model(images)
     """
 
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        name: {
+            "hidden_dim": width,
+            "intermediate_dim": 2 * width,
+            "num_heads": width // 32,
+            "num_layers": layers,
+            "stem": "convolutional",
+            "pooling": "mean",
+        }
+        for name, (width, layers) in {"tiny": (64, 3), "mini": (96, 4), "small": (128, 6), "medium": (256, 8)}.items()
+    }
+
     def __init__(
         self,
         num_labels: int,
@@ -248,8 +260,52 @@ class PatchClassifier(FromPreset, keras.Model):
         counts = ops.maximum(ops.sum(ops.cast(mask, x.dtype), axis=1, keepdims=True), 1)
         return ops.sum(zero_masked(x, mask), axis=1) / counts  # (B, D)
 
+    @property
+    def head(self) -> list[keras.layers.Layer]:
+        """See `models.shared.FinetunableNetwork`."""
+        return [self.output_dense]
+
+    @property
+    def usual_learning_rate(self) -> float:
+        """The peak learning rate of fine-tuning: smaller for trained weights."""
+        return 1e-3 if getattr(self, "has_random_weights", False) else 3e-4
+
+    @staticmethod
+    def usual_epochs(num_rows: int) -> int:
+        """The number of epochs that `num_rows` images or sounds need from random weights."""
+        return min(80, max(12, USUAL_EXAMPLES // max(1, num_rows)))
+
+    def layer_groups(self) -> list[list[keras.layers.Layer]]:
+        """See `models.shared.FinetunableNetwork`."""
+        return [[self.patches, self.positions], *([layer] for layer in self.encoder_layers)]
+
+    @classmethod
+    def from_trained(
+        cls, network: keras.Model, num_labels: int, *, head: str = "new", dtype: Any = None, **changes: Any
+    ) -> Self:
+        """See `models.shared.FinetunableNetwork`."""
+        model = cls(**network.settings | changes | {"num_labels": num_labels}, dtype=dtype)
+        model.build()
+        parts = ["patches", "positions", "final_norm", *(["output_dense"] if head == "kept" else [])]
+        pairs = [(getattr(model, name), getattr(network, name)) for name in parts]
+        for ours, theirs in [*pairs, *zip(model.encoder_layers, network.encoder_layers, strict=False)]:
+            ours.set_weights(theirs.get_weights())
+        if model.pooling == "cls":
+            model.cls.assign(network.cls)
+        return model
+
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+USUAL_EXAMPLES = 100_000  # that a training on few rows sees in all its epochs
+
+
+def usual_patch_size(input_size: tuple[int, ...] | list[int]) -> tuple[int, ...]:
+    """The sides of patches for inputs of a size: 2, 4 or 8, so that there are about 50 to 100 of an image."""
+    *sides, _ = input_size
+    side = 2 if max(sides) <= 16 else 4 if max(sides) <= 32 else 8
+    return (side,) * len(sides)
 
 
 def _values_and_mask(inputs):

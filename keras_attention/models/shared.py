@@ -67,6 +67,7 @@ class FinetunableNetwork(Protocol):
             `finetuning.settings.learning_rate_for`.
         head: list of layers from `pooled` to the logits, the last one a Dense layer. If it is the only one, the logits
             are linear in `pooled`, and logistic regression can set its weights before the training.
+        usual_epochs: callable(number of rows) -> int, the default number of epochs from random weights. Optional.
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]]

@@ -1,12 +1,13 @@
 """Any kind of input in, labels out: the pipeline of networks that read the arrays of their kind of input."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from keras_attention.evaluation.bag_of_words import Blend
 from keras_attention.inputs import Field
 from keras_attention.pipelines.base import Pipeline
 from keras_attention.pipelines.explanation import Explanation
@@ -26,12 +27,47 @@ from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
 from keras_attention.zoo.schema import architecture_of
+from keras_attention.zoo.weights_file import load_features, save_features
 
 NUMBERS_AT_A_TIME = 1 << 24  # of the arrays of inputs that are in memory together
+VECTORS_AT_A_TIME = 1 << 21  # numbers of the arrays from which features are computed together
+
+
+class FeatureModel(NamedTuple):
+    """A linear model on features of inputs, which may be blended with a network as a bag of words is for texts.
+
+        logits = W features(input) + b
+
+    Attributes:
+        kernel: float32 array (D, K).
+        bias: float32 array (K,).
+        vectors: callable(list of N inputs) -> float32 array (N, D).
+        name: str.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+    vectors: Callable
+    name: str = "linear model"
+
+    def logits(self, inputs: list, second: None = None) -> np.ndarray:
+        """Float32 array (N, K) for a list of N inputs."""
+        return self.vectors(inputs) @ self.kernel + self.bias
+
+    def scaled(self, factor: float) -> "FeatureModel":
+        """A FeatureModel whose logits are `factor` times as large."""
+        return self._replace(kernel=self.kernel * np.float32(factor), bias=self.bias * np.float32(factor))
+
+    def stored(self) -> "FeatureModel":
+        """A FeatureModel whose kernel is rounded to float16, as in a file, unless that loses very large numbers."""
+        with np.errstate(over="ignore"):
+            rounded = self.kernel.astype("float16").astype("float32")
+        close = np.allclose(rounded, self.kernel, rtol=1e-2, atol=1e-3 * np.abs(self.kernel).max())
+        return self._replace(kernel=rounded) if close else self
 
 
 class InputClassifier(Pipeline):
-    """Classifies inputs of any kind that is a file: pictures.
+    """Classifies inputs of any kind that is a file: pictures or sounds.
 
     Args:
         model: built keras.Model. It takes the dict of arrays (B, ...) of `kind.arrays`, and returns logits (B, K).
@@ -50,7 +86,7 @@ class InputClassifier(Pipeline):
         "truncated": Field(bool, "True if a part of the input was ignored."),
     }
     batching = "sequences"
-    blend = None
+    blend: Blend | None = None  # of the network with a FeatureModel
 
     def __init__(self, model: Any, kind: Any, task: dict[str, Any], samples: Sequence = ()):
         self.model, self.kind, self.task = model, kind, task
@@ -62,8 +98,31 @@ class InputClassifier(Pipeline):
         use = architecture_of({"architecture": type(model).__name__}).use
         return cls(model, use.input({**config, "model": model.get_config()}), config["task"])
 
+    @classmethod
+    def from_loaded(cls, loaded):
+        classifier = super().from_loaded(loaded)
+        if features := loaded.entry.config["features"]:
+            classifier.blend = Blend(classifier.feature_model(**load_features(loaded.entry)), features["weight"])
+        return classifier
+
     def described(self):
-        return {"task": self.task, self.kind.name: self.kind.described()}
+        features = {"count": len(self.blend.words.kernel), "weight": self.blend.weight} if self.blend else None
+        return {"task": self.task, self.kind.name: self.kind.described(), "features": features}
+
+    def feature_model(self, kernel: np.ndarray, bias: np.ndarray) -> FeatureModel:
+        """The FeatureModel with these weights for inputs of the pipeline's kind."""
+
+        def vectors(inputs):
+            return self.feature_vectors(self.single_sequences(inputs))
+
+        return FeatureModel(kernel, bias, vectors, self.kind.simple_model)
+
+    def feature_vectors(self, arrays: list[dict[str, np.ndarray]]) -> np.ndarray:
+        """The features (N, D) of inputs from their arrays, see `inputs`."""
+        size = max(1, VECTORS_AT_A_TIME // arrays[0]["values"].size)
+        parts = [arrays[first : first + size] for first in range(0, len(arrays), size)]
+        found = [self.kind.features(np.stack([one["values"] for one in part])) for part in parts]
+        return np.concatenate([np.asarray(part) for part in found])
 
     @classmethod
     def request_fields_for(cls, kind):
@@ -92,9 +151,15 @@ class InputClassifier(Pipeline):
     @property
     def extra_files(self):
         """Writers of the files of `samples`, unless the entry has examples already."""
+        words = self.blend.words if self.blend else None
+        files = (
+            []
+            if words is None
+            else [lambda folder: save_features(folder, {"kernel": words.kernel, "bias": words.bias})]
+        )
         if self.entry is not None:
-            return []
-        return [
+            return files
+        return files + [
             lambda folder, at=number, value=value: self.kind.write_example(value, folder / self._file(at))
             for number, value in enumerate(self._samples, start=1)
         ]
@@ -150,10 +215,16 @@ class InputClassifier(Pipeline):
         numbers = sum(array.size for array in self.kind.example_arrays(1).values())
         size, answers = max(1, NUMBERS_AT_A_TIME // numbers), []
         for first in range(0, len(items), size):
-            arrays = [self.kind.arrays(self.kind.read(item)) for item in items[first : first + size]]
+            values = [self.kind.read(item) for item in items[first : first + size]]
+            arrays = [self.kind.arrays(value) for value in values]
             logits = np.stack([logits for (logits,) in self.compiled.run(arrays)])  # (B, K)
+            if self.blend:
+                words, weight = self.blend
+                logits = (1 - weight) * logits + weight * (self.feature_vectors(arrays) @ words.kernel + words.bias)
             check_finite(logits, "a logit")
-            answers += [label_answer(row, self.task, threshold) for row in logits]
+            for row, value in zip(logits, values, strict=True):
+                answer = label_answer(row, self.task, threshold)
+                answers.append(answer._replace(truncated=getattr(value, "truncated", False)))
             if progress:
                 progress(len(answers), len(items))
         return answers
@@ -175,7 +246,9 @@ class InputClassifier(Pipeline):
         return np.stack([logits for (logits,) in self.compiled.run([arrays for (arrays,) in sequences], progress)])
 
     def blended(self, logits: np.ndarray, inputs: list, second: None = None) -> np.ndarray:
-        """The logits as they are, if they are finite: no bag of words is blended with them."""
+        """Blends logits (N, K) of the network with those of the linear model on features, if there is one."""
+        if self.blend:
+            logits = self.blend.logits(logits, inputs)
         check_finite(logits, "a logit")
         return logits
 

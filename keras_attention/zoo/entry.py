@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keras_attention.support.errors import JOINERS, EntryError, parse_json, quoted
 from keras_attention.zoo.card import check_metrics
-from keras_attention.zoo.schema import WORDS_FILE, architecture_of, check_config, max_bytes_of_words
+from keras_attention.zoo.schema import FEATURES_FILE, WORDS_FILE, architecture_of, check_config, max_bytes_of_words
 
 MAX_BYTES = {"manifest.json": 64 * 1024, "config.json": 64 * 1024, "metrics.json": 4 * 1024 * 1024}
 
@@ -315,6 +315,10 @@ def check_sizes(folder, config, sizes):
         if WORDS_FILE not in sizes:
             raise EntryError(f"{folder} lacks {WORDS_FILE!r}, the words of config.json.")
         most[WORDS_FILE] = max_bytes_of_words(config["words"]["num_terms"], config["model"]["num_labels"])
+    if config.get("features"):
+        if FEATURES_FILE not in sizes:
+            raise EntryError(f"{folder} lacks {FEATURES_FILE!r}, the features of config.json.")
+        most[FEATURES_FILE] = 4 * (config["features"]["count"] + 1) * config["model"]["num_labels"] + 65536
     kind = architecture.use.input(config)
     if kind.is_file:
         of_examples = [match for match in map(EXAMPLE.fullmatch, sizes) if match and match[1] == kind.example_suffix]

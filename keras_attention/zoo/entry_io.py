@@ -14,7 +14,7 @@ from keras_attention.zoo.card import card_text
 from keras_attention.zoo.entry import WEIGHTS, Entry, read_entry, write_json, write_manifest
 from keras_attention.zoo.registry import check_free
 from keras_attention.zoo.schema import FORMAT_VERSION, architecture_of, check_config
-from keras_attention.zoo.weights_file import STEPS, load_weights, load_words, save_weights
+from keras_attention.zoo.weights_file import STEPS, load_features, load_weights, load_words, save_weights
 
 
 class LoadedEntry(NamedTuple):
@@ -181,6 +181,8 @@ def load_entry(entry):
     model = load_network(entry)
     if entry.config.get("words"):
         load_words(entry)
+    if entry.config.get("features"):
+        load_features(entry)
     return LoadedEntry(entry, model, tokenizers)
 
 

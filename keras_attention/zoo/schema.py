@@ -146,6 +146,9 @@ class Use:
         method: str, the method of the pipeline for the example on a card.
         inputs: tuple of classes, the kinds of input that the pipeline reads, see `keras_attention.inputs`.
         input_of: callable(config) -> the kind of input of one model; None: the first of `inputs`, without arguments.
+        new_input: callable(sources, kind or None) -> (kind of input, settings of the network), for a new network that
+            is trained on these sources: list of what the kind reads. `kind` is the `plural` of one; None: the kind that
+            the sources look like. Or None if the network takes one size of inputs.
         tokenizers: dict from the role of a tokenizer to the model's setting with its vocabulary size.
         tokenizer_kinds: tuple of str, the kinds of tokenizers that the pipeline works with; None: all.
         keys: dict from each key of `config.json`, in addition to `ALWAYS`, to its allowed values.
@@ -162,6 +165,7 @@ class Use:
     reads: Callable
     inputs: tuple = (TextInput,)
     input_of: Callable | None = None
+    new_input: Callable | None = None
     tokenizers: dict = field(default_factory=dict)
     tokenizer_kinds: tuple | None = None
     keys: dict = field(default_factory=dict)
@@ -245,6 +249,8 @@ FORMAT_VERSION = 1
 MAX_PARAMETERS = 400_000_000
 MAX_TERMS, MAX_TERM_CHARACTERS = 50_000, 64  # of a bag of words
 WORDS_FILE = "words.h5"  # a bag of words
+MAX_FEATURES = 100_000
+FEATURES_FILE = "features.h5"  # a linear model on the features of a kind of input
 _FOLDER = text("[a-z][a-z0-9_]{0,40}", "the name of a folder of the entry")
 ALWAYS = ("format_version", "architecture", "model", "tokenizer")
 OPTIONAL = {"weights_dtype": "float32"}

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from keras_attention.support.errors import EntryError, quoted
-from keras_attention.zoo.schema import MAX_TERM_CHARACTERS, WORDS_FILE, max_bytes_of_terms
+from keras_attention.zoo.schema import FEATURES_FILE, MAX_TERM_CHARACTERS, WORDS_FILE, max_bytes_of_terms
 
 WEIGHTS = "model.weights.h5"
 SCALE = ":scale"  # suffix for the scales of an 8-bit weight
@@ -309,3 +309,34 @@ def load_words(entry):
     if not ((arrays["idf"] >= LEAST_IDF) & (arrays["idf"] <= MOST_IDF)).all():
         raise EntryError(f"{path}: 'idf' must be numbers from {LEAST_IDF:g} to {MOST_IDF:g}.")
     return terms, {name: _check_size(path, name, values).astype("float32") for name, values in arrays.items()}
+
+
+def save_features(folder, arrays):
+    """Writes the linear model of an entry on the features of its kind of input into its folder.
+
+    Args:
+        folder: Path.
+        arrays: dict of float32 arrays "kernel" (D, K), in float16 if that loses nothing, and "bias" (K,).
+    """
+    with np.errstate(over="ignore"):
+        half = arrays["kernel"].astype("float16")
+    kernel = half if np.array_equal(half, arrays["kernel"]) else arrays["kernel"]
+    with _written_whole(folder / FEATURES_FILE) as file:
+        file.create_dataset("kernel", data=kernel)
+        file.create_dataset("bias", data=arrays["bias"].astype("float32"))
+
+
+def load_features(entry):
+    """Reads the linear model of an entry whose config.json has "features".
+
+    Returns:
+        Dict of float32 arrays, as in `save_features`.
+
+    Raises:
+        EntryError: if the file does not agree with config.json, or contains a number that is not finite or too large.
+    """
+    count, labels = entry.config["features"]["count"], entry.config["model"]["num_labels"]
+    shapes = {"kernel": ([(count, labels)], ("float16", "float32")), "bias": ([(labels,)], "float32")}
+    path = entry.folder / FEATURES_FILE
+    found = read_arrays(path, shapes)
+    return {name: _check_size(path, name, values).astype("float32") for name, values in found.items()}

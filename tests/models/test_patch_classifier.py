@@ -111,6 +111,7 @@ def test_weights_are_those_of_the_tokens_and_other_sizes_are_read():
 
 @pytest.mark.parametrize("settings", [IMAGES, {**SERIES, "stem": "convolutional", "pooling": "mean"}])
 def test_fits_saves_and_loads_as_any_keras_model(settings, tmp_path):
+    keras.utils.set_random_seed(7)
     model = PatchClassifier(2, **SIZES, **settings)
     values = array(23, *settings["input_size"], seed=5)
     labels = (values.reshape(23, -1)[:, :11].mean(axis=1) > 0).astype("int32")

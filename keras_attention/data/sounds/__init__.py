@@ -1,0 +1,1 @@
+"""Recordings -> spectrograms and their statistics."""

@@ -1,0 +1,77 @@
+"""Folders of labelled files: sub-folders or beginnings of names are labels; other files are counted."""
+
+import re
+
+import pytest
+
+from keras_attention.data.labelled_files import labelled_files
+from keras_attention.support.errors import UserError
+
+KINDS = {"images": (".png", ".jpg"), "sounds": (".wav", ".ogg")}
+
+
+def write(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def test_sub_folders_are_labels(tmp_path):
+    names = (
+        "dog/3.PNG",
+        "dog/2021/1.jpg",
+        "cat/2.png",
+        "cat/.hidden.png",
+        ".git/x.png",
+        "notes.txt",
+        "cover.png",
+        "emu/a",
+    )
+    found = labelled_files(write(tmp_path, *names), KINDS)
+    assert found.kind == "images"
+    assert [name.removeprefix(f"{tmp_path}/") for name in found.files] == ["cat/2.png", "dog/3.PNG", "dog/2021/1.jpg"]
+    assert found.labels == ["cat", "dog", "dog"]
+    assert found.summary.endswith("3 images, 2 labels (each a folder), skipped 3 other files; no images in emu")
+
+
+def test_names_begin_with_labels(tmp_path):
+    found = labelled_files(write(tmp_path, "7_theo_0.wav", "7_theo_1.wav", "3_george_0.wav", "noise.wav"), KINDS)
+    assert (found.kind, found.labels) == ("sounds", ["3", "7", "7"])
+    assert "skipped 1 other file" in found.summary
+
+
+def test_the_kind_chooses_among_files(tmp_path):
+    write(tmp_path, "a/1.png", "b/2.png", "a/1.wav", "b/2.wav")
+    with pytest.raises(UserError, match=r"has 2 images and 2 sounds. Choose with --kind images or --kind sounds"):
+        labelled_files(tmp_path, KINDS)
+    assert labelled_files(tmp_path, KINDS, "sounds").kind == "sounds"
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "message"),
+    [
+        ((), None, "has no images (.png or .jpg) or sounds (.wav or .ogg). Expected: a folder for each label"),
+        (("a/1.wav", "b/2.wav"), "images", "has no images. Expected: a folder for each label, with files .png or .jpg"),
+        (("a/1.png", "a/2.png"), None, "has 2 images with one label. Expected: a folder for each of two labels"),
+        (("1.png", "2.png"), None, "has 2 images with no label"),
+        (("a/1.png",), "films", "There is no kind of files 'films'. Known: images, sounds"),
+    ],
+)
+def test_folders_without_a_task(tmp_path, names, kind, message):
+    with pytest.raises(UserError, match=re.escape(message)) as error:
+        labelled_files(write(tmp_path, *names), KINDS, kind)
+    assert "\n" not in str(error.value)
+
+
+def test_links_to_folders_are_not_followed(tmp_path):
+    write(tmp_path, "a/1.png", "b/2.png")
+    (tmp_path / "a" / "again").symlink_to(tmp_path)
+    assert len(labelled_files(tmp_path, KINDS).files) == 2
+
+
+def test_a_file_is_no_folder(tmp_path):
+    with pytest.raises(UserError, match="is not a folder"):
+        labelled_files(write(tmp_path, "a.png") / "a.png", KINDS)
+    with pytest.raises(UserError, match="There is no folder"):
+        labelled_files(tmp_path / "nowhere", KINDS)

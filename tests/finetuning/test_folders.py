@@ -1,0 +1,198 @@
+"""Folders of pictures and sounds, a folder for each label, become classifiers."""
+
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import keras_attention
+from keras_attention import load
+from keras_attention.cli.main import main
+from keras_attention.finetuning.settings import FinetuneSettings
+from keras_attention.finetuning.workflow import prepare
+from keras_attention.support.errors import UserError
+from keras_attention.training.history import Epoch
+from keras_attention.zoo.entry import EntryError, read_entry
+
+RATE = 4001
+TINY = ("--size", "tiny", "--no-jit-compile", "--json")
+
+
+def write_pictures(folder, numbers):
+    """Digits of scikit-learn as PNG files of 8 x 8 pixels."""
+    data = load_digits()
+    for number in numbers:
+        place = folder / f"digit {data.target[number]}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((data.images[number] * 15.9).astype("uint8")).save(place / f"{number}.png")
+    return str(folder)
+
+
+def write_sounds(folder, count, seed=3):
+    """Noisy tones, low and high ones, of different lengths."""
+    random = np.random.default_rng(seed)
+    for number in range(count):
+        name = ("low", "high")[number % 2]
+        times = np.arange(random.integers(1200, 2400)) / RATE
+        pitch = random.uniform(*((200, 500) if name == "low" else (900, 1700)))
+        waveform = np.sin(2 * np.pi * pitch * times) + random.normal(0, 0.3, len(times))
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        soundfile.write(folder / name / f"{number}.wav", 0.2 * waveform, RATE)
+    return str(folder)
+
+
+@pytest.mark.slow
+def test_from_a_folder_of_pictures_to_answers(tmp_path, capsys):
+    folder, test = write_pictures(tmp_path / "train", range(600)), write_pictures(tmp_path / "test", range(900, 1100))
+    (tmp_path / "train" / "readme.txt").write_text("digits")
+    out = tmp_path / "zoo" / "mine"
+    assert main(["finetune", folder, *TINY, "--test", test, "--out", str(out), "--epochs", "5"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["scores"]["accuracy"] > 92
+    assert report["baseline_name"] == "logistic regression on HOG"
+    assert report["baseline"]["accuracy"] > 90
+    assert main(["zoo", "verify", str(out)]) == 0
+    capsys.readouterr()
+    files = [str(path) for path in sorted((tmp_path / "test").glob("*/*.png"))[:7]]
+    assert main(["classify", "--model", str(out), *files, "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["file"] for answer in answers] == files
+    assert [answer["label"] for answer in answers] == load(out).classify(files)
+    assert (out / "confusion.png").is_file()
+    card = (out / "CARD.md").read_text()
+    assert "Multiclass classification of images: digit 0" in card
+    assert "logistic regression on HOG" in card
+
+
+@pytest.mark.slow
+def test_from_a_folder_of_sounds_to_answers(tmp_path, capsys):
+    folder, test = write_sounds(tmp_path / "train", 60), write_sounds(tmp_path / "test", 24, seed=5)
+    out = tmp_path / "mine"
+    assert main(["finetune", folder, *TINY, "--test", test, "--out", str(out), "--epochs", "3"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["scores"]["accuracy"] > 95
+    assert report["baseline_name"] == "logistic regression on MFCC"
+    assert main(["zoo", "verify", str(out)]) == 0
+    classifier = load(out)
+    files = [str(path) for path in sorted((tmp_path / "test").glob("*/*.wav"))]
+    labels = [path.split("/")[-2] for path in files]
+    assert np.mean(np.array(classifier.classify(files)) == labels) > 0.95
+    waveform, rate = soundfile.read(files[0])
+    assert classifier.classify((waveform, rate)) == classifier.classify(files[0])
+    assert not classifier.classify(files[0], return_scores=True).truncated
+    assert classifier.classify((np.tile(waveform, 50), rate), return_scores=True).truncated
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_goes_on(tmp_path, capsys, monkeypatch):
+    folder = write_sounds(tmp_path / "sounds", 40)
+    command = ["finetune", folder, *TINY, "--epochs", "2", "--kind", "sounds"]
+    keras.backend.clear_session()
+    assert main([*command, "--out", str(tmp_path / "whole")]) == 0
+    keras.backend.clear_session()
+    usual, steps = Epoch.record, iter(range(1, 100))
+
+    def interrupted(epoch, measured):
+        usual(epoch, measured)
+        if next(steps) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Epoch, "record", interrupted)
+        assert main([*command, "--out", str(tmp_path / "parts")]) == 130
+    keras.backend.clear_session()
+    assert main([*command, "--out", str(tmp_path / "parts"), "--resume"]) == 0
+    capsys.readouterr()
+    whole, parts = (load(tmp_path / name).model.get_weights() for name in ("whole", "parts"))
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_from_python_and_on_from_there(tmp_path):
+    folder = write_pictures(tmp_path / "digits", range(200))
+    options = {"size": "tiny", "epochs": 1, "jit_compile": False}
+    classifier = keras_attention.finetune(folder, out=tmp_path / "mine", **options)
+    assert classifier.blend is not None  # one epoch teaches the network little
+    pictures = load_digits().images[900:911] / 16
+    loaded = load(tmp_path / "mine")
+    assert loaded.classify(pictures) == classifier.classify(pictures)
+    all_of_them, one = loaded.classify(pictures, return_scores=True), loaded.classify(pictures[3], return_scores=True)
+    assert all_of_them[3].probabilities == pytest.approx(one.probabilities, abs=1e-5)
+    loaded.save(tmp_path / "again")
+    assert load(tmp_path / "again").classify(pictures) == classifier.classify(pictures)
+    damaged = tmp_path / "again" / "features.h5"
+    damaged.unlink()
+    with pytest.raises(EntryError, match=r"features\.h5"):
+        read_entry(tmp_path / "again")
+    more = write_pictures(tmp_path / "more", range(300, 400))
+    further = keras_attention.finetune(more, start=tmp_path / "mine", epochs=1, jit_compile=False)
+    assert further.model.input_size == classifier.model.input_size
+    with pytest.raises(UserError, match="has no images"):
+        keras_attention.finetune(write_sounds(tmp_path / "s", 4), start=tmp_path / "mine")
+
+
+def test_the_network_suits_the_files(tmp_path):
+    from keras_attention.finetuning.examples import read_folder
+    from keras_attention.finetuning.starting_model import open_start
+
+    start = open_start(None, "patches")
+    kinds = start.architecture.use.inputs
+    for folder, sizes in (
+        (write_pictures(tmp_path / "digits", range(30)), ([8, 8, 1], [2, 2])),
+        (write_sounds(tmp_path / "sounds", 8), ([56, 64, 1], [8, 8])),
+    ):
+        examples, _, _ = read_folder(folder, kinds)
+        settings = FinetuneSettings(size="tiny", network="patches")
+        prepared = prepare(examples, None, start, settings, say=lambda _: None)
+        model = prepared.classifier.model
+        assert (model.input_size, model.patch_size) == sizes
+        assert prepared.sequences[0]["values"].shape == tuple(sizes[0])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--text", "review"), "--text is for tables"),
+        (("--separator", "|"), "--separator is for tables"),
+        (("--kind", "sounds"), "has no sounds"),
+        (("--from", "minilm_small_en"), "reads texts. Leave out --from"),
+        (("--network", "lstm"), "reads texts"),
+        (("--contrastive",), "--contrastive needs a trained encoder"),
+    ],
+)
+def test_what_a_folder_refuses(tmp_path, capsys, flags, message):
+    folder = write_pictures(tmp_path / "digits", range(30))
+    assert main(["finetune", folder, "--out", str(tmp_path / "mine"), *flags]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_table_needs_columns(tmp_path, capsys):
+    (tmp_path / "table.csv").write_text("text,label\na,b\n")
+    columns = "--text", "text", "--label", "label"
+    cases = ((), "required for a table: --text, --label"), ((*columns, "--kind", "images"), "--kind is for folders")
+    for flags, message in cases:
+        assert main(["finetune", str(tmp_path / "table.csv"), *flags]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_damaged_files_are_named_or_skipped(tmp_path, capsys):
+    folder = write_pictures(tmp_path / "digits", range(30))
+    damaged = tmp_path / "digits" / "digit 1" / "1.png"
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    assert main(["finetune", folder, "--out", str(tmp_path / "mine")]) == 2
+    assert re.search(r"1\.png is (damaged|not a picture)", capsys.readouterr().err)
+    from keras_attention.finetuning.examples import read_folder
+    from keras_attention.inputs.image import ImageInput
+
+    examples, kind, said = read_folder(folder, [ImageInput], skip_bad_files=True)
+    assert (len(examples), kind) == (29, "images")
+    assert said.endswith("; skipped 1 that cannot be read")
