@@ -56,7 +56,7 @@ class GraphInputClassifier(tf.Module):
         classifier: InputClassifier whose kind of input has no padded axis.
 
     Call arguments:
-        The arrays of the kind of input, each (B, ...), by name.
+        The inputs of the kind's `signature`, each (B, ...), by name.
 
     Returns:
         Dict of tensors, see `export.classes`.
@@ -67,13 +67,19 @@ class GraphInputClassifier(tf.Module):
         self._task = classifier.task
         self._find_model = lambda: classifier.model  # not an attribute: TensorFlow would save all of Keras's objects
         self._weights = [variable.value for variable in classifier.model.variables]
-        arrays = classifier.kind.example_arrays(1)
+        self._kind, self._blend = classifier.kind, classifier.blend
+        arrays = classifier.kind.exported_arrays()
         self._names = list(arrays)
         signature = [tf.TensorSpec((None, *array.shape), array.dtype, name=name) for name, array in arrays.items()]
         self.answer = tf.function(self._answer, input_signature=signature, autograph=False)
 
     def _answer(self, *arrays):
-        logits = self._find_model()(dict(zip(self._names, arrays, strict=True)), training=False)
+        inputs = self._kind.from_exported(dict(zip(self._names, arrays, strict=True)))
+        logits = tf.cast(self._find_model()(inputs, training=False), tf.float32)
+        if self._blend is not None:
+            words, weight = self._blend
+            features = tf.cast(self._kind.features(inputs["values"]), tf.float32)
+            logits = (1 - weight) * logits + weight * (tf.matmul(features, words.kernel) + words.bias)
         return label_tensors(logits, self._task)
 
 
@@ -81,6 +87,6 @@ def export_input_classifier(folder, classifier, name):
     """Writes an InputClassifier, see `GraphInputClassifier`; returns its signature."""
     graph, task, kind = GraphInputClassifier(classifier), classifier.task, classifier.kind
     shown = 'answers["value"].numpy()' if task["kind"] == "regression" else 'answers["label"].numpy()[0].decode()'
-    examples = {key: (1, *array.shape) for key, array in kind.example_arrays(1).items()}
+    examples = {key: (1, *array.shape) for key, array in kind.exported_arrays().items()}
     options = {"name": name, "examples": examples, "shown": shown, "sizes": "B inputs, K labels.", "readme": README}
     return write_graph(folder, graph, graph.answer, classes(task, kind), **options)

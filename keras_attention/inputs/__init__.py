@@ -12,7 +12,8 @@ and cards ask the kind:
     body_bytes           int, the least limit of a request's body at the server, in bytes
     plural               str, the value of `finetune --kind`; for kinds with `is_file`
     simple_model         str, the name of the model that fine-tuning compares with, which reads `features(values)`
-    signature()          dict from name to (dtype and shape, meaning), the inputs of an exported model
+    signature()          dict from name to (dtype and shape, meaning), the inputs of an exported model; for kinds with
+                         `is_file`, `exported_arrays` is one example, and `from_exported` makes the network's inputs
 
 Kinds with `is_file` become arrays by themselves, see `image.ImageInput`. Texts become token ids by the tokenizer of
 their pipeline, see `pipelines/texts.py`.

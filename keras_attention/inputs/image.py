@@ -205,6 +205,14 @@ class ImageInput:
 
         return self.arrays(np.full(self.size, 255, "uint8"))
 
+    def exported_arrays(self) -> dict[str, "np.ndarray"]:
+        """One input of an exported model, by the names of `signature`."""
+        return self.example_arrays()
+
+    def from_exported(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What the network reads, tensors (B, ...), from the inputs of an exported model."""
+        return inputs
+
     def write_example(self, value: "np.ndarray", path: Path) -> None:
         """Writes a picture that `read` has returned as PNG; `read` gives the same pixels again."""
         from PIL import Image

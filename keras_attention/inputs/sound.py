@@ -220,6 +220,19 @@ class SoundInput:
 
         return {"values": np.full(self.size, -1, "float32")}
 
+    def exported_arrays(self) -> dict[str, "np.ndarray"]:
+        """One input of an exported model, by the names of `signature`."""
+        import numpy as np
+
+        return {"waveforms": np.zeros(self.length, "float32")}
+
+    def from_exported(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What the network reads, tensors (B, ...), from the inputs of an exported model."""
+        from keras import ops
+
+        loudest = ops.max(ops.abs(inputs["waveforms"]), axis=1, keepdims=True)  # (B, 1)
+        return {"values": self.values_of(inputs["waveforms"] / ops.maximum(loudest, 1e-20))}
+
     def write_example(self, value: Recording, path: Path) -> None:
         """Writes a sound that `read` has returned as FLAC; `read` gives the same samples again."""
         import soundfile

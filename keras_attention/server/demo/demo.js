@@ -6,7 +6,7 @@ const TITLES = { translate: "Text to translate", classify: "Text to classify", "
 const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write" };
 const PATIENCE_MS = 300;  // without an answer, before the page says what takes time
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
-let models = [], limits, model, key = sessionStorage.getItem("key"), keyed = null, views = 0, picture = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
+let models = [], limits, model, key = sessionStorage.getItem("key"), keyed = null, views = 0, content = null, recorder = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
 
 // One call of the API; waits and tries again while the server is busy or not ready yet, or the quota is used up.
 async function respond(path, body, signal) {
@@ -60,8 +60,8 @@ async function* events(path, body, signal) {
 function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
 
 // What the server announces as `widget`: how the input of a model is given.
-const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget === "image";
-const MOST_FIELDS = 1000;  // bytes of a request beside the picture
+const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget === "image", isSound = (one) => one.widget === "sound", isFile = (one) => isImage(one) || isSound(one);
+const MOST_FIELDS = 1000;  // bytes of a request beside the file
 
 async function start() {
   ({ models, limits } = await call("/v1/models"));
@@ -73,9 +73,10 @@ async function start() {
   $("model").addEventListener("change", choose);
   for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
-  $("image").addEventListener("change", () => readPicture($("image").files[0]));
-  $("input").addEventListener("dragover", (event) => { if (isImage(model)) event.preventDefault(); });
-  $("input").addEventListener("drop", (event) => { if (isImage(model)) { event.preventDefault(); readPicture(event.dataTransfer.files[0]); } });
+  for (const id of ["image", "clip"]) $(id).addEventListener("change", () => readContent($(id).files[0]));
+  $("record").addEventListener("click", record);
+  $("input").addEventListener("dragover", (event) => { if (isFile(model)) event.preventDefault(); });
+  $("input").addEventListener("drop", (event) => { if (isFile(model)) { event.preventDefault(); readContent(event.dataTransfer.files[0]); } });
   $("file").addEventListener("change", readFile);
   $("classify").addEventListener("click", classifyTable);
   $("explain").addEventListener("click", explain);
@@ -98,7 +99,7 @@ function choose() {
   $("more").textContent = [rest, model.parameters && `${model.parameters.toLocaleString("en")} parameters.`, model.default && `The default for /v1/${model.task}.`].filter(Boolean).join(" ");
   $("details").hidden = !$("more").textContent; $("details").open = false;
   $("text-title").textContent = TITLES[model.task] || "Text";
-  $("first").hidden = isImage(model); $("picture").hidden = !isImage(model);
+  $("first").hidden = isFile(model); $("picture").hidden = !isImage(model); $("sound").hidden = !isSound(model);
   $("second").hidden = !isPair(model) && model.task !== "encode";
   $("text-b").rows = model.task === "encode" ? 4 : 2;
   $("answers").replaceChildren(); $("view").hidden = true; views++;  // those of another model
@@ -107,38 +108,73 @@ function choose() {
   $("column-second").hidden = !isPair(model);
   preselectColumns();
   $("gap").hidden = model.task !== "fill-mask";
-  $("table").hidden = model.task !== "classify" || isImage(model);
+  $("table").hidden = model.task !== "classify" || isFile(model);
   $("looked").hidden = !model.attention;
   $("writing").hidden = model.task !== "generate";
   $("examples").replaceChildren();
   const examples = different(model.examples);
   for (const example of examples.filter((one) => one.source)) {
-    const button = make("button", isImage(model) ? undefined : isPair(model) ? `${example.source} / ${example.source_b}` : example.source, $("examples"));
+    const button = make("button", isFile(model) ? undefined : isPair(model) ? `${example.source} / ${example.source_b}` : example.source, $("examples"));
     button.type = "button"; button.dir = "auto";
     if (isImage(model)) {
       const image = make("img", undefined, button);
       image.src = asUrl(example.source); image.alt = `Example ${$("examples").childElementCount}`;
-      button.addEventListener("click", () => { showPicture(asUrl(example.source)); ask(); });
+      button.addEventListener("click", () => { showContent(asUrl(example.source)); ask(); });
+    } else if (isSound(model)) {
+      button.textContent = `Example ${$("examples").childElementCount}`;
+      button.addEventListener("click", () => { showContent(asUrl(example.source)); ask(); });
     } else button.addEventListener("click", () => { $("text").value = example.source; $("text-b").value = example.source_b || ""; ask(); $("text").focus(); });
   }
   const best = examples[0] || {};
-  if (isImage(model)) { $("image").value = ""; showPicture(best.source ? asUrl(best.source) : null); return ask(); }
+  if (isFile(model)) { $("image").value = $("clip").value = ""; showContent(best.source ? asUrl(best.source) : null); return ask(); }
   $("text").value = best.source || ""; $("text-b").value = best.source_b || "";
   ask();
 }
-// A picture of the server, in base64, or one that the user has chosen; null for none.
-function asUrl(base64) { return `data:image/png;base64,${base64}`; }
-function showPicture(url) { picture = url; $("preview").hidden = !url; if (url) $("preview").src = url; else $("preview").removeAttribute("src"); }
-function readPicture(file) {
+// A picture or sound of the server, in base64, or one that the user has chosen; null for none.
+function asUrl(base64) { return `data:${isSound(model) ? "audio/flac" : "image/png"};base64,${base64}`; }
+function showContent(url) {
+  content = url;
+  for (const [id, used] of [["preview", isImage(model)], ["playback", isSound(model)]]) {
+    $(id).hidden = !url || !used;
+    if (url && used) $(id).src = url; else $(id).removeAttribute("src");
+  }
+}
+function readContent(file) {
   if (!file) return;
   const reader = new FileReader(), chosen = model;
   reader.addEventListener("load", () => {
     if (chosen !== model) return;
-    if (reader.result.length + MOST_FIELDS > model.body_bytes) { showPicture(null); ask(); return tell(`${file.name} is too large: a picture has at most ${Math.floor(0.74 * model.body_bytes / 1e6)} MB.`, true); }
-    showPicture(reader.result); ask();
+    if (reader.result.length + MOST_FIELDS > model.body_bytes) { showContent(null); ask(); return tell(`${file.name ?? "The recording"} is too large: a ${isSound(model) ? "sound" : "picture"} has at most ${Math.floor(0.74 * model.body_bytes / 1e6)} MB.`, true); }
+    showContent(reader.result); ask();
   });
-  reader.addEventListener("error", () => tell(`${file.name} cannot be read.`, true));
+  reader.addEventListener("error", () => tell(`${file.name ?? "The recording"} cannot be read.`, true));
   reader.readAsDataURL(file);
+}
+// Records from the microphone until the next click; browsers write formats of their own, so it is sent as WAV.
+async function record() {
+  if (recorder) return recorder.stop();
+  try {
+    const stream = await navigator.mediaDevices.getUserMedia({ audio: true }), parts = [];
+    recorder = new MediaRecorder(stream);
+    recorder.addEventListener("dataavailable", (event) => parts.push(event.data));
+    recorder.addEventListener("stop", async () => {
+      stream.getTracks().forEach((track) => track.stop()); recorder = null; $("record").textContent = "Record";
+      try {
+        const sound = await new AudioContext().decodeAudioData(await new Blob(parts).arrayBuffer());
+        readContent(asWav(sound.getChannelData(0), sound.sampleRate));
+      } catch (error) { tell(`The recording cannot be read: ${error.message}`, true); }
+    });
+    recorder.start(); $("record").textContent = "Stop"; tell("Recording ...");
+  } catch (error) { recorder = null; tell(`No recording: ${error.message}`, true); }
+}
+// Samples from -1 to 1 as a WAV file of 16 bits.
+function asWav(samples, rate) {
+  const head = new DataView(new ArrayBuffer(44)), size = 2 * samples.length;
+  for (const [at, text] of [[0, "RIFF"], [8, "WAVE"], [12, "fmt "], [36, "data"]]) [...text].forEach((sign, i) => head.setUint8(at + i, sign.charCodeAt(0)));
+  for (const [at, value] of [[4, 36 + size], [16, 16], [24, rate], [28, 2 * rate], [40, size]]) head.setUint32(at, value, true);
+  for (const [at, value] of [[20, 1], [22, 1], [32, 2], [34, 16]]) head.setUint16(at, value, true);
+  const whole = Int16Array.from(samples, (one) => Math.max(-1, Math.min(1, one)) * 32767);
+  return new Blob([head, whole], { type: "audio/wav" });
 }
 // The first sentence of a description, which says what the model is for, and the others.
 function sentences(text) { const end = text.search(/\.\s/); return end < 0 ? [text, ""] : [text.slice(0, end + 1), text.slice(end + 1).trim()]; }
@@ -183,10 +219,10 @@ async function ask() {
     if (model.attention && !isBlank(text)) showView(text, second);
     return tell("Press Write, and the model continues your text.");
   }
-  const empty = isImage(model) ? !picture : isBlank(text) || (isPair(model) && isBlank(second));
+  const empty = isFile(model) ? !content : isBlank(text) || (isPair(model) && isBlank(second));
   if (empty || (model.task === "fill-mask" && !text.toUpperCase().includes(GAP))) {
     $("answers").replaceChildren(); $("view").hidden = true;
-    return tell(empty ? (isImage(model) ? "Choose a picture." : "Type something.") : `Write ${GAP} where a word is missing.`);
+    return tell(empty ? (isFile(model) ? `Choose a ${isSound(model) ? "sound" : "picture"}.` : "Type something.") : `Write ${GAP} where a word is missing.`);
   }
   const finished = computing(controller.signal);
   try {
@@ -197,7 +233,7 @@ async function ask() {
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
     tell([duration(performance.now() - began), ...found.notes].join(" · "));
-    $("explain").hidden = model.task !== "classify" || isImage(model);
+    $("explain").hidden = model.task !== "classify" || isFile(model);
     if (model.attention) showView(text, second);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -213,7 +249,7 @@ async function answerTo(text, second, signal) {
     return { rows, notes: notes(answer, answer.translations[0].reason) };
   }
   if (model.task === "classify") {
-    const given = isImage(model) ? { images: [picture] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };
+    const given = isFile(model) ? { [`${model.widget}s`]: [content] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };
     const [answer] = (await call("/v1/classify", { model: model.name, ...given, top: 10 }, signal)).answers;
     const rows = labelRows(answer.probabilities);
     return { rows: rows.length ? rows : [{ text: answer.label.toFixed(3), score: "", share: 0 }], notes: notes(answer) };

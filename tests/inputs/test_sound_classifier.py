@@ -1,0 +1,140 @@
+"""A classifier of sounds: saved, loaded, from the command line, over HTTP, exported with waveforms in."""
+
+import base64
+import json
+
+import keras
+import numpy as np
+import pytest
+from inputs.sounds import RATE, encoded, forms, hostile, tone
+from server.tiny_zoo import server_in_this_process
+
+from keras_attention import load
+from keras_attention.cli.main import main
+from keras_attention.evaluation.bag_of_words import Blend
+from keras_attention.inputs.sound import SoundInput
+from keras_attention.models import PatchClassifier
+from keras_attention.pipelines.input_classifier import InputClassifier
+
+TASK = {
+    "kind": "multiclass",
+    "label_names": ["low", "high", "noise"],
+    "separator": None,
+    "threshold": 0.5,
+    "pair": False,
+}
+SIZES = {"hidden_dim": 14, "intermediate_dim": 11, "num_heads": 2, "num_layers": 1}
+
+
+def clips():
+    return [tone(hertz=220), tone(hertz=1300), np.random.default_rng(5).normal(size=5003)]
+
+
+def classifier(size=(24, 16, 1), patch_size=(4, 8), blended=True):
+    keras.utils.set_random_seed(5)
+    model = PatchClassifier(3, size, patch_size, **SIZES)
+    model.build()
+    model.output_dense.kernel.assign(np.random.default_rng(7).normal(size=(14, 3)))
+    made = InputClassifier(model, SoundInput(size, rate=RATE, window=257, hop=199), TASK, samples=clips())
+    if blended:
+        random = np.random.default_rng(11)
+        count = made.feature_vectors(made.single_sequences(clips())).shape[1]
+        kernel = random.normal(size=(count, 3)).astype("float32")
+        made.blend = Blend(made.feature_model(kernel, np.array([0.1, -0.3, 0.2], "float32")).stored(), 0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    zoo = tmp_path_factory.mktemp("zoo")
+    classifier().save(zoo / "tones")
+    for name, samples in zip("abc", clips(), strict=True):
+        (zoo.parent / f"{name}.wav").write_bytes(encoded(samples / 4))
+    return zoo
+
+
+def test_saved_and_loaded(zoo):
+    loaded, made = load(zoo / "tones"), classifier()
+    assert loaded.input.described() == {"rate": RATE, "window": 257, "hop": 199}
+    assert loaded.blend.weight == 0.3
+    for one, other in zip(*(each.classify(clips(), return_scores=True) for each in (loaded, made)), strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    assert main(["zoo", "verify", str(zoo / "tones")]) == 0
+
+
+def test_the_blend_is_the_weighted_mean_of_both_logits():
+    both, network = classifier(), classifier(blended=False)
+    features = both.feature_vectors(both.single_sequences(clips()))
+    words, weight = both.blend
+    logits = (1 - weight) * network.logits(network.sequences(clips())) + weight * (features @ words.kernel + words.bias)
+    for answer, row in zip(both.classify(clips(), return_scores=True), logits, strict=True):
+        expected = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+        found = [answer.probabilities[name] for name in TASK["label_names"]]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_frames_over_all_bands_are_patches_too():
+    made = classifier((24, 16), (4,), blended=False)
+    assert made.classify(clips()[0]) in TASK["label_names"]
+
+
+def test_one_line_a_file(zoo, capsys):
+    files = [str(zoo.parent / f"{name}.wav") for name in "abc"]
+    assert main(["classify", "--model", str(zoo / "tones"), *files, "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["file"] for answer in answers] == files
+    assert [answer["label"] for answer in answers] == [answer["labels"][0] for answer in answers]
+    assert [answer["truncated"] for answer in answers] == [True, True, True]
+    (zoo.parent / "text.wav").write_text("hello")
+    assert main(["classify", "--model", str(zoo / "tones"), files[0], str(zoo.parent / "text.wav")]) == 2
+    err = capsys.readouterr().err
+    assert "text.wav is not a sound that can be read" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_server_answers_for_sounds(zoo):
+    import urllib.error
+    import urllib.request
+
+    def ask(url, **body):
+        request = urllib.request.Request(f"{url}/v1/classify", json.dumps(body).encode())
+        request.add_header("content-type", "application/json")
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    contents = [forms()[name] for name in ("16 bits", "OGG", "stereo")]
+    expected = load(zoo / "tones").classify(contents, return_scores=True)
+    with server_in_this_process(zoo) as (url, _):
+        status, found = ask(url, sounds=[base64.b64encode(content).decode() for content in contents])
+        assert status == 200
+        for answer, one in zip(found["answers"], expected, strict=True):
+            assert (answer["label"], answer["truncated"]) == (one.label, one.truncated)
+        for name in ("text", "NaN", "two hours", "empty", "rate 0"):
+            content, message = hostile()[name]
+            status, found = ask(url, sounds=[base64.b64encode(content).decode()])
+            assert status == 422
+            assert message in str(found["error"])
+
+
+@pytest.mark.slow
+def test_exported_with_waveforms_in(zoo, tmp_path):
+    import tensorflow as tf
+
+    assert main(["export", str(zoo / "tones"), str(tmp_path / "exported")]) == 0
+    answer = tf.saved_model.load(str(tmp_path / "exported")).signatures["serving_default"]
+    loaded = load(zoo / "tones")
+    recordings = [loaded.input.read(clip) for clip in clips()]
+    waveforms = np.stack([0.01 * recording.samples.astype("float32") for recording in recordings])
+    found = answer(waveforms=tf.constant(waveforms))
+    expected = loaded.classify(recordings, return_scores=True)
+    assert [label.decode() for label in found["label"].numpy()] == [one.label for one in expected]
+    probabilities = [list(one.probabilities.values()) for one in expected]
+    np.testing.assert_allclose(found["probabilities"], probabilities, atol=1e-4)
+
+
+def test_other_formats_are_refused(zoo, tmp_path, capsys):
+    assert main(["export", str(zoo / "tones"), str(tmp_path / "exported"), "--format", "onnx"]) == 2
+    assert "cannot be exported as onnx. Formats for this kind of model: saved_model" in capsys.readouterr().err
