@@ -85,7 +85,7 @@ class FinetuneSettings(AccelerationSettings):
         None, "number of parts in which each batch is computed, to save memory; default: 1, more for very long texts"
     )
     network: str | None = setting(
-        None, "kind of a network with random weights: bert, lstm, gru, lstmn, han or patches; default: that of the start"
+        None, "kind of a network with random weights: bert, lstm, gru, lstmn, han or patches; default: the start's"
     )
     vectors: str | None = setting(
         None, "with --network lstm, gru, lstmn or han: first embeddings from a file of GloVe or word2vec"
