@@ -17,6 +17,7 @@ from keras_attention.decoding.hypotheses import (
     split_attention,
     take_sequences,
 )
+from keras_attention.decoding.ngram_block import without_repeats
 from keras_attention.decoding.sampling import forbidden_ids, length_limits, top_tokens
 
 NOTHING = -float("inf")
@@ -75,7 +76,19 @@ def first_beams(limits, beam_size, n_best, max_steps, start_id, pad_id, penaltie
     )
 
 
-def advance(beams, logits, attention, limits, penalties, never, end_id, min_length, enough=None, force_end=False):
+def advance(
+    beams,
+    logits,
+    attention,
+    limits,
+    penalties,
+    never,
+    end_id,
+    min_length,
+    enough=None,
+    force_end=False,
+    no_repeat_ngram_size=0,
+):
     """Adds one token to each live beam and freezes the hypotheses that end.
 
     Args:
@@ -87,7 +100,7 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
         never: list of int, the ids that are never generated.
         end_id, min_length: as in `beam_search`.
         enough: int or None, the number of ended hypotheses after which a sentence is done.
-        force_end: as in `beam_search`.
+        force_end, no_repeat_ngram_size: as in `beam_search`.
 
     Returns:
         The new `Beams`, and int32 (B, K), the index of the old beam that each new beam continues.
@@ -96,6 +109,9 @@ def advance(beams, logits, attention, limits, penalties, never, end_id, min_leng
     logits = ops.cast(logits, "float32")
     totals = ops.reshape(ops.logsumexp(logits, axis=-1), beams.log_probs.shape)
     offsets = beams.log_probs - totals  # (B, K)
+    if no_repeat_ngram_size:
+        token_ids = ops.reshape(beams.token_ids, (logits.shape[0], -1))  # (B * K, L)
+        logits = without_repeats(logits, token_ids, beams.index, no_repeat_ngram_size, never[0])
     log_probs, parents, ids = _continue(offsets, logits, [*never, end_id])
     ended = _possible(offsets + ops.reshape(logits[:, end_id], offsets.shape))  # (B, K)
     ended = ops.where(length < min_length, NOTHING, ended)
@@ -338,6 +354,7 @@ def beam_search(
     patience: float | None = None,
     ranking: str = "gnmt",
     force_end: bool = False,
+    no_repeat_ngram_size: int = 0,
 ) -> Hypotheses:
     """Searches with K beams per sentence and returns the `n_best` hypotheses with the highest scores.
 
@@ -367,6 +384,8 @@ def beam_search(
             search of transformers with `early_stopping=False`; with `patience` 1, that with `early_stopping=True`.
         force_end: bool. Whether END is the only token at the maximum length, with probability 1, so that no hypothesis
             is truncated: `forced_eos_token_id` of transformers.
+        no_repeat_ngram_size: int, 0 or at least 2. No sequence of this many tokens occurs twice in a hypothesis, see
+            `ngram_block`; 0: any may. Log probabilities stay those of the model.
 
     Returns:
         `Hypotheses` with `n_best` per sentence. Ties go to the earlier beam, then to the lower token id. A beam whose
@@ -376,6 +395,10 @@ def beam_search(
         ValueError: if an argument is out of range.
     """
     _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience, ranking)
+    if no_repeat_ngram_size < 0 or no_repeat_ngram_size == 1:
+        raise ValueError(
+            f"`no_repeat_ngram_size` must be 0 or at least 2. Received: no_repeat_ngram_size={no_repeat_ngram_size}"
+        )
     never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
     max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
     penalties = Penalties(length_penalty, coverage_penalty, source_mask, ranking)
@@ -384,6 +407,8 @@ def beam_search(
     beams = first_beams(limits, beam_size, kept, max_steps, start_id, pad_id, penalties)
     sentences = SearchState(beams, repeat_beams(state, beam_size), memory, limits, penalties)
     rules = {"never": never, "end_id": end_id, "min_length": min_length, "enough": enough, "force_end": force_end}
+    if no_repeat_ngram_size:
+        rules["no_repeat_ngram_size"] = no_repeat_ngram_size
     beams = search_sentences(step, sentences, max_steps, rules)
     found = best_hypotheses(beams, limits, pad_id)
     return found if kept == n_best else Hypotheses(*(field[:, :n_best] for field in found))

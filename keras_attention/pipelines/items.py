@@ -16,7 +16,7 @@ TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
 ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")
 # A telephone number; or a number with its separators, such as 17:45, and the capital letters of a code, such as B12.
 NUMBER = re.compile(r"\+\d{1,3}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{1,4}-?)?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*")
-DIGITS = re.compile(r"\d+(?:[.,:'’\u00a0\u202f]\d+)*")
+DIGITS = re.compile(r"(\d+(?:[.,:'’\u00a0\u202f]\d+)*)(?:\s?([AaPp])\.?\s?[Mm]\b)?")
 # Words for the numbers from 0, which may stand for digits or the other way round.
 NUMBER_WORDS = {
     "en": "zero an?|one|first|once two|second|twice three|third four|fourth five|fifth six|sixth seven|seventh "
@@ -135,7 +135,8 @@ def without_items(text):
 def difference(source, answer, source_language=None, target_language=None):
     """Which items of a source are not in its translation, or the other way round.
 
-    Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word.
+    Numbers are compared by their digits, so that 1,000.5 equals 1.000,5. One of up to twelve may become a word, and a
+    time such as 7:45 pm may become 19:45.
 
     Args:
         source, answer: str.
@@ -145,24 +146,46 @@ def difference(source, answer, source_language=None, target_language=None):
         "numbers", "items" (an address, a placeholder, a tag or an emoji), or None.
     """
     (numbers, names), (other_numbers, other_names) = _items(source), _items(answer)
-    missing, added = numbers - other_numbers, other_numbers - numbers
+    missing, added = _unmatched(numbers, other_numbers), _unmatched(other_numbers, numbers)
     if _unspelled(missing, answer, target_language) or _unspelled(added, source, source_language):
         return "numbers"
     return None if names == other_names else "items"
 
 
 def _items(text):
-    """Counters of the numbers, as tuples of digits, and of the other items."""
+    """The numbers of a text, each as a set of ways to write it, and a Counter of the other items."""
     names = Counter(found[0] for found in ITEM.finditer(text))
-    numbers = Counter(tuple(re.findall(r"\d+", found[0])) for found in DIGITS.finditer(ITEM.sub(" ", text)))
-    return numbers, names
+    return [_ways(*found.groups()) for found in DIGITS.finditer(ITEM.sub(" ", text))], names
+
+
+def _ways(number, half):
+    """The groups of digits of a number, as set of tuples; with "a" or "p", also those of a time of 24 hours."""
+    first, *rest = re.findall(r"\d+", number)
+    rest = () if rest == ["00"] else tuple(rest)
+    first = first.lstrip("0") or "0"
+    hour = int(first[:3])
+    if half is None or not 1 <= hour <= 12:
+        return {(first, *rest)}
+    return {(first, *rest), (str(hour % 12 + 12 * (half in "pP")), *rest)}
+
+
+def _unmatched(numbers, others):
+    """Counter of the numbers that are not among the others."""
+    left, unmatched = list(others), Counter()
+    for ways in numbers:
+        other = next((other for other in left if ways & other), None)
+        if other:
+            left.remove(other)
+        else:
+            unmatched[min(ways)] += 1
+    return unmatched
 
 
 def _unspelled(numbers, text, language):
     """Whether one of the numbers is not in the text as a word."""
     words = NUMBER_WORDS.get(language, ())
-    for number, count in numbers.items():
-        value = int(number[0]) if len(number) == 1 else len(words)
-        if value >= len(words) or len(words[value].findall(text)) < count:
+    for (first, *rest), count in numbers.items():
+        value = int(first[:3])
+        if rest or value >= len(words) or len(words[value].findall(text)) < count:
             return True
     return False

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.doubt import REASONS, copied_text, reason_to_doubt
+from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.languages import language_code
@@ -47,9 +47,14 @@ class Batch(NamedTuple):
     size: int
     padded: int
 
+    def alone(self, place):
+        """The batch of only one of the sentences."""
+        return Batch([self.positions[place]], [self.sequences[place]], [self.texts[place]], 1, self.padded)
+
 
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
 LIMITS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # larger than those of an entry
+OUT_OF_LOOPS = {"no_repeat_ngram_size": 3}  # for sentences whose answer repeats itself
 NAMED = ("decoding", "low_score_threshold", "source_language", "target_language")  # of config.json
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
@@ -277,6 +282,16 @@ class Translator(Pipeline):
                 answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
             done += len(batch.positions)
             report(done)
+        loops = [
+            batch.alone(i)
+            for batch in waiting
+            for i, place in enumerate(batch.positions)
+            if _loops(answers[place]) and self.target_tokenizer.kind != "characters"
+        ]
+        search_batch = partial(self._search, {**settings, **OUT_OF_LOOPS}, n_best, attention, replace_unknowns)
+        for batch, (found,) in zip(loops, map_in_threads(search_batch, loops), strict=True):
+            if not _loops(found):  # else both are in a loop, and the first one is more probable
+                answers[batch.positions[0]] = [one._replace(truncated=truncated[batch.positions[0]]) for one in found]
         return answers
 
     def _waiting(self, sentences, attention, settings):
@@ -329,6 +344,7 @@ class Translator(Pipeline):
             limits[i] = answer_limit(len(ids), settings)
         options = {name: settings[name] for name in SEARCH_OPTIONS}
         options |= {"n_best": n_best, "unknowns": replace_unknowns}
+        options |= {name: settings[name] for name in OUT_OF_LOOPS if name in settings}
         steps = answer_limit(batch.padded, settings)
         with memory(cache_bytes(self.network, batch.size * settings["beam_size"], steps + batch.padded)):
             found = self.compiled.search(source_ids, limits, steps, **options)
@@ -390,6 +406,10 @@ class Translator(Pipeline):
                 "This model has no attention: leave out attention maps, coverage_penalty and replace_unknowns."
             )
         return settings
+
+
+def _loops(hypotheses):
+    return bool(hypotheses) and hypotheses[0].reason == REPETITION
 
 
 def _by_text(progress, counts):

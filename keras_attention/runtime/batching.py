@@ -179,8 +179,14 @@ class BatchedSearch:
         self._batchers = {}
         self._making = threading.Lock()
 
-    def search(self, source_ids, limits, max_steps, *, n_best, **_):
-        """See `CompiledSearch.search`; `max_steps` and the other options are taken from the settings instead."""
+    def search(self, source_ids, limits, max_steps, *, n_best, no_repeat_ngram_size=0, **others):
+        """See `CompiledSearch.search`; `max_steps` and the other options are taken from the settings instead.
+
+        The rare searches with `no_repeat_ngram_size` are not batched.
+        """
+        if no_repeat_ngram_size:
+            others |= {"n_best": n_best, "no_repeat_ngram_size": no_repeat_ngram_size}
+            return self._compiled.search(source_ids, limits, max_steps, **others)
         places = np.flatnonzero(limits)  # without the padding of the caller's batch
         length = next(length for length in self._lengths if length >= source_ids.shape[1])
         sources = np.full((len(places), length), PAD_ID, "int32")

@@ -40,8 +40,8 @@ class CompiledSearch:
             source_ids: int32 array (B, S), END at the end, then padding. Sequences of only padding fill up the batch.
             limits: int32 array (B,), the maximum number of tokens of each answer; 0 for sequences of only padding.
             max_steps: int, at least the largest limit.
-            options: beam_size, n_best, length_penalty, coverage_penalty, see `beam_search`; and `unknowns`, whether
-                the unknown token may be generated.
+            options: beam_size, n_best, length_penalty, coverage_penalty, no_repeat_ngram_size, see `beam_search`; and
+                `unknowns`, whether the unknown token may be generated.
 
         Returns:
             Hypotheses of NumPy arrays.

@@ -104,7 +104,8 @@ class CTranslate2Search:
         source, target = translator.source_tokenizer, translator.target_tokenizer
         self._source_pieces = source.tokens(range(source.vocabulary_size))
         self._target_ids = {piece: i for i, piece in enumerate(target.tokens(range(target.vocabulary_size)))}
-        self.attention = CompiledSearch(PreparedWeights(translator.model)).attention
+        self._keras = CompiledSearch(PreparedWeights(translator.model))
+        self.attention = self._keras.attention
 
     def search(
         self,
@@ -120,8 +121,18 @@ class CTranslate2Search:
         ranking="gnmt",
         force_end=False,
         unknowns=False,
+        no_repeat_ngram_size=0,
     ):
-        """See `CompiledSearch.search`; `force_end` is ignored, so an answer at the maximum length has no END."""
+        """See `CompiledSearch.search`; `force_end` is ignored, so an answer at the maximum length has no END.
+
+        The rare searches with `no_repeat_ngram_size` run in Keras, because CTranslate2 would normalize the
+        probabilities over the tokens that are not blocked.
+        """
+        if no_repeat_ngram_size:
+            options = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty, "patience": patience}
+            options |= {"coverage_penalty": coverage_penalty, "ranking": ranking, "force_end": force_end}
+            options |= {"unknowns": unknowns, "no_repeat_ngram_size": no_repeat_ngram_size}
+            return self._keras.search(source_ids, limits, max_steps, **options)
         if coverage_penalty:
             raise UserError("CTranslate2 has no coverage penalty like ours: leave it out, or use --engine keras.")
         shape = len(limits), n_best, max_steps

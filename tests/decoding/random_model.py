@@ -78,8 +78,13 @@ def all_sequences(model, max_length, min_length=0, forbidden=()):
     return ended, list(itertools.product(allowed, repeat=max_length))
 
 
+def repeats(tokens, size):
+    """Whether the last `size` tokens occur earlier, too."""
+    return any(tokens[i : i + size] == tokens[-size:] for i in range(len(tokens) - size))
+
+
 def reference_beam_search(
-    model, row, beam_size, max_length, min_length=0, forbidden=(), alpha=0.0, beta=0.0, enough=math.inf
+    model, row, beam_size, max_length, min_length=0, forbidden=(), alpha=0.0, beta=0.0, enough=math.inf, ngram=0
 ):
     """Beam search with lists, until `enough` hypotheses have ended: all of them, best first, those without END last."""
     live, finished = [()], []
@@ -87,7 +92,7 @@ def reference_beam_search(
         continuations = []
         for beam, tokens in enumerate(live):
             for token in [*words(model, forbidden), END]:
-                if token != END or length >= min_length:
+                if (token != END or length >= min_length) and not (ngram and repeats((*tokens, token), ngram)):
                     continuations.append((-model.log_prob(row, (*tokens, token)), beam, token))
         continuations.sort()
         finished += [(*live[beam], END) for _, beam, token in continuations[:beam_size] if token == END]

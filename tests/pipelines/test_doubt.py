@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 
+from keras_attention.decoding import Hypotheses
 from keras_attention.pipelines.doubt import copied_text, reason_to_doubt, repeats_itself
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.translator import Translator
@@ -141,3 +142,28 @@ def test_a_copied_text_is_not_given_to_the_model(monkeypatch):
     assert list(translator.stream("17:45")) == ["17:45"]
     assert translator.translate("42", return_attention=True).attention.shape == (0, 0)
     assert translator.reply(["42"])[0]["translations"][0]["reason"] is None
+
+
+class LoopingSearch:
+    """Searches whose answers are in a loop, unless sequences may not be repeated."""
+
+    def __init__(self, loop, other):
+        self.answers, self.searches = (loop, other), []
+
+    def search(self, source_ids, limits, max_steps, *, n_best, no_repeat_ngram_size=0, **others):
+        self.searches.append((len(source_ids), no_repeat_ngram_size))
+        ids = np.append(PIECES.encode([self.answers[no_repeat_ngram_size > 0]])[0], END_ID)
+        token_ids = np.zeros((len(limits), n_best, max(max_steps, len(ids))), "int32")
+        token_ids[:, :, : len(ids)] = ids
+        shape = token_ids.shape[:2]
+        return Hypotheses(token_ids, np.full(shape, len(ids)), np.full(shape, -1.0), np.full(shape, -1.0))
+
+
+@pytest.mark.parametrize(("other", "answer"), [(GERMAN[0], GERMAN[0]), (LOOPS[2], LOOPS[1])])
+def test_a_sentence_whose_answer_is_in_a_loop_is_searched_again(other, answer):
+    translator = Translator(tiny_parts()[0], PIECES, PIECES, DECODING)
+    translator.compiled = LoopingSearch(LOOPS[1], other)
+    first, second = translator.hypotheses(["A dog runs.", "Men sit."], n_best=2)
+    assert [one.text for one in first + second] == [answer] * 4
+    assert first[0].reason == (None if other == GERMAN[0] else "repetition")
+    assert translator.compiled.searches == [(8, 0), (1, 3), (1, 3)]
