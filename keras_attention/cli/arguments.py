@@ -68,8 +68,8 @@ def _numbers(text):
 
 def add_evaluate(commands):
     help_text = (
-        "Score a translator on a source file and its translation (BLEU in two traditions, chrF, BLEU by length), or a "
-        "classifier on a table (its scores; precision, recall and F1 of each label)."
+        "Score a translator on a source file and its translation (BLEU in two traditions, chrF, TER, BLEU by length), "
+        "or a classifier on a table (its scores; precision, recall and F1 of each label)."
     )
     command = add_command(commands, "evaluate", "evaluate", "evaluate", help_text)
     command.add_argument("--source", metavar="FILE", help="UTF-8 text, one sentence per line; also .gz, .xz")
@@ -81,7 +81,7 @@ def add_evaluate(commands):
     command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="write the report to FILE, whole or not at all")
-    help_text = f"{MODEL}; repeat --model to compare classifiers with the first one"
+    help_text = f"{MODEL}; repeat --model to compare models with the first one"
     command.add_argument("--model", dest="models", action="append", metavar="NAME_OR_PATH", help=help_text)
     add_search_options(command)
     add_engine(command)

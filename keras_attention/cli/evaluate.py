@@ -1,4 +1,4 @@
-"""`keras-attention evaluate`: scores a translator on files, or classifiers on a table."""
+"""`keras-attention evaluate`: scores translators on files, or classifiers on a table, and compares them."""
 
 import sys
 from contextlib import nullcontext
@@ -19,14 +19,14 @@ OF_TRANSLATORS, OF_CLASSIFIERS = ("source", "target"), ("table", "text", "label"
 
 
 def evaluate(arguments):
-    """Scores a translator on the target file, or classifiers on the labels of the table."""
+    """Scores translators on the target file, or classifiers on the labels of the table."""
     if not arguments.models:
         raise no_model("translate", "classify")
     arguments.model, *others = arguments.models
     entry = open_entry(arguments.model)
     task = entry.architecture.use.task
-    if others and task != "classify":
-        raise UserError(f"{arguments.model} can {task}. Expected: one --model; only classifiers can be compared.")
+    if others and task not in ("classify", "translate"):
+        raise UserError(f"{arguments.model} can {task}. Expected: translators or classifiers, which can be compared.")
     if task == "classify":
         _check_files(arguments, "classifier", ("table",), OF_TRANSLATORS)
         beside = {"--engine": arguments.engine != "keras", "--compute-type": arguments.compute_type}
@@ -118,20 +118,47 @@ def _check_alike(first, task, second, other):
 
 
 def _evaluate_translator(arguments, entry):
+    entries = [entry, *(open_entry(name, "translate") for name in arguments.models[1:])]
+    for name, other in zip(arguments.models, entries, strict=True):
+        for side in ("source_language", "target_language"):
+            if other.config[side] != entry.config[side]:
+                found = f"{quoted(entry.config[side])} and {quoted(other.config[side])}"
+                raise UserError(f"{arguments.model} and {name} cannot be compared: {side} is {found}.")
     sources, references = read_parallel(arguments.source, arguments.target, arguments.encoding)
-    progress = ProgressLine()
+    reports, first, parts = [], None, []
+    for name, one in zip(arguments.models, entries, strict=True):
+        outputs = _outputs(arguments, one, sources)
+        report = {"model": name, **_scores_of(outputs, references, sources, entry.config["target_language"])}
+        first = first or outputs
+        if reports:
+            differences = metrics.compare_translators(first, outputs, references)
+            report["beside"] = {"model": arguments.model, "scores": [one._asdict() for one in differences]}
+        reports.append(report)
+        parts += [safe(name), ""] if len(entries) > 1 else []
+        parts.append(_as_text(report))
+        if "beside" in report:
+            parts.append(_comparison(report, reports[0]))
+    if arguments.json:
+        return json_text(reports if len(reports) > 1 else reports[0], indent=1)
+    return "\n".join(parts)
+
+
+def _outputs(arguments, entry, sources):
     translator = translate.with_engine(translate.load(entry, "translate"), arguments)
     options = {"split": False, "keep_items": False, **translate.search_options(arguments)}  # as for the cards
-    answers = translator.hypotheses(sources, progress=progress, **options)
+    answers = translator.hypotheses(sources, progress=ProgressLine(), **options)
     compiling_note.clear()
-    outputs = [best.text for best, *_ in answers]
+    return [best.text for best, *_ in answers]
+
+
+def _scores_of(outputs, references, sources, language):
     report = {
-        "model": arguments.model,
         "sentences": len(sources),
         "exact_match": 100.0 * sum(map(str.__eq__, outputs, references)) / len(outputs),
-        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, entry.config["target_language"])._asdict(),
+        "bleu_tradition_a": metrics.bleu_tradition_a(outputs, references, language)._asdict(),
         "bleu_tradition_b": metrics.bleu_tradition_b(outputs, references)._asdict(),
         "chrf": metrics.chrf(outputs, references)._asdict(),
+        "ter": metrics.ter(outputs, references)._asdict(),
         "bleu_by_source_length": [
             row._asdict()
             for row in metrics.bleu_by_source_length(outputs, references, sources, LENGTH_EDGES)
@@ -141,7 +168,25 @@ def _evaluate_translator(arguments, entry):
     if len(set(sources)) < len(sources):
         grouped = metrics.by_source(outputs, references, sources)
         report["bleu_all_references"] = metrics.bleu_tradition_b(*grouped)._asdict()
-    return json_text(report, indent=1) if arguments.json else _as_text(report)
+    return report
+
+
+def _comparison(report, first):
+    """The differences from the first translator as lines, with those of BLEU by length."""
+    scores = report["beside"]["scores"]
+    lines = ["", f"compared with {safe(first['model'])}, paired bootstrap of {scores[0]['samples']:,} samples"]
+    for one in scores:
+        change = f"{one['first']:6.2f} -> {one['second']:6.2f}  {one['second'] - one['first']:+6.2f}"
+        lines.append(f"{one['metric']:5} {change}  p = {one['p_value']:.3f}")
+    lines.append("")
+    for row, before in zip(report["bleu_by_source_length"], first["bleu_by_source_length"], strict=True):
+        change = row["bleu"] - before["bleu"]
+        lines.append(f"{_words(row):>12} words  {before['bleu']:6.2f} -> {row['bleu']:6.2f}  {change:+6.2f}")
+    return "\n".join(lines)
+
+
+def _words(row):
+    return f"{row['at_least']}+" if row["less_than"] is None else f"{row['at_least']}-{row['less_than'] - 1}"
 
 
 def _as_text(report):
@@ -150,6 +195,7 @@ def _as_text(report):
         "bleu_tradition_a": "BLEU A (lower-cased, Moses tokens)",
         "bleu_tradition_b": "BLEU B (cased, detokenised)",
         "chrf": "chrF2",
+        "ter": "TER (lower is better)",
         "bleu_all_references": "BLEU B, all targets of a source",
     }
     lines = [f"{report['sentences']} sentences, {report['exact_match']:.2f} % exactly as in the target file"]
@@ -160,6 +206,5 @@ def _as_text(report):
     ]
     lines += ["", "source words  sentences  BLEU B"]
     for row in report["bleu_by_source_length"]:
-        words = f"{row['at_least']}+" if row["less_than"] is None else f"{row['at_least']}-{row['less_than'] - 1}"
-        lines.append(f"{words:>12}  {row['sentences']:9}  {row['bleu']:6.2f}")
+        lines.append(f"{_words(row):>12}  {row['sentences']:9}  {row['bleu']:6.2f}")
     return "\n".join(lines)

@@ -1,5 +1,6 @@
-"""BLEU in the literature's two variants, which are not comparable with each other; chrF; exact match."""
+"""BLEU in the literature's two variants, which are not comparable with each other; chrF; TER; exact match; a test."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -75,6 +76,68 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequenc
     from sacrebleu.metrics import CHRF
 
     return _corpus_score(CHRF(), hypotheses, references)
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
+    """Translation edit rate, lower is better and 0 is best; arguments, result and errors as in `bleu_tradition_b`."""
+    from sacrebleu.metrics import TER
+
+    return _corpus_score(TER(), hypotheses, references)
+
+
+class Difference(NamedTuple):
+    """The difference of a score between two translators, and the p-value of a paired bootstrap test."""
+
+    metric: str
+    first: float
+    second: float
+    p_value: float
+    samples: int
+
+
+MOST_LINES = 20_000  # with 1,000 samples; of more lines, fewer samples are drawn, which bounds the memory
+
+
+def compare_translators(
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], samples: int = 1000
+) -> list[Difference]:
+    """Compares two translations of the same sentences: is the difference of their scores more than chance?
+
+    Args:
+        first, second: lists of str, the two translations.
+        references: list of str, one for each sentence.
+        samples: int > 0, resamples of the lines, for at most `MOST_LINES`.
+
+    Returns:
+        List of Difference: BLEU (tradition B), chrF2 and TER. The same lines give the same result.
+
+    Raises:
+        UserError: if the lists are empty or of different lengths.
+
+    Source: Koehn (2004), https://aclanthology.org/W04-3250; computed by sacrebleu.
+    """
+    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.significance import PairedTest
+
+    _check(first, references)
+    _check(second, references)
+    samples = min(samples, max(100, samples * MOST_LINES // len(references)))
+    metrics = {"BLEU": BLEU(references=[references]), "chrF2": CHRF(references=[references])}
+    metrics["TER"] = TER(references=[references])
+    log = logging.getLogger("sacrebleu")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        systems: list[tuple[str, Sequence[str]]] = [("first", list(first)), ("second", list(second))]
+        _, found = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
+    finally:
+        log.setLevel(level)
+    differences = []
+    for name in metrics:
+        before, after = (vars(result) for result in found[name])
+        p_value = after["p_value"] if list(first) != list(second) else 1.0  # sacrebleu gives a small one
+        differences.append(Difference(name, float(before["score"]), float(after["score"]), float(p_value), samples))
+    return differences
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:

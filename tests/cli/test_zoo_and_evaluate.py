@@ -10,6 +10,7 @@ from cli.running import translator
 from zoo.tiny_bert import LABELS, TEXTS, tiny_classifier, write_tiny
 from zoo.tiny_entry import ENGLISH
 
+from keras_attention.cli import evaluate
 from keras_attention.pipelines.translator import Translator
 
 
@@ -33,6 +34,25 @@ def test_evaluate(run, tmp_path):
     (tmp_path / "answers").write_text("\n".join(answers) + "\n")
     report = json.loads(run("evaluate", "--model", "tiny", "--json", *perfect)[1])
     assert report["exact_match"] == report["chrf"]["score"] == 100.0
+
+
+def test_evaluate_compares_translators(run, complains, tmp_path, monkeypatch):
+    texts = ["A dog runs home.", "Two men are near many bushes.", "Men sit in a red house."]
+    outputs = iter([[text.replace("a ", "the ") for text in texts], texts] * 2)
+    monkeypatch.setattr(evaluate, "_outputs", lambda arguments, entry, sources: next(outputs))
+    (tmp_path / "source").write_text("\n".join(texts) + "\n")
+    given = ("evaluate", "--source", tmp_path / "source", "--target", tmp_path / "source", *["--model", "tiny"] * 2)
+    code, out, err = run(*given)
+    assert (code, err) == (0, "")
+    assert "paired bootstrap of 1,000 samples" in out
+    assert out.count("TER (lower is better)") == 2
+    first, second = json.loads(run(*given, "--json")[1])
+    assert ("beside" in first, second["beside"]["model"]) == (False, "tiny")
+    bleu, _, ter = second["beside"]["scores"]
+    assert (bleu["second"], ter["second"]) == (pytest.approx(100), 0)
+    assert bleu["first"] == pytest.approx(first["bleu_tradition_b"]["score"])
+    translator().save(tmp_path / "other", source_language="en", target_language="fr")
+    assert "cannot be compared: target_language is" in complains(*given[:-1], tmp_path / "other")
 
 
 @pytest.mark.slow

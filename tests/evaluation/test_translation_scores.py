@@ -9,7 +9,9 @@ from keras_attention.evaluation.translation_scores import (
     bleu_tradition_b,
     by_source,
     chrf,
+    compare_translators,
     low_score_threshold,
+    ter,
 )
 from keras_attention.support.errors import UserError
 
@@ -95,3 +97,26 @@ def test_an_empty_source_has_no_part_in_the_threshold():
     translator = SimpleNamespace(hypotheses=hypotheses)
     assert low_score_threshold(translator, ["a dog runs", "", "a cat"], share=0.5) == pytest.approx(-2.5)
     assert low_score_threshold(translator, [""], share=0.5) is None
+
+
+def test_two_translations_are_compared_by_a_paired_bootstrap():
+    references = [
+        f"the {animal} runs over the {place} today"
+        for animal in ("dog", "cat", "cow")
+        for place in ("hill", "park", "road", "sea", "roof")
+    ]
+    assert ter(references, references).score == 0
+    better = [text.replace("today", "now") for text in references]
+    worse = [text.replace("runs over", "sits at") if i % 3 else text for i, text in enumerate(better)]
+    bleu, characters, edits = compare_translators(worse, better, references, samples=101)
+    assert bleu.second == bleu_tradition_b(better, references).score > bleu.first
+    assert (characters.first, edits.first) == (chrf(worse, references).score, ter(worse, references).score)
+    assert edits.second < edits.first
+    assert max(bleu.p_value, characters.p_value, edits.p_value) < 0.05
+    assert min(one.p_value for one in compare_translators(better, better, references, samples=101)) > 0.9
+    assert compare_translators(worse, better, references, samples=101) == [bleu, characters, edits]
+
+
+def test_translations_of_different_lengths_cannot_be_compared():
+    with pytest.raises(UserError, match="2 hypotheses and 1 references"):
+        compare_translators(["a"], ["a", "b"], ["a"])
