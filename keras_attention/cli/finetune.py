@@ -24,6 +24,7 @@ def finetune(arguments):
         from keras_attention.finetuning.report import make_report, report_text, write_classifier
         from keras_attention.finetuning.search import check_search, search_settings
         from keras_attention.finetuning.starting_model import FILES, accelerated, open_start, suited_start
+        from keras_attention.finetuning.time_plan import plan_path
         from keras_attention.finetuning.workflow import checkpoint_folders, finetune_classifier
         from keras_attention.training.checkpoints import check_unused, discard_folder
         from keras_attention.training.devices import chief_goes_on, description, use_strategy, workers
@@ -73,6 +74,7 @@ def finetune(arguments):
     entry = write_classifier(out, finetuned, report, **given, language=arguments.language)
     for folder in checkpoint_folders(unfinished):
         discard_folder(folder)
+    plan_path(unfinished).unlink(missing_ok=True)
     if arguments.search is not None:
         journal.unlink(missing_ok=True)
     if arguments.json:

@@ -121,13 +121,14 @@ class TwinBatches(ClassificationBatches):
     Args:
         sequences, seed, num_buckets, with_segments: see `ClassificationBatches`.
         targets: int array (N,).
+        count: int > 0, the number of pairs; None: by the numbers of rows and tokens.
     """
 
-    def __init__(self, sequences, targets, seed, num_buckets=BUCKETS, with_segments=True):
+    def __init__(self, sequences, targets, seed, num_buckets=BUCKETS, with_segments=True, count=None):
         super().__init__(sequences, targets, TEXTS_PER_BATCH, num_buckets, seed, with_segments)
         tokens = np.mean([length_of(sequence) for sequence in sequences])
         wanted = np.clip(len(sequences), LEAST_TWINS, MOST_TWINS)
-        self.count = int(max(1, min(wanted, TWINS_PER_ROW * len(sequences), MOST_TOKENS / (2 * tokens))))
+        self.count = count or int(max(1, min(wanted, TWINS_PER_ROW * len(sequences), MOST_TOKENS / (2 * tokens))))
 
     def epoch(self, epoch):
         """The batches of an epoch, see `ClassificationBatches.epoch`."""
@@ -163,7 +164,7 @@ def draw_twins(targets, count, generator):
 def twin_batches(model, rows, targets, settings):
     """The TwinBatches of `fit_contrastive`."""
     buckets = BUCKETS if settings.jit_compile is not False else MANY_BUCKETS
-    return TwinBatches(rows, targets, settings.seed, buckets, reads_segments(model))
+    return TwinBatches(rows, targets, settings.seed, buckets, reads_segments(model), settings.contrastive_pairs)
 
 
 def fit_contrastive(

@@ -13,14 +13,21 @@ from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_
 from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
 from keras_attention.finetuning.starting_model import check_saveable
+from keras_attention.finetuning.time_plan import (
+    USUAL_MINUTES,
+    Plan,
+    Stopwatch,
+    plan_within,
+    seconds_of,
+    store_plan,
+    stored_plan,
+)
 from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
 from keras_attention.pipelines.base import make_pipeline
 from keras_attention.pipelines.texts import LOST
 from keras_attention.support.errors import counted
+from keras_attention.training import devices
 from keras_attention.training.devices import from_chief, workers
-
-COMPILE_SECONDS = 10.0
-UPDATE_TO_READ = 4.0  # ratio of the time of an update to that of a forward pass
 
 
 class Prepared(NamedTuple):
@@ -38,6 +45,7 @@ class Prepared(NamedTuple):
         linear_weights: list of arrays, the weights of the network after the linear start, or None.
         class_weights: bool. Whether to give rare labels more weight, because that is better for the linear start.
         minutes: float, estimate of the maximum training time after a linear start, or None.
+        plan: Plan of a training after a linear start that has fewer epochs or pairs than usual, or None.
         letters: bool. Whether a bag of letters is a candidate beside the bag of words.
     """
 
@@ -52,6 +60,7 @@ class Prepared(NamedTuple):
     linear_weights: list | None = None
     class_weights: bool = False
     minutes: float | None = None
+    plan: Plan | None = None
     letters: bool = False
 
 
@@ -162,9 +171,20 @@ def with_teacher(prepared, teacher, say):
     return prepared._replace(soft_labels=(teacher.logits(rows.train) - rows.center) / rows.spread)
 
 
-def with_linear_start(prepared, settings, say):
-    """Sets the head to a logistic regression on the vectors; reports its score and the time of the training."""
-    model, sequences = prepared.classifier.model, prepared.sequences
+def with_linear_start(prepared, settings, say, plan_file=None, resume=False):
+    """Sets the head to a logistic regression on the vectors; reports its score and the time of the training.
+
+    Args:
+        prepared: Prepared.
+        settings: FinetuneSettings.
+        say: callable(str).
+        plan_file: Path, see `time_plan.plan_path`, or None to store no plan.
+        resume: bool. Whether to take the plan of an interrupted training from there.
+
+    Returns:
+        Prepared.
+    """
+    model = prepared.classifier.model
     prepared, began = prepared._replace(vectors=PooledVectors(prepared.classifier)), time.perf_counter()
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     seconds = fit_head(prepared, settings)
@@ -183,31 +203,69 @@ def with_linear_start(prepared, settings, say):
     if settings.quick:
         minutes = (time.perf_counter() - began) / 60
         return prepared._replace(linear_score=score, minutes=minutes)
-    texts, epochs = 0, 0
+    return _planned(prepared._replace(linear_score=score), settings, seconds, say, plan_file, resume)
+
+
+def _planned(prepared, settings, seconds, say, plan_file, resume):
+    """Prepared with the Plan of its training, which is reported; `seconds`: of a forward pass of the training rows."""
+    model, rows = prepared.classifier.model, len(prepared.sequences)
+    epochs = filled_in(settings, model, rows).epochs if ON_LABELS in prepared.stages else 0
+    pairs = 0
     if CONTRASTIVE in prepared.stages:
-        twins = twin_batches(model, sequences, prepared.rows.targets, settings).count
-        say(f"Contrastive training on {twins:,} pairs of texts with the same label, then logistic regression again.")
-        texts += 2 * twins
-    if ON_LABELS in prepared.stages:
-        epochs = filled_in(settings, model, len(sequences)).epochs
-        texts += epochs * len(sequences)
-    elif settings.contrastive is None:
+        pairs = twin_batches(model, prepared.sequences, prepared.rows.targets, settings).count
+    usual, held = Plan(epochs, pairs), len(prepared.rows.validation)
+
+    def estimate(plan):
+        return seconds_of(plan, seconds / rows, rows, held, settings.jit_compile is not False)
+
+    plan = usual
+    if resume:
+        plan = usual if plan_file is None else stored_plan(plan_file, usual)
+    elif settings.minutes is not None or devices.find_device() == devices.CPU:
+        plan = plan_within(usual, 60 * (settings.minutes or USUAL_MINUTES), estimate, settings.epochs is not None)
+    plan = Plan(*map(int, from_chief([float(size) for size in plan])))
+    if plan_file is not None and not resume and not workers().index:
+        store_plan(plan_file, plan, usual)
+    if plan.pairs:
+        pairs = f"{plan.pairs:,} pairs of texts with the same label"
+        say(f"Contrastive training on {pairs}, then logistic regression again.")
+    if not plan.epochs and settings.contrastive is None:
         say("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
-    compiling = COMPILE_SECONDS * len(prepared.stages) * (settings.jit_compile is not False)
-    minutes = (UPDATE_TO_READ * texts * seconds / len(sequences) + compiling) / 60
-    most = "one epoch" if epochs == 1 else f"at most {epochs} epochs"
-    training = f"{most} on the labels" if epochs else "training"
-    say(f"{training.capitalize()}, in about {max(1, round(minutes))} min.")
-    return prepared._replace(linear_score=score, linear_weights=model.get_weights(), minutes=minutes)
+    minutes = estimate(plan) / 60
+    training = ("one epoch" if plan.epochs == 1 else f"at most {plan.epochs} epochs") + " on the labels"
+    say(f"{training if plan.epochs else 'training'}, in about {max(1, round(minutes))} min.".capitalize())
+    if plan != usual:
+        ceiling = settings.minutes or USUAL_MINUTES
+        say(
+            f"With {_sizes(usual)}, it would take about {round(estimate(usual) / 60)} min. The ceiling is "
+            f"{ceiling:g} min, so there are fewer (--minutes sets another one)."
+        )
+    prepared = prepared._replace(linear_weights=model.get_weights(), minutes=minutes, stages=plan.stages)
+    return prepared._replace(plan=None if plan == usual else plan)
+
+
+def _sizes(plan):
+    """The sizes of a Plan in words."""
+    sizes = [f"{plan.pairs:,} pairs"] * (plan.pairs > 0) + [counted(plan.epochs, "epoch")] * (plan.epochs > 0)
+    return " and ".join(sizes)
+
+
+def planned_settings(prepared, settings):
+    """The settings of the training of Prepared: with the sizes of its Plan, if it has one."""
+    if prepared.plan is None:
+        return settings
+    return replace(
+        settings, epochs=prepared.plan.epochs or settings.epochs, contrastive_pairs=prepared.plan.pairs or None
+    )
 
 
 def fit_head(prepared, settings):
     """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
     model, rows, vectors = prepared.classifier.model, prepared.rows, prepared.vectors
     held = vectors(prepared.validation_sequences)  # first, because this call compiles
-    began = time.perf_counter()
+    watch = Stopwatch()
     known = vectors([[sequence] for sequence in prepared.sequences])
-    seconds = time.perf_counter() - began
+    seconds = watch.seconds
     kind, labels = rows.task.kind, model.settings["num_labels"]
     weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
     held_targets = rows.standardized(rows.validation_targets)

@@ -39,10 +39,18 @@ class FinetuneSettings(AccelerationSettings):
         "a sentence encoder",
         ("auto", "joint", "apart"),
     )
+    minutes: float | None = setting(
+        None,
+        "maximum time of the training; longer ones get fewer epochs and pairs, at least one epoch; default: 10 on two "
+        "cores, without a limit on an accelerator",
+    )
     contrastive: bool | None = setting(
         None,
         "first train the encoder such that texts with the same label get similar vectors; with few rows of each label, "
         "only this; default: unless --epochs, --learning-rate or --lora is given",
+    )
+    contrastive_pairs: int | None = setting(
+        None, "pairs of texts with the same label that contrastive training reads; default: 4,000 to 10,000"
     )
     freeze: int = setting(0, "number of lowest layers to freeze, together with the embeddings")
     lora: int | None = setting(
@@ -96,7 +104,7 @@ class FinetuneSettings(AccelerationSettings):
 
 SHARES = ("warmup_share", "dropout", "label_smoothing", "min_probability", "ema_decay")
 POSITIVE = ("epochs", "rows_per_batch", "learning_rate", "patience", "max_tokens", "layer_decay", "accumulate")
-POSITIVE += ("layers", "lora", "temperature", "vocabulary_size")
+POSITIVE += ("layers", "lora", "temperature", "vocabulary_size", "minutes", "contrastive_pairs")
 
 
 def check_settings(settings):
@@ -123,7 +131,7 @@ def check_settings(settings):
 
 # Settings of the training of a network, which `quick` leaves out.
 OF_TRAINING = ("epochs", "learning_rate", "layers", "teacher", "contrastive", "lora", "ema_decay", "patience")
-OF_TRAINING += ("rows_per_batch", "accumulate", "network", "attention_pattern")
+OF_TRAINING += ("rows_per_batch", "accumulate", "network", "attention_pattern", "minutes", "contrastive_pairs")
 
 
 def check_quick(settings):

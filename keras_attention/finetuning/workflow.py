@@ -26,6 +26,7 @@ from keras_attention.finetuning.preparation import (
     classifier_for,
     encoded_rows,
     fit_head,
+    planned_settings,
     report_sizes,
     report_unknown,
     validator,
@@ -43,6 +44,7 @@ from keras_attention.finetuning.starting_model import (
 )
 from keras_attention.finetuning.static_start import static_classifier
 from keras_attention.finetuning.teacher import load_teacher
+from keras_attention.finetuning.time_plan import plan_path
 from keras_attention.finetuning.training_rows import task_of, task_of_lists, training_rows
 from keras_attention.support.errors import UserError
 from keras_attention.training.history import TrainResult, run_facts
@@ -65,7 +67,10 @@ def finetune_classifier(examples, validation, start, settings, *, say=print, **o
     """
     of_prepare = ("test", "task", "separator", "validation_share")
     preparing = {name: options.pop(name) for name in of_prepare if name in options}
+    if options.get("checkpoint_dir") is not None:
+        preparing |= {"plan_file": plan_path(options["checkpoint_dir"]), "resume": options.get("resume", False)}
     prepared = prepare(examples, validation, start, settings, say=say, **preparing)
+    settings = planned_settings(prepared, settings)
     return finish(prepared, fit(prepared, settings, **options), settings)
 
 
@@ -81,6 +86,8 @@ def prepare(
     validation_share=0.1,
     make_model=None,
     say=print,
+    plan_file=None,
+    resume=False,
 ):
     """Determines the task, holds out validation rows, builds the classifier and encodes the texts.
 
@@ -97,6 +104,7 @@ def prepare(
         make_model: callable with the arguments and results of `starting_model.starting_classifier`, for a recipe with a
             network of its own, which is trained on the labels only.
         say: callable(str) that reports findings and decisions.
+        plan_file, resume: see `preparation.with_linear_start`.
 
     Returns:
         Prepared.
@@ -135,7 +143,7 @@ def prepare(
         say(add_adapters(model, settings, start))
     if teacher is not None:
         prepared = with_teacher(prepared, teacher, say)
-    return with_linear_start(prepared, settings, say) if linear else prepared
+    return with_linear_start(prepared, settings, say, plan_file, resume) if linear else prepared
 
 
 def _fitting_the_task(settings, task, pairs):
@@ -187,6 +195,7 @@ def fit(prepared, settings, **running):
     """
     if not prepared.stages:
         return TrainResult([], 0, 60 * prepared.minutes, prepared.linear_score, None, "logistic regression only")
+    settings = planned_settings(prepared, settings)
     if prepared.class_weights:
         settings = replace(settings, class_weights=True)
     first = None
