@@ -22,7 +22,7 @@ WRITERS = {
     "TextEncoder": {"saved_model": "keras_attention.export.graph_bert:export_encoder", **_BERT_FILES},
     "MaskFiller": {"saved_model": "keras_attention.export.graph_bert:export_filler", **_BERT_FILES},
     "Classifier": {"saved_model": "keras_attention.export.graph_bert:export_classifier", **_BERT_FILES},
-    "DocumentClassifier": {},
+    "DocumentClassifier": {"saved_model": "keras_attention.export.graph_documents:export_documents"},
     "InputClassifier": {"saved_model": "keras_attention.export.graph_inputs:export_input_classifier"},
 }
 

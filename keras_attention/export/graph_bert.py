@@ -22,15 +22,16 @@ class GraphBert(tf.Module):
 
     Args:
         pipeline: TextEncoder or a subclass.
+        reader: SequencesInGraph, or None for that of single texts and pairs.
     """
 
-    def __init__(self, pipeline):
+    def __init__(self, pipeline, reader=None):
         super().__init__()
         self._find_model = lambda: pipeline.model  # not an attribute: TensorFlow would save all of Keras's objects
         self._find_encoder = lambda: pipeline.encoder
         self._weights = [variable.value for variable in pipeline.model.variables]
         self._segments = pipeline.encoder.num_segments > 1
-        self._reader = SequencesInGraph(pipeline.tokenizer, pipeline.max_tokens, pipeline.long_texts)
+        self._reader = reader or SequencesInGraph(pipeline.tokenizer, pipeline.max_tokens, pipeline.long_texts)
 
     def over_sequences(self, function, sequences, outputs):
         """Applies a function of the network's inputs to any number of Sequences; see `map_chunks` for `outputs`."""
@@ -55,6 +56,7 @@ class GraphClassifier(GraphBert):
 
     Args:
         classifier: Classifier, with its bag of words if it has one.
+        reader: see `GraphBert`.
 
     Call arguments:
         texts: string tensor (B,), UTF-8; invalid bytes become U+FFFD.
@@ -64,8 +66,8 @@ class GraphClassifier(GraphBert):
         Dict of tensors, see `export.classes`.
     """
 
-    def __init__(self, classifier):
-        super().__init__(classifier)
+    def __init__(self, classifier, reader=None):
+        super().__init__(classifier, reader)
         self._task = classifier.task
         self._words = classifier.blend and WordsInGraph(classifier.blend.words)
         self._weight = classifier.blend and classifier.blend.weight
@@ -203,9 +205,9 @@ class GraphFiller(GraphBert):
         return tf.where(self._begins, tf.nn.log_softmax(logits), tf.constant(-np.inf, tf.float64))
 
 
-def export_classifier(folder, classifier, name):
+def export_classifier(folder, classifier, name, reader=None):
     """Writes a Classifier, see `GraphClassifier`; returns its signature."""
-    graph, task = GraphClassifier(classifier), classifier.task
+    graph, task = GraphClassifier(classifier, reader), classifier.task
     if task["kind"] == "regression":
         shown = 'answers["value"].numpy()'
     else:

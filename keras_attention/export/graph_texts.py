@@ -198,6 +198,11 @@ class SequencesInGraph(tf.Module):
 
     def _encoded(self, texts, masks):
         """Ids of texts cut to the maximum number of characters, ragged tensor (B, None); and whether each was cut."""
+        texts, was_cut = self._shortened(texts)
+        return self._ids_with_masks(texts) if masks else self._tokenizer.tokenize_in_graph(texts), was_cut
+
+    def _shortened(self, texts):
+        """Texts without blanks around them, cut to the maximum number of characters; and whether each was cut."""
         texts, longest = strip(texts), self._max_tokens * CHARACTERS_PER_TOKEN
         count = tf.strings.length(texts, "UTF8_CHAR")
         first = longest if self._long_texts == START else longest - longest // 2
@@ -207,8 +212,7 @@ class SequencesInGraph(tf.Module):
             shorter += tf.strings.substr(
                 texts, tf.maximum(0, count - last), tf.fill(tf.shape(texts), last), "UTF8_CHAR"
             )
-        texts = tf.where(count > longest, shorter, texts)
-        return self._ids_with_masks(texts) if masks else self._tokenizer.tokenize_in_graph(texts), count > longest
+        return tf.where(count > longest, shorter, texts), count > longest
 
     def _ids_with_masks(self, texts):
         """Ids of texts in which "[MASK]" is the mask token: the ids of the parts, with a mask between them."""
@@ -231,10 +235,14 @@ class SequencesInGraph(tf.Module):
         return [tf.where(fits, first, new_first), tf.where(fits, second, new_second)]
 
     def _whole_sequences(self, texts):
-        ids = self._tokenizer.tokenize_in_graph(strip(texts))
-        room, count = self._max_tokens - 2, tf.cast(ids.row_lengths(), tf.int32)
+        parts, owners = self._overlapping(self._tokenizer.tokenize_in_graph(strip(texts)), self._max_tokens - 2)
+        return self._framed([parts], owners), tf.zeros_like(texts, tf.bool)
+
+    def _overlapping(self, ids, room):
+        """Parts of up to `room` ids of each text (B, None), with equally spaced starts; and the text of each part."""
+        count = tf.cast(ids.row_lengths(), tf.int32)
         counts = tf.maximum(1, -(-count // room))  # sequences of each text
-        owners = tf.repeat(tf.range(tf.shape(texts)[0]), counts)
+        owners = tf.repeat(tf.range(tf.shape(count)[0]), counts)
         number = tf.ragged.range(counts).flat_values  # of each sequence within its text
         last = tf.gather(tf.maximum(0, count - room), owners)
         steps = tf.gather(counts, owners) - 1
@@ -242,8 +250,7 @@ class SequencesInGraph(tf.Module):
         start = tf.where(tf.equal(number, steps), last, tf.cast(tf.cast(number, tf.float64) * step, tf.int32))
         size = tf.minimum(tf.gather(count, owners) - start, room)
         places = tf.ragged.range(start, start + size) + tf.gather(tf.cast(ids.row_starts(), tf.int32), owners)[:, None]
-        parts = places.with_flat_values(tf.gather(ids.flat_values, places.flat_values))
-        return self._framed([parts], owners), tf.zeros_like(texts, tf.bool)
+        return places.with_flat_values(tf.gather(ids.flat_values, places.flat_values)), owners
 
     def _framed(self, parts, owners):
         """Sequences of ids with [CLS] and [SEP]."""

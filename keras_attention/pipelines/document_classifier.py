@@ -101,6 +101,7 @@ class DocumentClassifier(Classifier):
         texts, _ = as_texts(texts)
         most = self.most_rows * self.row_length if self.long_texts != WHOLE else MOST_TOKENS_OF_WHOLE
         most *= CHARACTERS_PER_TOKEN
+        texts = [text.strip() for text in texts]
         documents = [cut_text(text, most, self.long_texts) for text in texts]
         parts = [[text[start:end] for start, end in DocumentInput.sentences(text)] for text in documents]
         encoded = iter(self.tokenizer.encode([part for some in parts for part in some]))
