@@ -2,6 +2,7 @@
 
     python recipes/patches.py                                  # 8 x 8 digits of scikit-learn, no download
     python recipes/patches.py --data fashion_mnist             # downloads 30 MB once; or --data-dir DIR
+    python recipes/patches.py --data my_images                 # a folder with a sub-folder for each label
     python recipes/patches.py --smoke                          # a few steps, end to end
 
 Patches are the tokens: each is flattened and projected, a position is added, and a pre-norm encoder follows. Without
@@ -11,6 +12,7 @@ place of the projection (Xiao et al. 2021) give it a start, which is the default
 
 import functools
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from keras_attention.cli.io.terminal import command_line, silent_libraries
 
@@ -20,7 +22,8 @@ with silent_libraries():
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.images.image_batches import Augmentation, ImageBatches
 from keras_attention.data.images.labelled_images import SETS, load_image_data
-from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier
+from keras_attention.inputs.image import ImageInput
+from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier, usual_patch_size
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.losses import class_cross_entropy
 from keras_attention.training.optim import make_schedule
@@ -32,11 +35,11 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 @dataclass(frozen=True)
 class Config(RunSettings):
-    data: str = setting("digits", f"set of images: {', '.join(SETS)}")
+    data: str = setting("digits", f"set of images: {', '.join(SETS)}, or a folder with a sub-folder for each label")
     data_dir: str = setting("", "folder of the idx files of mnist or fashion_mnist; empty: download them once")
     validation_split: float = setting(1 / 12, "share of the training images, from the end, for validation")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
-    patch_size: int = setting(4, "pixels along each side of a patch")
+    patch_size: int | None = setting(None, "pixels along each side of a patch; default: 2, 4 or 8, by the images")
     hidden_dim: int = setting(128, "width of the layers")
     intermediate_dim: int = setting(256, "inner width of the feed-forward networks")
     num_heads: int = setting(4, "number of attention heads")
@@ -56,7 +59,7 @@ class Config(RunSettings):
     ema_decay: float | None = setting(0.998, "exponential average of the weights; none: the last weights")
 
 
-DATA = {"digits": {"patch_size": 2, "hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
+DATA = {"digits": {"hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
                    "rows_per_batch": 64, "warmup_steps": 100, "learning_rate": 3e-3, "ema_decay": 0.98,
                    "jit_compile": False, "validation_split": 0.125},
         "mnist": {"erase": 0.3},
@@ -81,16 +84,20 @@ def loss(model, inputs, labels, label_smoothing):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/patches_{config.data}{'_smoke' * config.smoke}"
+    out = config.out or f"runs/patches_{Path(config.data).name}{'_smoke' * config.smoke}"
     session = Session.start(config, out, unit="images", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
-    data = load_image_data(config.data, config.data_dir, config.validation_split)
+    data = load_image_data(config.data, config.data_dir, config.validation_split, ImageInput.for_sources)
     train = data.train.take(slice(SMOKE_IMAGES)) if config.smoke else data.train
     # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,)
     augmentation = Augmentation(config.shift, config.flip, config.erase)
     batches = ImageBatches(train, config.rows_per_batch, config.seed, augmentation)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    sizes = {"input_size": train.pixels.shape[1:], "patch_size": (config.patch_size, config.patch_size)}
+    size = train.pixels.shape[1:]  # (height, width, channels)
+    sizes = {
+        "input_size": size,
+        "patch_size": (config.patch_size,) * 2 if config.patch_size else usual_patch_size(size),
+    }
     model = PatchClassifier(len(data.label_names), **settings | sizes)
     model.build()
     if start:

@@ -1,11 +1,13 @@
 """Labelled images of a named set or of a folder, as arrays."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_attention.data.idx_files import read_idx
+from keras_attention.data.labelled_files import labelled_files
 from keras_attention.support.errors import UserError, quoted
 
 IDX_FILES = {"train": "train", "test": "t10k"}
@@ -68,13 +70,18 @@ class ImageData(NamedTuple):
     origin: dict
 
 
-def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 / 12) -> ImageData:
-    """Loads a named data set of images.
+def load_image_data(
+    data: str, data_dir: str = "", validation_split: float = 1 / 12, input_for: Callable | None = None
+) -> ImageData:
+    """Loads a named data set of images, or a folder of images with a sub-folder for each label.
 
     Args:
-        data: "digits" (inside scikit-learn), "mnist" or "fashion_mnist".
+        data: "digits" (inside scikit-learn), "mnist", "fashion_mnist" or the name of a folder.
         data_dir: str, folder of the idx files of the last two; "": Keras downloads them once.
-        validation_split: float in (0, 0.5], share of the training images, from the end, for validation.
+        validation_split: float in (0, 0.5], share of the training images, from the end, for validation. Those of a
+            folder are in a random order, always the same.
+        input_for: callable(names of files) -> kind of input that reads them to one size, such as
+            `ImageInput.for_sources`; for folders.
 
     Returns:
         ImageData. The digits are in the order of their writers, and their last 360 are the test part: of other writers.
@@ -82,10 +89,12 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
     Raises:
         UserError: if there is no such set, or a file is missing or damaged.
     """
-    if data not in SETS:
-        raise UserError(f"There is no set of images {quoted(data)}. Expected one of: {', '.join(SETS)}.")
     if not 0 < validation_split <= 0.5:
         raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {validation_split}")
+    if input_for is not None and Path(data).is_dir():
+        return _of_folder(data, validation_split, input_for)
+    if data not in SETS:
+        raise UserError(f"There is no set or folder of images {quoted(data)}. Expected one of: {', '.join(SETS)}.")
     names = CLOTHES if data == "fashion_mnist" else DIGITS
     if data == "digits":
         images = _digits()
@@ -99,6 +108,20 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
     if held_out >= len(train):
         raise UserError(f"{data_dir} has {len(train)} training images. Expected: at least 2, one for validation.")
     return ImageData(train.take(slice(None, -held_out)), train.take(slice(-held_out, None)), test, names, SETS[data])
+
+
+def _of_folder(folder, validation_split, input_for):
+    kind = input_for([])
+    found = labelled_files(folder, {kind.plural: kind.suffixes})
+    kind, names = input_for(found.files), sorted(set(found.labels))
+    order = np.random.default_rng(0).permutation(len(found.files))
+    pixels = np.stack([kind.read(found.files[row]) for row in order])
+    images = LabelledImages(pixels, np.array([names.index(found.labels[row]) for row in order], "int32"))
+    held_out = max(1, round(len(images) * validation_split))
+    origin = {"name": Path(folder).resolve().name, "terms": "as stated by its owner", "link": ""}
+    return ImageData(
+        images.take(slice(None, -held_out)), images.take(slice(-held_out, None)), None, tuple(names), origin
+    )
 
 
 def _digits():
