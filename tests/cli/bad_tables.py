@@ -32,7 +32,7 @@ BAD_TABLES = {
     "a header alone": (".csv", HEAD, ["a header but no row"]),
     "UTF-16": (".csv", "text,label\na,1\n".encode("utf-16"), ["UTF-16", "Save it as UTF-8"]),
     "old line ends": (".csv", b"text,label\ra,1\rb,0\r", ["CR alone"]),
-    "a spreadsheet": (".xlsx", b"PK\x03\x04", ["Expected: .csv"]),
+    "a spreadsheet": (".xlsx", b"PK\x03\x04", ["this is an Excel workbook"]),
     "no gzip": (".csv.gz", HEAD + GOOD, ["cannot be decompressed"]),
     "a cut gzip": (".csv.gz", gzip.compress(HEAD + GOOD, mtime=0)[:-9], ["cannot be decompressed"]),
     "a cut xz": (".csv.xz", lzma.compress(HEAD + GOOD)[:-9], ["cannot be decompressed"]),

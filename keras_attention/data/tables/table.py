@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,6 +127,21 @@ def format_of(path):
     return JSON if suffix in JSON_LINES else DELIMITERS.get(suffix)
 
 
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+WORKBOOK_BYTES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a workbook with another ending; no text begins like this
+
+
+def _is_workbook(path):
+    """Whether a file is a workbook of a spreadsheet, by its name or its first bytes."""
+    if Path(path).suffix.lower() in WORKBOOKS:
+        return True
+    with suppress(OSError):  # told when the whole file is read
+        if Path(path).is_file():  # a pipe can be read only once
+            with open(path, "rb") as file:
+                return file.read(4) in WORKBOOK_BYTES
+    return False
+
+
 def table_content(path, columns, delimiter=None, encoding=None):
     """Reads the file of a table and finds its format; see `read_table`.
 
@@ -133,6 +149,10 @@ def table_content(path, columns, delimiter=None, encoding=None):
         Its bytes in UTF-8, and its delimiter, or None for JSON lines.
     """
     known = format_of(path)
+    if _is_workbook(path):
+        raise UserError(
+            f"{path}: this is an Excel workbook. In Excel or LibreOffice, save the sheet as CSV UTF-8, and use that."
+        )
     if delimiter is None and known is None:
         names = ", ".join((*DELIMITERS, *JSON_LINES))
         raise UserError(

@@ -155,7 +155,7 @@ FILES = {
     "swallowed header": (".csv", b'"text,label\na,"1"\n', "line 1: there is text after a closing quote"),
     "UTF-16": (".csv", "text,label\na,1\n".encode("utf-16"), "UTF-16. Save it as UTF-8"),
     "CR alone": (".csv", b"text,label\ra,1\rb,0\r", "end with CR alone"),
-    "another format": (".xlsx", b"PK", r"not known by this name.*\.csv, .*\.jsonl.*--delimiter"),
+    "another format": (".parquet", b"PAR1", r"not known by this name.*\.csv, .*\.jsonl.*--delimiter"),
 }
 
 
