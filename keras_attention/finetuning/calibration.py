@@ -13,6 +13,7 @@ from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS
 from keras_attention.finetuning.label_training import filled_in
 from keras_attention.finetuning.linear_probe import fit_linear
 from keras_attention.finetuning.lora import merge_adapters
+from keras_attention.finetuning.settings import AUTO
 from keras_attention.pipelines.base import make_pipeline
 from keras_attention.training.devices import in_float32
 from keras_attention.training.history import TrainResult
@@ -65,6 +66,10 @@ def finish(prepared, result, settings):
     logits = classifier.logits(prepared.validation_sequences)
     reason = calibrate(classifier, logits, bags[name], rows, rule and partial(rule, name=name))
     words = bags[name] if reason else best_bag(bags, rows)
+    if settings.min_probability == AUTO:
+        final = classifier.logits(prepared.validation_sequences)
+        final = classifier.blended(final, rows.validation.texts, rows.validation.texts_b)
+        classifier.task["min_probability"] = min_probability_of(final, rows.validation_targets)
     filled = vars(filled_in(settings, classifier.model, len(prepared.sequences)))
     filled = {**filled, "contrastive": CONTRASTIVE in prepared.stages}
     if ON_LABELS not in prepared.stages:
@@ -236,6 +241,31 @@ def prior_shift(logits, held):
     found = [score_of(logits + t * away, targets, task)[1] for t in (0.0, *SHIFTS)]
     best = int(np.argmax(found))
     return (SHIFTS[best - 1] * away).astype("float32") if found[best] >= found[0] + LEAST_GAIN else None
+
+
+KEPT = 0.95  # share of the right answers
+
+
+def min_probability_of(logits, targets):
+    """The largest threshold that a share KEPT of the right answers reaches: float in [0, 1), 0 without right answers.
+
+    Texts of no class get no high probability from a calibrated model, as a rule; this is the usual point at which
+    detectors of such texts are compared.
+
+    Args:
+        logits: float array (N, K), calibrated, of rows that the model was not trained on.
+        targets: int array (N,).
+
+    Source: Hendrycks & Gimpel (2017), "A Baseline for Detecting Misclassified and Out-of-Distribution Examples",
+    https://arxiv.org/abs/1610.02136; at 95 % of the right answers as in Liang et al. (2018),
+    https://arxiv.org/abs/1706.02690.
+    """
+    logits = np.asarray(logits, "float64")
+    values = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+    right = np.sort(values.max(axis=1)[values.argmax(axis=1) == targets])
+    if not len(right):
+        return 0.0
+    return float(np.floor(1e4 * right[int((1 - KEPT) * len(right))]) / 1e4)
 
 
 def _calibrated(logits, held):

@@ -12,6 +12,7 @@ from keras_attention.evaluation.classification_scores import calibrated_loss, ha
 from keras_attention.finetuning.contrastive import CONTRASTIVE, ON_LABELS, twin_batches
 from keras_attention.finetuning.label_training import class_weights, filled_in
 from keras_attention.finetuning.linear_probe import PooledVectors, TracedOnce, fit_linear
+from keras_attention.finetuning.settings import AUTO
 from keras_attention.finetuning.starting_model import check_saveable
 from keras_attention.finetuning.time_plan import (
     USUAL_MINUTES,
@@ -78,7 +79,7 @@ def classifier_for(rows, model, tokenizer, settings, start):
         "threshold": 0.5,
         "pair": rows.pairs,
         "long_texts": settings.long_texts,
-        "min_probability": settings.min_probability,
+        "min_probability": None if settings.min_probability == AUTO else settings.min_probability,
     }
     use = start.architecture.use
     known = start.entry.config if start.entry else {}

@@ -6,6 +6,7 @@ from keras_attention.support.errors import UserError
 from keras_attention.support.flags import setting
 from keras_attention.training.run import AccelerationSettings
 
+AUTO = "auto"  # a value of `min_probability`
 DEFAULT_START = "minilm_small_en"
 
 
@@ -84,7 +85,12 @@ class FinetuneSettings(AccelerationSettings):
         "auto: combine the network with a bag of words if that is as good; none: network only",
         ("auto", "none"),
     )
-    min_probability: float | None = setting(None, "minimum probability of a label; below it, the answer is unsure")
+    min_probability: float | None = setting(
+        None,
+        "minimum probability of a label; below it, the answer is unsure; auto: the one that 95 of 100 right "
+        "answers on the validation rows reach",
+        words=(AUTO,),
+    )
     patience: int | None = setting(
         None, "validations without a better score before training stops; default: a third of the epochs, at least 2"
     )
@@ -110,7 +116,9 @@ POSITIVE += ("layers", "lora", "temperature", "vocabulary_size", "minutes", "con
 def check_settings(settings):
     """Raises UserError if a value of FinetuneSettings is out of range."""
     for name in SHARES:
-        check_share(name, getattr(settings, name) or 0.0)
+        value = getattr(settings, name)
+        if not (name == "min_probability" and value == AUTO):
+            check_share(name, value or 0.0)
     if not 0 <= settings.alpha <= 1:
         raise UserError(f"--alpha must be from 0 to 1. Found: {settings.alpha}")
     for name in POSITIVE:

@@ -20,7 +20,7 @@ MOST_JSON_BYTES = 4 * 2**20  # a metrics.json may have as many
 NOT_REPEATED = ("history", "out", "resume", "restart", "contrastive")
 
 
-def setting(default, help_text, choices=None, name=None, aliases=()):
+def setting(default, help_text, choices=None, name=None, aliases=(), words=()):
     """Makes a dataclass field that is also a flag and a key of a file with settings.
 
     Args:
@@ -30,8 +30,9 @@ def setting(default, help_text, choices=None, name=None, aliases=()):
         name: str, the name of flag and key where it differs from the field's, such as "from", a word of Python. The
             field's name goes on as a hidden alias.
         aliases: further hidden aliases, earlier names of the flag.
+        words: words that stand for a number, such as "auto".
     """
-    metadata = {"help": help_text, "choices": choices, "name": name, "aliases": aliases}
+    metadata = {"help": help_text, "choices": choices, "name": name, "aliases": aliases, "words": words}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -133,7 +134,9 @@ def add_settings(parser, config_class, names=None):
             several = typing.get_origin(field.type) is tuple
             options["nargs"] = "+" if several else None
             kind = typing.get_args(field.type)[0] if several else value_type(field.type)
-            options["type"] = _or_none(kind) if isinstance(field.type, types.UnionType) else kind
+            options["type"] = (
+                _or_none(kind, field.metadata["words"]) if isinstance(field.type, types.UnionType) else kind
+            )
             options["choices"] = choices = field.metadata["choices"]
             options["metavar"] = f"{{{','.join(filter(None, choices))}}}" if choices else kind.__name__.upper()
         parser.add_argument(_flag(shown_name(field)), **options)
@@ -141,11 +144,11 @@ def add_settings(parser, config_class, names=None):
             parser.add_argument(_flag(name), **options | {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
 
 
-def _or_none(kind):
-    """Reads a value of this kind, or the word "none" as None."""
+def _or_none(kind, words=()):
+    """Reads a value of this kind or one of the words, or the word "none" as None."""
 
     def read(text):
-        return None if text == "none" else kind(text)
+        return text if text in words else None if text == "none" else kind(text)
 
     read.__name__ = kind.__name__  # argparse names it in the message about a wrong value
     return read
@@ -301,6 +304,8 @@ def _checked(value, field, path):
     kind, several = value_type(field.type), typing.get_origin(field.type) is tuple
     if value is None and isinstance(field.type, types.UnionType):
         return None
+    if isinstance(value, str) and value in field.metadata["words"]:
+        return value
     if several and isinstance(value, str):
         value = [value] if value else []
     if several and isinstance(value, list) and all(isinstance(one, typing.get_args(field.type)[0]) for one in value):
