@@ -84,6 +84,7 @@ setup(
         "babel>=2.18",
         "filelock>=4.2",
         "huggingface_hub>=2.4,<3",
+        "markdown-it-py>=4.3",
         "matplotlib>=3.11",
         "pillow>=12.3",
         "py3langid>=0.4",

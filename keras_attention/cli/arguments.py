@@ -51,6 +51,8 @@ def add_translate(commands):
     help_text = "with --temperature: sample from the most probable tokens with a total probability of P"
     command.add_argument("--top-p", type=float, default=1.0, metavar="P", help=help_text)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling")
+    help_text = "of the input: in Markdown, HTML and subtitles, only the texts are translated; default: lines of text"
+    command.add_argument("--format", choices=("text", "markdown", "html", "srt"), default="text", help=help_text)
     help_text = "translate each text in one piece; default: sentence by sentence"
     command.add_argument("--no-split", action="store_true", help=help_text)
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")

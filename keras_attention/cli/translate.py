@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from keras_attention.cli.io.many_texts import check_source, many_texts, piped_lines
-from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line
+from keras_attention.cli.io.many_texts import ProgressLine, Window, check_source, many_texts, piped_lines
+from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line, safe
 from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, text_output
-from keras_attention.data.files import read_lines
+from keras_attention.data.files import read_bytes, read_lines, recoded
 from keras_attention.support.atomic_files import claim_place, whole_files
 from keras_attention.support.errors import UserError, counted
 from keras_attention.support.installation import install_command
@@ -30,6 +30,9 @@ def translate(arguments):
     check_engine(arguments)
     if arguments.stream:
         _stream(arguments, entry)
+        return
+    if arguments.format != "text":
+        _translate_document(arguments, entry)
         return
     doubts = Counter()
     with many_texts(arguments, entry.folder) as job:
@@ -79,6 +82,11 @@ def _check_options(arguments):
     beside |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
     beside |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
     given = [name for name, value in beside.items() if value]
+    if arguments.format != "text":
+        given += ["--stream"] if arguments.stream else []
+        if given or len(arguments.texts) > 1:
+            found = " and ".join(given) or "several texts"
+            raise UserError(f"--format {arguments.format} translates one document as a whole. Found: {found}")
     if arguments.stream and given:
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
     chosen_from = arguments.top_k or arguments.top_p != 1.0
@@ -109,6 +117,46 @@ def _stream(arguments, entry):
             written += 1
     if arguments.output:
         print(f"keras-attention: {arguments.output}: {counted(written, 'answer')}", file=sys.stderr)
+
+
+def _translate_document(arguments, entry):
+    """Translates the texts of a document, and writes it with everything else as it was."""
+    from keras_attention.pipelines.markup import translate_document
+
+    with text_output(arguments.output) as output:
+        document = _document(arguments)
+        translator, doubts, notes = with_engine(load(entry, "translate"), arguments), Counter(), []
+
+        def translate_texts(texts):
+            progress, options = ProgressLine(), search_options(arguments)
+            answers = translator.hypotheses(texts, split=not arguments.no_split, progress=progress, **options)
+            notes.extend(_notes(Window(texts, 1, len(texts), progress), answers, doubts))
+            return [best.text for best, *_ in answers]
+
+        translated = translate_document(document, arguments.format, translate_texts)
+        compiling_note.clear()
+        print(safe(translated, keep="\t\r\n"), end="", file=output, flush=True)
+    for note in notes:
+        print(f"keras-attention: {note}", file=sys.stderr)
+    if doubts.total() > MOST_NOTES:
+        print(
+            f"keras-attention: {doubts.total():,} texts are doubtful, the first {MOST_NOTES} are named", file=sys.stderr
+        )
+
+
+def _document(arguments):
+    """The document that is given as text, by --input or on standard input: str."""
+    if arguments.texts:
+        return arguments.texts[0] + "\n"
+    if not arguments.input:
+        return "".join(f"{line}\n" for line in piped_lines(arguments))
+    content = recoded(read_bytes(arguments.input), arguments.input, arguments.encoding)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{arguments.input}: byte {error.start + 1:,} is not UTF-8. Expected: UTF-8, or --encoding NAME."
+        ) from error
 
 
 def _texts(arguments):

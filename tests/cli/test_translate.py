@@ -231,3 +231,20 @@ def test_progress_line_is_for_terminals_only():
     assert "s left" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
     assert file.getvalue() == ""
+
+
+def test_a_document_keeps_its_markup(run, complains, monkeypatch, tmp_path):
+    answers = lambda texts, **_: [[Translation(text.upper(), low_score=True, reason="low score")] for text in texts]  # noqa: E731
+    monkeypatch.setattr(translate, "load", lambda entry, task: SimpleNamespace(hypotheses=answers))
+    (tmp_path / "some.html").write_bytes(b"<h1>A dog</h1>\r\n<p>runs &amp; sits</p>\r\n")
+    given = ("translate", "--model", "tiny", "--format")
+    code, out, err = run(*given, "html", "--input", tmp_path / "some.html", "--output", tmp_path / "out.html")
+    assert (code, out) == (0, "")
+    assert (tmp_path / "out.html").read_bytes() == b"<h1>A DOG</h1>\r\n<p>RUNS &amp; SITS</p>\r\n"
+    assert err.count("low score") == 2
+    assert run(*given, "markdown", "# A dog")[1] == "# A DOG\n"
+    assert run(*given, "srt", stdin=b"1\n00:00:01,000 --> 00:00:02,000\nA dog\n")[1].endswith("2,000\nA DOG\n")
+    assert "--json" in complains(*given, "html", "--json", "a")
+    assert "several texts" in complains(*given, "html", "a", "b")
+    (tmp_path / "bad.html").write_bytes(b"<p>\xff</p>")
+    assert "byte 4 is not UTF-8" in complains(*given, "html", "--input", tmp_path / "bad.html")
