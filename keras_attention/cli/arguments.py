@@ -37,6 +37,10 @@ def add_translate(commands):
     command.add_argument(
         "--attention", metavar="FILE", help="draw a heat map (.png, .svg, .pdf); several: FILE-1.png, ..."
     )
+    help_text = (
+        "print a tab and the alignment by attention after each translation: pairs source-target of words, from 0"
+    )
+    command.add_argument("--align", action="store_true", help=help_text)
     chosen = "with --attention: one map for each of these {}, such as 1,3, or all; default: their mean"
     command.add_argument("--layers", type=_numbers, metavar="N,N", help=chosen.format("layers"))
     command.add_argument("--heads", type=_numbers, metavar="N,N", help=chosen.format("heads"))

@@ -41,7 +41,7 @@ def translate(arguments):
             answers = translator.hypotheses(
                 window.texts,
                 n_best=arguments.n_best,
-                attention=bool(arguments.attention),
+                attention=bool(arguments.attention) or arguments.align,
                 replace_unknowns=arguments.replace_unknowns,
                 split=not arguments.no_split,
                 progress=window.progress,
@@ -79,6 +79,7 @@ def _model_for_languages(arguments):
 def _check_options(arguments):
     """Raises UserError for options that cannot be combined, such as those that need --stream."""
     beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
+    beside |= {"--align": arguments.align}
     beside |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
     beside |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
     given = [name for name, value in beside.items() if value]
@@ -207,15 +208,28 @@ def _lines(arguments, window, answers):
 
     lines = []
     for number, (text, translations) in enumerate(zip(window.texts, answers, strict=True), start=window.first):
+        pairs = [_pairs(one) if arguments.align else None for one in translations]
         if arguments.json:
-            lines.append(json_text({"source": text, **translations_as_json(translations)}))
-        elif arguments.n_best > 1:
-            scored = ((translation.score, one_output_line(translation.text)) for translation in translations)
-            lines += [f"{number}\t{score:.4f}\t{translation}" for score, translation in scored]
+            found = translations_as_json(translations)
+            for one, alignment in zip(found["translations"], pairs, strict=True):
+                one |= {} if alignment is None else {"alignment": alignment}
+            lines.append(json_text({"source": text, **found}))
+        elif arguments.n_best > 1 or arguments.align:
+            for one, alignment in zip(translations, pairs, strict=True):
+                fields = [str(number), f"{one.score:.4f}"] if arguments.n_best > 1 else []
+                fields += [one_output_line(one.text), *([] if alignment is None else [alignment])]
+                lines.append("\t".join(fields))
         else:
             keep = "\t\n" if len(arguments.texts) == 1 else "\t"  # a single text keeps its lines
             lines.append(one_output_line(translations[0].text, keep))
     return lines
+
+
+def _pairs(translation):
+    """The alignment of a translation, such as "0-0 2-1": source word, target word."""
+    from keras_attention.pipelines.marks import alignment_pairs
+
+    return " ".join(f"{source}-{word}" for source, word in alignment_pairs(translation))
 
 
 MOST_NOTES = 10  # messages about single sentences of many

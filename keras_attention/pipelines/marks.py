@@ -158,6 +158,26 @@ def word_alignment(answer, text, source):
     return [max(range(len(row)), key=row.__getitem__) for row in weights]
 
 
+def alignment_pairs(answer):
+    """The words of an answer and the words of its source to which they attend most, in Pharaoh's format.
+
+    Args:
+        answer: Translation with attention weights.
+
+    Returns:
+        List of (source word, target word), counted from 0 over all sentences of the text, by target word. A sentence
+        whose words are not those of its pieces, for example beside an emoji, has no pairs.
+    """
+    pairs, first, first_source = [], 0, 0
+    for one in answer.sentences or (answer,):
+        words = len(one.text.split())
+        source_words = max(_words_of(one.source_tokens), default=words - 1) + 1  # a copied sentence has no pieces
+        aligned = word_alignment(one, one.text, " ".join("x" * source_words)) if one.tokens else range(words)
+        pairs += [(first_source + source, first + word) for word, source in enumerate(aligned or ())]
+        first, first_source = first + words, first_source + source_words
+    return pairs
+
+
 def _words_of(tokens):
     """The number of the word to which each piece belongs, without END."""
     pieces = [token for token in tokens if token != "</s>"]

@@ -6,6 +6,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from cli.running import translator
 from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
@@ -248,3 +249,16 @@ def test_a_document_keeps_its_markup(run, complains, monkeypatch, tmp_path):
     assert "several texts" in complains(*given, "html", "a", "b")
     (tmp_path / "bad.html").write_bytes(b"<p>\xff</p>")
     assert "byte 4 is not UTF-8" in complains(*given, "html", "--input", tmp_path / "bad.html")
+
+
+def test_alignments_are_printed_after_translations(run, complains, monkeypatch):
+    def answers(texts, **options):
+        assert options["attention"]
+        pieces = {"tokens": ["▁a", "▁b", "</s>"], "source_tokens": ["▁x", "▁y", "</s>"]}
+        return [[Translation("a b", **pieces, attention=np.eye(3)[[1, 0, 2]])] for _ in texts]
+
+    monkeypatch.setattr(translate, "load", lambda entry, task: SimpleNamespace(hypotheses=answers))
+    assert run("translate", "--model", "tiny", "--align", "x y") == (0, "a b\t1-0 0-1\n", "")
+    _, out, _ = run("translate", "--model", "tiny", "--align", "--json", "x y")
+    assert json.loads(out)["translations"][0]["alignment"] == "1-0 0-1"
+    assert "--align" in complains("translate", "--model", "tiny", "--align", "--stream", "x y")

@@ -7,9 +7,10 @@ import pytest
 
 from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.items import ATTEMPTS, difference, guard
-from keras_attention.pipelines.marks import with_marks, word_alignment
+from keras_attention.pipelines.marks import alignment_pairs, with_marks, word_alignment
 from keras_attention.pipelines.translations import Translation
 
+SWAPPED = np.array([[0.1, 0.2, 0.6, 0.1], [0.5, 0.2, 0.3, 0], [0, 0, 0, 1]])
 KEPT = [
     ("3 dogs", "drei Hunde"),
     ("two dogs", "2 Hunde"),
@@ -114,6 +115,16 @@ def test_words_are_aligned_by_the_attention_of_their_pieces():
     answer = Translation("ab c", tokens=tokens, source_tokens=source_tokens, attention=weights)
     assert word_alignment(answer, "ab c", "xy z") == [0, 1]
     assert word_alignment(answer, "a b c", "xy z") is None
+
+
+def test_pairs_of_all_sentences_of_a_text():
+    first = Translation("a b", tokens=["▁a", "▁b", "</s>"], source_tokens=["▁x", "y", "▁z", "</s>"], attention=SWAPPED)
+    copied = Translation("17:45 😀")
+    last = Translation("a b c", tokens=["▁a", "▁b", "</s>"], source_tokens=["▁x", "</s>"], attention=SWAPPED[:, :2])
+    text = Translation("a b 17:45 😀 a b c a b", sentences=(first, copied, last, first))
+    assert alignment_pairs(first) == [(1, 0), (0, 1)]
+    assert alignment_pairs(text) == [(1, 0), (0, 1), (2, 2), (3, 3), (6, 7), (5, 8)]
+    assert alignment_pairs(Translation("")) == []
 
 
 class Model:
