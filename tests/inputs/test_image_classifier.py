@@ -210,7 +210,7 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
     paths, _ = pictures
     expected = ka.load("digits_tiny").classify(paths, return_scores=True)
     lines = [f"{answer.label} {answer.probabilities[answer.label]:.4f}" for answer in expected]
-    assert run("classify", "--model", "digits", *paths) == (0, "".join(f"{line}\n" for line in lines), "")
+    assert run("classify", "--model", "digits_tiny", *paths) == (0, "".join(f"{line}\n" for line in lines), "")
     code, out, _ = run("classify", "--model", zoo / "digits_tiny", "--json", "--top", 2, *paths[::-1])
     assert code == 0
     for line, path, answer in zip(out.splitlines(), paths[::-1], expected[::-1], strict=True):
@@ -224,13 +224,13 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
         }
     (tmp_path / "names.txt").write_text("".join(f"{path}\n" for path in paths))
     names = ["--input", tmp_path / "names.txt", "--output", tmp_path / "labels.txt"]
-    assert run("classify", "--model", "digits", *names)[:2] == (0, "")
+    assert run("classify", "--model", "digits_tiny", *names)[:2] == (0, "")
     assert (tmp_path / "labels.txt").read_text().splitlines() == lines
-    found = run("classify", "--model", "digits", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
+    found = run("classify", "--model", "digits_tiny", stdin=f"{paths[2]}\n{paths[0]}\n".encode())
     assert found == (0, f"{lines[2]}\n{lines[0]}\n", "")
-    assert run("classify", "--model", "digits", "--threshold", 1, paths[0]) == (0, "-\n", "")
+    assert run("classify", "--model", "digits_tiny", "--threshold", 1, paths[0]) == (0, "-\n", "")
     (tmp_path / "damaged_exif.jpg").write_bytes(damaged_exif())
-    code, _, err = run("classify", "--model", "digits", tmp_path / "damaged_exif.jpg")
+    code, _, err = run("classify", "--model", "digits_tiny", tmp_path / "damaged_exif.jpg")
     assert (code, err) == (0, "")
 
 
@@ -238,7 +238,7 @@ def test_the_command_line_reads_pictures(run, zoo, pictures, tmp_path):
 def test_hostile_pictures_are_one_line_on_the_command_line(run, pictures, tmp_path, name):
     content, message = hostile()[name]
     (tmp_path / "hostile.jpg").write_bytes(content)
-    code, out, err = run("classify", "--model", "digits", pictures[0][0], tmp_path / "hostile.jpg")
+    code, out, err = run("classify", "--model", "digits_tiny", pictures[0][0], tmp_path / "hostile.jpg")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{tmp_path / 'hostile.jpg'}" in err
     assert message in err
@@ -249,8 +249,8 @@ def test_hostile_pictures_are_one_line_on_the_command_line(run, pictures, tmp_pa
     [
         (["what a wonderful day"], "what a wonderful day does not exist. Expected: the name of a picture."),
         (["/dev/null"], "/dev/null is not a file"),
-        (["--table", "rows.csv"], "--table is for texts. digits reads files"),
-        (["--explain", "page.html", "a.png"], "--explain is for texts. digits reads files"),
+        (["--table", "rows.csv"], "--table is for texts. digits_tiny reads files"),
+        (["--explain", "page.html", "a.png"], "--explain is for texts. digits_tiny reads files"),
         (["--text", "column", "a.png"], "--text is for tables"),
         (["--threshold", "2", "PICTURE"], "`threshold` must be a number from 0 to 1. Received: threshold=2.0"),
         (["--top", "0", "a.png"], "--top must be at least 1"),
@@ -258,13 +258,13 @@ def test_hostile_pictures_are_one_line_on_the_command_line(run, pictures, tmp_pa
 )
 def test_options_for_texts_are_refused(run, pictures, words, message):
     words = [pictures[0][0] if word == "PICTURE" else word for word in words]
-    code, out, err = run("classify", "--model", "digits", *words)
+    code, out, err = run("classify", "--model", "digits_tiny", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
 
 
 def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_path):
-    code, out, _ = run("export", "digits", tmp_path / "exported", "--json")
+    code, out, _ = run("export", "digits_tiny", tmp_path / "exported", "--json")
     assert code == 0
     report = json.loads(out)
     assert report["inputs"]["values"]["type"] == "float32 (B, 8, 8, 1)"
@@ -286,7 +286,7 @@ def test_it_is_exported_with_the_signature_of_its_input(run, zoo, pictures, tmp_
     scope = {}
     exec("import" + code.replace("\n    ", "\n").replace('"exported"', repr(str(tmp_path / "exported"))), scope)
     assert scope["answers"]["label"].shape == (1,)
-    code, out, err = run("export", "digits", tmp_path / "other", "--format", "onnx")
+    code, out, err = run("export", "digits_tiny", tmp_path / "other", "--format", "onnx")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot be exported as onnx. Formats for this kind of model: saved_model." in err
 
@@ -310,11 +310,11 @@ def test_other_commands_know_it_or_refuse_it(run, zoo, tmp_path):
     assert "Pictures; multiclass classification with the labels 0, 1, 2" in run("zoo", "show", "digits_tiny")[1]
     (tmp_path / "rows.csv").write_text("text,label\na,b\n")
     for words, message in (
-        (["evaluate", "--model", "digits", "--table", tmp_path / "rows.csv"], "reads inputs of the kind image"),
-        (["attention", "--model", "digits", "a", "--out", tmp_path / "page.html"], "has no attention"),
-        (["encode", "--model", "digits", "a"], "it can classify. Expected: a model that can encode"),
-        (["classify", "--model", "digits", "--labels", "a,b", "c"], "Expected: a model that can encode"),
-        (["translate", "--model", "digits", "a"], "Expected: a model that can translate"),
+        (["evaluate", "--model", "digits_tiny", "--table", tmp_path / "rows.csv"], "reads inputs of the kind image"),
+        (["attention", "--model", "digits_tiny", "a", "--out", tmp_path / "page.html"], "has no attention"),
+        (["encode", "--model", "digits_tiny", "a"], "it can classify. Expected: a model that can encode"),
+        (["classify", "--model", "digits_tiny", "--labels", "a,b", "c"], "Expected: a model that can encode"),
+        (["translate", "--model", "digits_tiny", "a"], "Expected: a model that can translate"),
     ):
         code, out, err = run(*words)
         assert (code, out, err.count("\n")) == (2, "", 1), words
@@ -358,7 +358,7 @@ def test_the_server_answers_for_pictures_and_for_texts(server, zoo, pictures):
     status, found = server("POST", "/v1/classify", {"texts": [TEXTS[0]]})
     assert (status, found["model"]) == (200, "moods")
     assert set(found["answers"][0]) == {"label", "probabilities", "truncated"}
-    for name in ("digits_tiny", "digits"):
+    for name in ("digits_tiny",):
         assert server("POST", "/v1/classify", {"images": images[:1], "model": name})[1]["model"] == "digits_tiny"
     status, found = server("POST", "/v1/classify", {"images": images[:1], "threshold": 1.0})
     assert (status, found["answers"][0]["label"]) == (200, None)
