@@ -188,11 +188,12 @@ def with_linear_start(prepared, settings, say, plan_file=None, resume=False):
     model = prepared.classifier.model
     prepared, began = prepared._replace(vectors=PooledVectors(prepared.classifier)), time.perf_counter()
     say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
-    seconds = fit_head(prepared, settings)
+    read, seconds = vectors_of_rows(prepared)
+    fit_head(prepared, settings, read)
     name, score, _ = held_scores(prepared)
     if has_skewed_classes(prepared.rows.task) and not settings.class_weights:
         plain, weighted = model.head[-1].get_weights(), replace(settings, class_weights=True)
-        fit_head(prepared, weighted)
+        fit_head(prepared, weighted, read)
         _, score_with_weights, _ = held_scores(prepared)
         if score_with_weights > score:
             say(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
@@ -260,13 +261,18 @@ def planned_settings(prepared, settings):
     )
 
 
-def fit_head(prepared, settings):
-    """Sets the head to a logistic regression on the vectors; returns the seconds spent on the training rows."""
-    model, rows, vectors = prepared.classifier.model, prepared.rows, prepared.vectors
+def vectors_of_rows(prepared):
+    """The vectors of the training and of the validation rows, and the seconds spent on the training rows."""
+    vectors = prepared.vectors
     held = vectors(prepared.validation_sequences)  # first, because this call compiles
     watch = Stopwatch()
-    known = vectors([[sequence] for sequence in prepared.sequences])
-    seconds = watch.seconds
+    return (vectors([[sequence] for sequence in prepared.sequences]), held), watch.seconds
+
+
+def fit_head(prepared, settings, read=None):
+    """Sets the head to a logistic regression on the vectors; `read`: those of `vectors_of_rows`, if they are known."""
+    model, rows = prepared.classifier.model, prepared.rows
+    known, held = vectors_of_rows(prepared)[0] if read is None else read
     kind, labels = rows.task.kind, model.settings["num_labels"]
     weights = class_weights(rows.targets, kind, labels) if settings.class_weights else None
     held_targets = rows.standardized(rows.validation_targets)
@@ -274,7 +280,6 @@ def fit_head(prepared, settings):
     output = model.head[-1]
     for weight, values in ((output.kernel, linear.kernel), (output.bias, linear.bias)):
         weight.assign(np.reshape(from_chief(values.ravel().tolist()), values.shape) if workers().count > 1 else values)
-    return seconds
 
 
 def validator(prepared):
