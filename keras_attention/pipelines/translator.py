@@ -172,7 +172,7 @@ class Translator(Pipeline):
         return {"beam_size": {**DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
 
     def answers(self, sources, sources_b=None):
-        return list(map(str, self.translate(sources)))
+        return list(map(str, self.translate(sources, keep_items=False)))  # as when the card was written
 
     def warm(self) -> None:
         for sentence in USUAL_SENTENCES:
