@@ -253,12 +253,22 @@ class Translator(Pipeline):
         counts = [len(some) for some in sentences]
         sentences = [one for some in sentences for one in some]
         languages = language_code(self.source_language), language_code(self.target_language)
-        search_all = partial(self._search_all, settings, n_best, replace_unknowns, _by_text(progress, counts))
-        find = partial(search_all, attention=attention)
+        report = _by_text(progress, counts)
         if keep_items and all(languages):
-            found = iter(guarded_answers(find, sentences, languages, self.has_attention))
+            options = {"n_best": n_best, "replace_unknowns": replace_unknowns, "split": False, "keep_items": False}
+            options |= {"attention": attention, "progress": lambda done, _: report(done), **search}
+            answers = guarded_answers(partial(self.hypotheses, **options), sentences, languages, self.has_attention)
         else:
-            found = iter(find(sentences))
+            answers, truncated, waiting = self._waiting(sentences, attention, settings)
+            done = len(answers) - sum(len(batch.positions) for batch in waiting)
+            search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
+            for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+                for position, hypotheses in zip(batch.positions, found, strict=True):
+                    answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+                done += len(batch.positions)
+                report(done)
+            self._search_out_of_loops(answers, waiting, settings, n_best, attention, replace_unknowns)
+        found = iter(answers)
         return [
             joined_hypotheses(some, list(islice(found, count)), n_best) if some else next(found)
             for some, count in zip(parts, counts, strict=True)
@@ -272,16 +282,8 @@ class Translator(Pipeline):
         parts = split_text(text, code)
         return parts if len(parts.pieces) > 1 or (parts.pieces and "\n" in parts.pieces[0].sentence) else None
 
-    def _search_all(self, settings, n_best, replace_unknowns, report, sentences, attention):
-        """The best Translations of each sentence: list of lists. `report` is told how many sentences are done."""
-        answers, truncated, waiting = self._waiting(sentences, attention, settings)
-        done = len(answers) - sum(len(batch.positions) for batch in waiting)
-        search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
-        for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
-            for position, hypotheses in zip(batch.positions, found, strict=True):
-                answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
-            done += len(batch.positions)
-            report(done)
+    def _search_out_of_loops(self, answers, waiting, settings, n_best, attention, replace_unknowns):
+        """Replaces answers in a loop by those of a search without repeated sequences, where these are in no loop."""
         loops = [
             batch.alone(i)
             for batch in waiting
@@ -291,8 +293,8 @@ class Translator(Pipeline):
         search_batch = partial(self._search, {**settings, **OUT_OF_LOOPS}, n_best, attention, replace_unknowns)
         for batch, (found,) in zip(loops, map_in_threads(search_batch, loops), strict=True):
             if not _loops(found):  # else both are in a loop, and the first one is more probable
-                answers[batch.positions[0]] = [one._replace(truncated=truncated[batch.positions[0]]) for one in found]
-        return answers
+                place = batch.positions[0]
+                answers[place] = [one._replace(truncated=answers[place][0].truncated) for one in found]
 
     def _waiting(self, sentences, attention, settings):
         """What is known of the answers before the search: copies and empty ones; which sentences are cut; Batches."""

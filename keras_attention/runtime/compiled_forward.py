@@ -31,7 +31,8 @@ class CompiledForward:
         longest: int > 0, limit of that axis.
         model: layer or model that `function` calls in inference mode, so that its graphs can be stored on disk; or
             None.
-        steps_per_batch: int > 0, the padded axes of a batch together. Loops over time are faster in large batches.
+        steps_per_batch: int > 0, the padded axes of a batch together, or None for 2,048. Loops over time are faster in
+            large batches.
 
     Attributes:
         trace: callable (function, specs) -> callable(inputs) -> tuple of NumPy arrays, called once for each set of
@@ -44,9 +45,10 @@ class CompiledForward:
         padding: Mapping[str, float] | None = None,
         longest: int = 1,
         model: Any = None,
-        steps_per_batch: int = STEPS_PER_BATCH,
+        steps_per_batch: int | None = None,
     ):
-        self.padding, self.longest, self.steps_per_batch = dict(padding or {}), longest, steps_per_batch
+        self.padding, self.longest = dict(padding or {}), longest
+        self.steps_per_batch = steps_per_batch or STEPS_PER_BATCH
         self.trace: Callable = partial(traced, model=model)
         self._function, self._model = function, model
         self._traced: dict = {}

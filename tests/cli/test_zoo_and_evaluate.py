@@ -133,7 +133,7 @@ def test_zoo_without_models(run, monkeypatch, tmp_path):
 def test_zoo_verify(run, monkeypatch):
     monkeypatch.setattr("keras_attention.pipelines.base.load_pipeline", lambda folder: translator())
     assert run("zoo", "verify") == (0, "tiny: files sound, 2 examples reproduced\n", "")
-    monkeypatch.setattr(Translator, "translate", lambda self, texts: ["1999-01-02"] * len(texts))
+    monkeypatch.setattr(Translator, "translate", lambda self, texts, **_: ["1999-01-02"] * len(texts))
     code, out, _ = run("zoo", "verify", "tiny", "--json")
     (report,) = json.loads(out)
     assert (code, report["sound"], len(report["problems"])) == (1, False, 2)
