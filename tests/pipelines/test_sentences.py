@@ -125,7 +125,7 @@ def test_one_doubtful_sentence_makes_a_text_doubtful():
     doubtful = f"{ENGLISH[0]} Собака бежит."
     assert not translator().translate(ENGLISH[0]).low_score
     answer = translator().translate(doubtful)
-    assert (answer.low_score, answer.reason) == (True, "many unknown pieces")
+    assert (answer.low_score, answer.reason) == (True, "wrong language")
     assert [one.low_score for one in answer.sentences] == [False, True]
 
 
