@@ -11,6 +11,7 @@ from zoo.tiny_entry import ENGLISH, tiny_parts, write_tiny_entry
 
 from keras_attention.cli import translate
 from keras_attention.models import Transformer
+from keras_attention.pipelines import translator
 from keras_attention.pipelines.base import load_pipeline
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,10 @@ def test_translate_and_evaluate(real_run, tmp_path):
     plain = real_run("translate", *greedy, *ENGLISH)
     assert plain[0] == 0
     assert real_run("translate", *greedy, *CHOSEN, *ENGLISH) == plain
-    assert real_run("translate", *greedy[:2], *CHOSEN, "--stream", *ENGLISH)[:2] == plain[:2]  # it names no doubts
+    stream = ("translate", *greedy[:2], "--stream", *ENGLISH)
+    assert real_run(*stream, *CHOSEN) == real_run(
+        *stream
+    )  # the untrained model's answers are loops, which streams keep
     (tmp_path / "in").write_text("\n".join(ENGLISH))
     (tmp_path / "out").write_text(plain[1])
     files = ("--source", tmp_path / "in", "--target", tmp_path / "out")
@@ -95,6 +99,7 @@ def test_export(real_run, zoo, tmp_path, monkeypatch):
     code = "\n".join(line[4:] for line in lines if line.startswith("    ")).replace("print(", "_ = (")
     names = {}
     exec(code, names)  # pieces of "A dog runs."
+    monkeypatch.setattr(translator, "_loops", lambda answers: False)  # CTranslate2 alone does not search again
     found = ctranslate2.Translator("new").translate_batch([names["pieces"]], beam_size=1, max_decoding_length=7)
     best = load_pipeline(zoo / "writer").hypotheses(["A dog runs."], beam_size=1, max_length=7)[0][0]
     assert found[0].hypotheses[0] == [token for token in best.tokens if token != "</s>"]

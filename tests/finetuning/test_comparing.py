@@ -50,7 +50,7 @@ def test_classifiers_that_cannot_be_compared(tmp_path, capsys):
     assert main(evaluation(tmp_path, "one") + third) == 2
     assert "cannot be compared: kind is 'binary' and 'multiclass'" in capsys.readouterr().err
     assert main([*evaluation(tmp_path)[:3], "--model", "rnn_attention_dates", "--model", str(tmp_path / "one")]) == 2
-    assert "Expected: a model that can translate" in capsys.readouterr().err
+    assert "is a translator: --table is not allowed" in capsys.readouterr().err
 
 
 @pytest.mark.slow
