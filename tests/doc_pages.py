@@ -1,5 +1,6 @@
 """The pages of docs/, block by block, and how their commands are run."""
 
+import os
 import re
 import runpy
 import shlex
@@ -40,7 +41,8 @@ def run_command(line):
     elif words[0] == "python":
         assert exit_code(words[1:]) == 0, line
     else:
-        subprocess.run(["bash", "-c", line], check=True)
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # has keras-attention
+        subprocess.run(["bash", "-c", line], check=True, env=os.environ | {"PATH": path})
 
 
 def exit_code(arguments):
