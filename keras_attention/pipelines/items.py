@@ -14,9 +14,13 @@ EMAIL = r"[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+"
 PLACEHOLDER = r"\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\s]{0,80}\}|%\(\w+\)[sdif]|(?<![\w%])%(?:\d+\$)?[sdif@](?!\w)"
 TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
 ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")
-# A telephone number; or a number with its separators, such as 17:45, and the capital letters of a code, such as B12.
-NUMBER = re.compile(r"\+\d{1,3}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{1,4}-?)?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*")
-DIGITS = re.compile(r"(\d+(?:[.,:'’\u00a0\u202f]\d+)*)(?:\s?([AaPp])\.?\s?[Mm]\b)?")
+SIGN = r"(?<![\w.,)\u00a0-])[-\u2212](?=\d)"
+# A telephone number; or a number with its sign and separators, such as 17:45, and the letters of a code, such as B12.
+NUMBER = re.compile(
+    rf"\+\d{{1,3}}(?:[ /-]?\(?\d+\)?)+|(?:(?<![^\W_])[A-Z]{{1,4}}-?|{SIGN})?\d+(?:[.,:/'’\u00a0\u202f-]?\d+)*"
+)
+DIGITS = re.compile(rf"((?:{SIGN})?\d+(?:[.,:'’\u00a0\u202f]\d+)*)(?:\s?([AaPp])\.?\s?[Mm]\b)?")
+MINUS = re.compile(r"\b(?:minus|moins) (?=\d)", re.IGNORECASE)
 # Words for the numbers from 0, which may stand for digits or the other way round.
 NUMBER_WORDS = {
     "en": "zero an?|one|first|once two|second|twice three|third four|fourth five|fifth six|sixth seven|seventh "
@@ -155,15 +159,18 @@ def difference(source, answer, source_language=None, target_language=None):
 def _items(text):
     """The numbers of a text, each as a set of ways to write it, and a Counter of the other items."""
     names = Counter(found[0] for found in ITEM.finditer(text))
-    return [_ways(*found.groups()) for found in DIGITS.finditer(ITEM.sub(" ", text))], names
+    text = MINUS.sub("-", ITEM.sub(" ", text))
+    return [_ways(*found.groups()) for found in DIGITS.finditer(text)], names
 
 
 def _ways(number, half):
-    """The groups of digits of a number, as set of tuples; with "a" or "p", also those of a time of 24 hours."""
+    """The groups of digits of a number, the first with its sign: set of tuples; with "a" or "p", also as 24 hours."""
     first, *rest = re.findall(r"\d+", number)
     rest = () if rest == ["00"] else tuple(rest)
     first = first.lstrip("0") or "0"
     hour = int(first[:3])
+    if not number[0].isdigit():
+        return {(f"-{first}", *rest)}
     if half is None or not 1 <= hour <= 12:
         return {(first, *rest)}
     return {(first, *rest), (str(hour % 12 + 12 * (half in "pP")), *rest)}
@@ -186,6 +193,6 @@ def _unspelled(numbers, text, language):
     words = NUMBER_WORDS.get(language, ())
     for (first, *rest), count in numbers.items():
         value = int(first[:3])
-        if rest or value >= len(words) or len(words[value].findall(text)) < count:
+        if rest or not 0 <= value < len(words) or len(words[value].findall(text)) < count:
             return True
     return False
