@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from keras_attention.data.files import file_content
 from keras_attention.inputs import Field
 from keras_attention.support.errors import UserError, counted, one_line, quoted
 
@@ -149,7 +150,7 @@ class ImageInput:
                 shape, type or range of numbers.
         """
         if isinstance(picture, (str, os.PathLike)):
-            return self._decoded(_content(Path(picture)), str(picture))
+            return self._decoded(file_content(picture, MAX_FILE_BYTES, "picture"), str(picture))
         if isinstance(picture, (bytes, bytearray)):
             return self._decoded(bytes(picture), "The picture")
         if hasattr(picture, "getexif"):
@@ -158,7 +159,7 @@ class ImageInput:
 
     def check_file(self, number: int, path: str) -> None:
         """Raises UserError unless there is a file with the header of a picture; decodes nothing. `number` is unused."""
-        with _opened(_content(Path(path)), path):
+        with _opened(file_content(path, MAX_FILE_BYTES, "picture"), path):
             pass
 
     def from_json(self, item: str) -> "np.ndarray":
@@ -276,18 +277,6 @@ class ImageInput:
         return self._fitted(Image.fromarray(np.ascontiguousarray(pixels)), "The picture")
 
 
-def _content(path):
-    """The bytes of a file, if it is not too large."""
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "is not a file" if os.path.lexists(path) else "does not exist"
-        raise UserError(f"{path} {found}. Expected: the name of a picture.")
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise UserError(f"{path} has more than {MAX_FILE_BYTES >> 20} MB, the most that a picture may have.")
-    return content
-
-
 def _opened(content, name):
     """The picture in a file's content; only its header is read."""
     from PIL import Image
@@ -314,7 +303,10 @@ def _size_and_mode(source):
         return source.shape[1::-1], "L" if len(source.shape) == 2 or source.shape[2] == 1 else "RGB"
     inside = isinstance(source, (bytes, bytearray))
     name = "The picture" if inside else str(source)
-    image = source if hasattr(source, "getexif") else _opened(bytes(source) if inside else _content(Path(source)), name)
+    if hasattr(source, "getexif"):
+        image = source
+    else:
+        image = _opened(bytes(source) if inside else file_content(source, MAX_FILE_BYTES, "picture"), name)
     if not isinstance(image, Image.Image):
         raise UserError(f"A picture cannot be a {type(source).__name__}.")
     with suppress(Exception):  # damaged EXIF data: the picture stays as it is

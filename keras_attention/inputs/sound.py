@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from keras_attention.data.files import file_content
 from keras_attention.inputs import Field
 from keras_attention.support.errors import UserError, counted, one_line, quoted
 
@@ -152,7 +153,7 @@ class SoundInput:
         if isinstance(sound, Recording):
             return sound
         if isinstance(sound, (str, os.PathLike)):
-            return self._decoded(_content(Path(sound)), str(sound))
+            return self._decoded(file_content(sound, MAX_FILE_BYTES, "sound"), str(sound))
         if isinstance(sound, (bytes, bytearray)):
             return self._decoded(bytes(sound), "The sound")
         waveform, rate = _waveform_and_rate(sound, self.rate)
@@ -160,7 +161,7 @@ class SoundInput:
 
     def check_file(self, number: int, path: str) -> None:
         """Raises UserError unless there is a file with the header of a sound; decodes nothing. `number` is unused."""
-        with _opened(_content(Path(path)), path):
+        with _opened(file_content(path, MAX_FILE_BYTES, "sound"), path):
             pass
 
     def from_json(self, item: str) -> Recording:
@@ -297,7 +298,7 @@ def _rate_and_seconds(source):
     if isinstance(source, (str, os.PathLike, bytes, bytearray)):
         inside = isinstance(source, (bytes, bytearray))
         name = "The sound" if inside else str(source)
-        with _opened(bytes(source) if inside else _content(Path(source)), name) as file:
+        with _opened(bytes(source) if inside else file_content(source, MAX_FILE_BYTES, "sound"), name) as file:
             return file.samplerate, file.frames / file.samplerate
     waveform, rate = _waveform_and_rate(source, 16_000)
     return rate, len(waveform) / rate
@@ -344,18 +345,6 @@ def _waveform_and_rate(sound, rate):
         array = array.astype("float32") - 128
     array = array.astype("float64") if array.dtype.itemsize > 4 else array.astype("float32")
     return array.reshape(len(array), -1), int(rate)
-
-
-def _content(path):
-    """The bytes of a file, if it is not too large."""
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "is not a file" if os.path.lexists(path) else "does not exist"
-        raise UserError(f"{path} {found}. Expected: the name of a sound.")
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise UserError(f"{path} has more than {MAX_FILE_BYTES >> 20} MB, the most that a sound may have. Cut it.")
-    return content
 
 
 def _looks_like_sound(content):
