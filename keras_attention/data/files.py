@@ -4,7 +4,6 @@ import codecs
 import gzip
 import io
 import lzma
-import os
 import re
 import zlib
 from contextlib import contextmanager
@@ -19,28 +18,6 @@ def read_bytes(path):
     """Reads a whole file: bytes. See `opened`."""
     with opened(path) as file:
         return file.read()
-
-
-def file_content(path, most, what):
-    """The bytes of a file, if it is not too large.
-
-    Args:
-        path: str or Path.
-        most: int, bytes.
-        what: str, what the file holds, such as "picture".
-
-    Raises:
-        UserError: if it is no file, or larger.
-    """
-    path = Path(path)
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "is not a file" if os.path.lexists(path) else "does not exist"
-        raise UserError(f"{path} {found}. Expected: the name of a {what}.")
-    with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise UserError(f"{path} has more than {most >> 20} MB, the most that a {what} may have.")
-    return content
 
 
 @contextmanager

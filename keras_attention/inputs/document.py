@@ -5,7 +5,7 @@ import re
 from keras_attention.inputs.text import TextInput
 
 # A line break (also of HTML), or an end mark with closing quotes and brackets and a blank after it.
-BREAK = re.compile(r"<br\s*/?>|[\r\n]+|[.!?…]+[\"'»”’)\]]*(?=\s)", re.IGNORECASE)
+BREAK = re.compile(r"<br\s*/?>|[\r\n]+|(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)", re.IGNORECASE)
 NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|st|vs|prof|jr|sr|etc|e\.g|i\.e|cf|no)|\b[^\W\d_])\.$", re.IGNORECASE)
 WINDOW = 12  # characters before a full stop that tell an abbreviation
 

@@ -10,8 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from keras_attention.data.files import file_content
 from keras_attention.inputs import Field
+from keras_attention.inputs.media_files import file_content
 from keras_attention.support.errors import UserError, counted, one_line, quoted
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ EMOJI = (
     "[\U0001f3fb-\U0001f3ff]?(?:\u200d[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?[\U0001f3fb-\U0001f3ff]?)*"
 )
 ADDRESS = r"(?:(?:https?|ftp)://|www\.)[^\s<>\"'“”„«»]*[^\s<>\"'“”„«».,:;!?()\[\]{}…]/?"
-EMAIL = r"[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)+"
+# Bounded, and begun only where a word begins: so long words without an @ are searched in linear time.
+EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:\w[\w-]{0,62}\.){1,9}\w[\w-]{0,62}"
 PLACEHOLDER = r"\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\s]{0,80}\}|%\(\w+\)[sdif]|(?<![\w%])%(?:\d+\$)?[sdif@](?!\w)"
 TAG = r"</?[A-Za-z][^<>\n]{0,999}>"
 ITEM = re.compile(f"(?P<tag>{TAG})|(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|(?P<emoji>{EMOJI})")

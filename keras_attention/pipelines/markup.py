@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 from keras_attention.pipelines.sentences import with_line_breaks
+from keras_attention.support.errors import UserError, one_line
 
 FORMATS = ("text", "markdown", "html", "srt")
 INLINE = set(
@@ -259,8 +260,13 @@ def _escaped(text):
 
 def _html_parts(document):
     reader = _Reader(document)
-    reader.feed(document)
-    reader.close()
+    try:
+        reader.feed(document)
+        reader.close()
+    except AssertionError as error:  # Python's parser says so of a broken declaration
+        raise UserError(
+            f"The HTML cannot be read: {one_line(str(error))}. Mend it, or translate it with --format text."
+        ) from error
     reader.flush()
     return reader.parts
 
@@ -289,11 +295,12 @@ def _srt_parts(document):
 
 
 PREFIX = re.compile(r"[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])[ \t]+|>(?=\S))*")
+# All lengths are bounded, so that the time stays linear.
+TARGET = r"(?:\([^()\s]{0,2000}(?:\s{1,9}\"[^\"\n]{0,500}\")?\)|\[[^\]\n]{0,500}\])"
 INLINE_MARKUP = re.compile(
-    r"(?P<kept>(`+)(?!`).+?(?<!`)\2(?!`)|!\[[^\]\n]*\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|<(?:https?|mailto):[^<>\s]+>"
-    r"|</?[A-Za-z][^<>\n]*>|\\[^\w\s]|\[\^[^\]\s]+\]|&(?:\w+|#\d+);)"
-    r"|(?P<link>\[(?=[^\]\n]+\](?:\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\[[^\]\n]*\])))"
-    r"|(?P<target>\](?:\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\[[^\]\n]*\]))"
+    r"(?P<kept>(?<!`)(`+)(?!`).{1,2000}?(?<!`)\2(?!`)|!\[[^\]\n]{0,500}\]\([^()\s]{0,2000}(?:\s{1,9}\"[^\"\n]{0,500}\")?\)"
+    r"|<(?:https?|mailto):[^<>\s]{1,2000}>|</?[A-Za-z][^<>\n]{0,2000}>|\\[^\w\s]|\[\^[^\]\s]{1,500}\]|&(?:\w{1,40}|#\d{1,9});)"
+    rf"|(?P<link>\[(?=[^\]\n]{{1,500}}\]{TARGET}))|(?P<target>\]{TARGET})"
     r"|(?P<emphasis>(?<![\s*])\*{1,3}(?!\*)|(?<!\*)\*{1,3}(?![\s*])|~~|(?<!\w)(?:___|__|_)(?=\w)|(?<=[\w.,!?])(?:___|__|_)(?!\w))"
 )
 

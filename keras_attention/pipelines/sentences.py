@@ -19,13 +19,13 @@ BEFORE_ORDINALS = re.compile(
     r"der|die|das|de[nms]|am|im|vom|zum|zur|beim|ab|bis|seit|und|oder|(?:ein|sein|ihr|mein|jed)(?:e[rnms]?)?"
 )
 END = re.compile(
-    r"[.!?…]+[)\]]+\s+(?=[^\W\d_a-zß-ÿ])"  # "(A note.) The text."
-    r"|[!?]{2,}\s+(?=[^\W\d_a-zß-ÿ])"
+    r"(?<![.!?…])[.!?…]++[)\]]++\s+(?=[^\W\d_a-zß-ÿ])"  # "(A note.) The text."
+    r"|(?<![!?])[!?]{2,}+\s+(?=[^\W\d_a-zß-ÿ])"
     r"|\w\.[a-z]{2,4}\.\s+(?=[^\W\d_a-zß-ÿ])"  # after an address
     r"|\b(?:[Oo][Kk]|No|Nein)\.\s+(?=[^\W\d_])"
 )
 MARKER = re.compile(r"(?:[-*•–—+]|\d{1,3}[.)]|[a-zA-Z][.)]|#{1,6}|>+)[ \t]+")  # of a list, a heading or a quotation
-AFTER_MARKS = re.compile(r"(?:^|[.!?…])\s*([a-zß-öø-ÿ])")
+AFTER_MARKS = re.compile(r"(?:^|[.!?…])\s*+([a-zß-öø-ÿ])")
 OPENING = re.compile(r"(?<=\s)(?:[«„‹]\s*|[(\"'»“‘「『]+)+$")
 SIGN = re.compile(r"\S")
 WINDOW = 200  # characters before a place that decide whether a sentence ends there; the time stays linear
