@@ -66,6 +66,11 @@ def claim_entry(folder, overwrite=False):
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions
 MOST_SUGGESTED, MOST_COMPARED = 5, 200
 RENAMED = {"bert_mini_goemotions": "minilm_small_goemotions"}  # names of earlier versions still work
+# What to use instead of a model that is no longer part of the zoo.
+REMOVED = {
+    "minilm_small_mrpc": "its training data may not be used commercially. Compare vectors with `keras-attention "
+    "similar`, or train it: section Text pairs of docs/fine_tune.md",
+}
 # The model that the server and the page use for a task if none is named: the most general one with the best scores.
 DEFAULT_MODELS = {
     "translate": "translator_small_en_de",
@@ -126,6 +131,8 @@ def find_entry(name_or_path):
         raise UserError(f"The folder {quoted(name)} is not a saved model: it has no {MANIFEST}.")
     if len(found) == 1:
         return entries[found[0]]
+    if name in REMOVED:
+        raise UserError(f"The model {name} was removed: {REMOVED[name]}.")
     raise UserError(f"There is no model {quoted(name)}, and no folder of that name. {_hint(name, entries)}")
 
 

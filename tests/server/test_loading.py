@@ -129,12 +129,12 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
 
 
 def test_a_part_of_a_name_is_enough_if_it_is_unique():
-    models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_mrpc", "mrpc_two")]
+    models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_pairs", "pairs_two")]
     running, _ = serving(*models)
     assert running.named("sst2").name == "bert_mini_sst2"
-    assert running.named("MINILM_SMALL").name == "minilm_small_mrpc"
-    with pytest.raises(Refusal, match="'mrpc' is a part of several names: minilm_small_mrpc, mrpc_two") as refused:
-        running.named("mrpc")
+    assert running.named("MINILM_SMALL").name == "minilm_small_pairs"
+    with pytest.raises(Refusal, match="'pairs' is a part of several names: minilm_small_pairs, pairs_two") as refused:
+        running.named("pairs")
     assert refused.value.status == 404
     with pytest.raises(Refusal, match="No model 'ini'"):
         running.named("ini")

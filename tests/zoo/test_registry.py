@@ -76,6 +76,13 @@ def test_the_name_of_an_earlier_version(zoo, monkeypatch):
     assert find_entry("gru_dates") == zoo / "gru_dates"
 
 
+def test_a_removed_model_is_answered_with_what_to_use(zoo):
+    with pytest.raises(UserError, match="^The model minilm_small_mrpc was removed: .*docs/fine_tune.md.$"):
+        find_entry("minilm_small_mrpc")
+    entry(zoo / "minilm_small_mrpc")
+    assert find_entry("minilm_small_mrpc") == zoo / "minilm_small_mrpc"
+
+
 def test_a_large_zoo_is_never_listed(zoo):
     for number in range(400):
         entry(zoo / f"model_{number}")
