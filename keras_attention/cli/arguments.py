@@ -113,6 +113,8 @@ def add_zoo(commands):
     show = add_command(actions, "show", "zoo", "show", "Show what a model does, its data and its scores.")
     show.add_argument("name", metavar="NAME", help=MODEL)
     show.add_argument("--card", action="store_true", help="print the whole model card")
+    help_text = "draw how similar the position embeddings of patches are instead (.png, .svg, .pdf)"
+    show.add_argument("--positions", metavar="FILE", help=help_text)
     verify = add_command(
         actions, "verify", "zoo", "verify", "Check the files against their hashes and reproduce the stored examples."
     )
@@ -287,7 +289,8 @@ def add_classify(commands):
     command.add_argument("--resume", action="store_true", help=help_text)
     help_text = "page (.html) with each word coloured by how much the probability falls without it; up to 100 texts"
     command.add_argument("--explain", metavar="FILE", help=help_text)
-    help_text = "page (.html) with the attention weights; several texts: FILE-1.html, ...; up to 100"
+    help_text = "page (.html) with the attention weights, of files also a picture (.png, .svg, .pdf); several texts "
+    help_text += "or files: FILE-1.html, ...; up to 100"
     command.add_argument("--attention", metavar="FILE", help=help_text)
     help_text = "classify without training, by similarity with these labels; --model is then an encoder"
     command.add_argument("--labels", metavar="A,B", help=help_text)

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 
 from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
-from keras_attention.cli.io.terminal import json_text, load, one_output_line
+from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
 from keras_attention.cli.io.text_files import check_text_name
 from keras_attention.data.files import OPENERS
 from keras_attention.data.tables.table import JSON, AnsweredTable, format_of
@@ -18,7 +18,7 @@ from keras_attention.zoo.registry import check_task, models_with_task, open_entr
 
 MOST_EXPLAINED = 100  # texts on one page
 FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows", "raw")
-FOR_TEXTS = ("table", "explain", "attention", "labels")
+FOR_TEXTS = ("table", "explain", "labels")
 
 
 def classify(arguments):
@@ -32,6 +32,8 @@ def classify(arguments):
     if not arguments.table:
         check_source(arguments, entry.input.is_file)
     check_task(entry, "classify" if arguments.labels is None else "encode")
+    if arguments.attention:
+        _check_view(arguments, entry)
     task = {"pair": False, "separator": None} if arguments.labels is not None else entry.config["task"]
     if task.get("kind") == "regression" and (arguments.top, arguments.threshold) != (None, None):
         raise UserError(f"{arguments.model} predicts a number and has no labels: leave out --top and --threshold.")
@@ -69,9 +71,7 @@ def classify(arguments):
         )
     if arguments.explain:
         _write_page(arguments.explain, explained)
-    for path, view in zip(_page_names(arguments.attention, len(shown)), shown, strict=True):
-        view.save(path)
-        print(f"keras-attention: {path}: the attention weights of a text", file=sys.stderr)
+    _save_views(arguments.attention, shown, "text")
 
 
 def _classify_files(arguments, entry):
@@ -83,7 +83,10 @@ def _classify_files(arguments, entry):
                 "each line."
             )
     warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data, which is ignored
+    shown = []
     with many_texts(arguments, entry.folder, entry.input.check_file) as job:
+        if arguments.attention and job.total > MOST_EXPLAINED:
+            raise UserError(f"--attention shows at most {MOST_EXPLAINED} files. Found: {job.total:,}")
         classifier, job.unit = load(entry, "classify"), "files"
         for window in job.windows():
             options = {"threshold": arguments.threshold, "progress": window.progress, "return_scores": True}
@@ -94,7 +97,10 @@ def _classify_files(arguments, entry):
                 else _line(name, answer, arguments)
                 for name, answer in zip(window.texts, answers, strict=True)
             ]
+            if arguments.attention:
+                shown += [classifier.attention_view(name) for name in window.texts]
             job.write(lines, [answer.truncated for answer in answers])
+    _save_views(arguments.attention, shown, "file")
 
 
 def load_zero_shot(entry, labels):
@@ -119,7 +125,6 @@ def _check_options(arguments):
         if arguments.resume:
             raise UserError("--explain needs all texts at once: leave out --resume.")
     if arguments.attention:
-        check_page_path(arguments.attention)
         if arguments.resume:
             raise UserError("--attention needs all texts at once: leave out --resume.")
         if arguments.labels is not None:
@@ -136,6 +141,17 @@ def _check_options(arguments):
     if arguments.resume and not arguments.output:
         raise UserError("--resume continues an interrupted run from --table to --output. Give both.")
     _check_output(arguments)
+
+
+def _check_view(arguments, entry):
+    """Raises UserError unless the file of --attention can be written: a page, or for models of files a picture, too."""
+    if entry.input.is_file:
+        with silent_libraries():
+            from keras_attention.visualize.patch_maps import check_view_path
+
+        check_view_path(arguments.attention)
+    else:
+        check_page_path(arguments.attention)
 
 
 def _check_output(arguments):
@@ -199,6 +215,13 @@ def _line(text, answer, arguments):
     else:
         best = [] if answer.label is None else [(answer.label, answer.probabilities[answer.label])]
     return "\t".join(f"{one_output_line(label, keep='')} {value:.4f}" for label, value in best) or "-"
+
+
+def _save_views(path, views, what):
+    """Writes a page or picture for each text or file, and says where."""
+    for place, view in zip(_page_names(path, len(views)), views, strict=True):
+        view.save(place)
+        print(f"keras-attention: {place}: the attention weights of a {what}", file=sys.stderr)
 
 
 def _page_names(path, count):

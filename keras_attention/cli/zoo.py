@@ -33,13 +33,29 @@ def list_entries(arguments):
 
 
 def show(arguments):
-    """Prints the first sentence, data and scores of one model; with --card its whole card."""
+    """Prints the first sentence, data and scores of one model; with --card its whole card.
+
+    With --positions, it draws how similar the position embeddings of patches are instead.
+    """
     entry = open_entry(arguments.name)
+    if arguments.positions:
+        _draw_positions(entry, arguments.positions)
+        return
     if arguments.json:
         facts = {"name": entry.name, "folder": str(entry.folder), "bytes": entry.bytes, "files": entry.files}
         print_json({**facts, "config": entry.config, "metrics": entry.metrics})
     else:
         print(safe(entry.card, keep="\n") if arguments.card else _as_text(entry), end="")
+
+
+def _draw_positions(entry, path):
+    with silent_libraries():
+        from keras_attention.pipelines.base import load_pipeline
+        from keras_attention.visualize.figures import check_figure_path
+
+        check_figure_path(path)
+        load_pipeline(entry).position_view().save(path)
+    print(f"keras-attention: {path}: the similarity of the position embeddings of {entry.name}", file=sys.stderr)
 
 
 def _as_text(entry):

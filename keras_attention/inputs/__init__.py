@@ -11,6 +11,8 @@ and cards ask the kind:
                          and the examples of a card are files of the entry
     body_bytes           int, the least limit of a request's body at the server, in bytes
     plural               str, the value of `finetune --kind`; for kinds with `is_file`
+    drawing              str, how an input is drawn below its attention, see `visualize.patch_maps`; `drawn(value)`
+                         gives the numbers; for kinds with `is_file`
     simple_model         str, the name of the model that fine-tuning compares with, which reads `features(values)`
     signature()          dict from name to (dtype and shape, meaning), the inputs of an exported model; for kinds with
                          `is_file`, `exported_arrays` is one example, and `from_exported` makes the network's inputs

@@ -59,6 +59,7 @@ class ImageInput:
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "images", "logistic regression on HOG"
+    drawing = "image"
     body_bytes = 8_000_000  # a photo of 6 MB in base64
     example_suffix, max_example_bytes = ".png", MAX_EXAMPLE_BYTES
     padding: dict = {}  # no axis varies
@@ -187,6 +188,10 @@ class ImageInput:
 
         mean, std = (np.asarray(numbers, "float32") for numbers in (self.mean, self.std))
         return {"values": ((value.astype("float32") / 255 - mean) / std).astype("float32")}
+
+    def drawn(self, value: "np.ndarray") -> "np.ndarray":
+        """A picture that `read` has returned as floats from 0 to 1, (height, width) or (height, width, 3)."""
+        return (value[..., 0] if self.size[2] == 1 else value).astype("float32") / 255
 
     def features(self, values: Any) -> Any:
         """What a simple model reads of values (B, *size): tensor (B, D), see `gradient_histograms`."""

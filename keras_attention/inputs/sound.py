@@ -68,6 +68,7 @@ class SoundInput:
     is_file = True
     suffixes = SUFFIXES
     plural, simple_model = "sounds", "logistic regression on MFCC"
+    drawing = "spectrogram"
     body_bytes = 16_000_000  # a minute in CD quality in base64
     example_suffix, max_example_bytes = ".flac", 512 << 10
     padding: dict = {}  # no axis varies
@@ -187,6 +188,10 @@ class SoundInput:
         import numpy as np
 
         return {"values": np.asarray(self.values_of(value.samples[None].astype("float32") / LOUDEST))[0]}
+
+    def drawn(self, value: Recording) -> "np.ndarray":
+        """The spectrogram (frames, bands) of a sound that `read` has returned, from 0 (silence) to 1."""
+        return (self.arrays(value)["values"].reshape(self.size[:2]) + 1) / 2
 
     def values_of(self, waveforms: Any) -> Any:
         """The values (B, *size) of waveforms (B, L) from -1 to 1, array or tensor."""

@@ -159,6 +159,8 @@ class PatchClassifier(FromPreset, keras.Model):
         for name, (width, layers) in {"tiny": (64, 3), "mini": (96, 4), "small": (128, 6), "medium": (256, 8)}.items()
     }
 
+    has_attention = True
+
     def __init__(
         self,
         num_labels: int,

@@ -181,6 +181,14 @@ class Pipeline(abc.ABC):
         """
         raise UserError("This model has no attention, so there is nothing to show.")
 
+    def position_view(self) -> Any:
+        """How similar the position embeddings of patches are, as `visualize.patch_maps.PositionMap`.
+
+        Raises:
+            UserError: if the model does not read patches.
+        """
+        raise UserError("This model does not read patches, so there are no positions of patches to show.")
+
     def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         """What each word of a text contributes to its label, see `explanation.explain`: Explanation.
 

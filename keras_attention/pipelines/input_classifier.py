@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
 from keras_attention.zoo.schema import architecture_of
 from keras_attention.zoo.weights_file import load_features, save_features
+
+if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
+    from keras_attention.visualize.patch_maps import PatchAttention, PositionMap
 
 NUMBERS_AT_A_TIME = 1 << 24  # of the arrays of inputs that are in memory together
 VECTORS_AT_A_TIME = 1 << 21  # numbers of the arrays from which features are computed together
@@ -271,5 +274,63 @@ class InputClassifier(Pipeline):
         pairs = list(zip(*(one.classify(inputs, return_scores=True) for one in (self, other)), strict=True))
         return agreement_of_labels(pairs, self.task)
 
+    @property
+    def has_attention(self) -> bool:
+        """bool. Whether `attention_view` and `position_view` are available."""
+        return getattr(self.model, "has_attention", False)
+
+    def attention_view(self, text: Any, text_b: str | None = None, **options: Any) -> "PatchAttention":
+        """The attention weights of the network over the patches of one input, as a picture or page.
+
+        Args:
+            text: one input, in any form that the kind reads.
+
+        Returns:
+            PatchAttention: of each layer and head, and their rollout (Abnar & Zuidema 2020).
+
+        Raises:
+            UserError: if the network has no attention, or the input cannot be read.
+        """
+        from keras_attention.visualize.patch_maps import patch_attention
+
+        self._check_attention()
+        self.check_view(text_b, options)
+        items, alone = self.kind.as_list(text)
+        if not alone:
+            raise UserError(f"Expected one {self.kind.name}. Received: {len(items)}")
+        value = self.kind.read(items[0])
+        arrays = {name: array[None] for name, array in self.kind.arrays(value).items()}
+        _, weights = self.model(arrays, training=False, return_attention_scores=True)  # (1, L, H, N, N)
+        answer = self.classify([value], return_scores=True)[0]
+        probability = answer.probabilities.get(answer.label) if isinstance(answer.label, str) else None
+        title = self.label_text(answer.label) + ("" if probability is None else f"  {probability:.1%}")
+        of_model = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
+        note = f"{of_model}; {_POOLED[self.model.pooling]}"
+        if self.kind.drawing == "spectrogram":
+            note += "\nTime is from left to right, low tones are below"
+        if self.blend and self.blend.weight:
+            note += f"\n{self.blend.weight:.0%} of the answer is from {self.kind.simple_model}, which has no attention"
+        given = self.model.positions.grid, self.model.pooling
+        return patch_attention(self.kind.drawn(value), self.kind.drawing, np.asarray(weights)[0], *given, title, note)
+
+    def position_view(self) -> "PositionMap":
+        """How similar the position embeddings of the network are, as a picture (Dosovitskiy et al. 2021, figure 7).
+
+        Raises:
+            UserError: if the network has no position embeddings.
+        """
+        from keras_attention.visualize.patch_maps import position_map
+
+        self._check_attention()
+        positions = self.model.positions
+        return position_map(np.asarray(positions.embeddings), positions.grid, self.kind.drawing)
+
+    def _check_attention(self):
+        if not self.has_attention:
+            raise UserError("This model has no attention, so there is nothing to show.")
+
     def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         raise UserError(f"Words are explained for texts. This model reads inputs of the kind {self.kind.name}.")
+
+
+_POOLED = {"cls": "attention of [CLS]", "mean": "mean of the attention of all patches, as their mean is classified"}

@@ -157,7 +157,8 @@ def about_entry(entry, facts=None, has_attention=None):
     about |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
     facts = use.pipeline_class().facts_of(config) if facts is None else facts
     kind = entry.input
-    about |= {"input": kind.name, "widget": kind.widget, "pair": False, **facts, "attention": has_attention}
+    shown = has_attention and not kind.is_file  # the routes for attention take texts
+    about |= {"input": kind.name, "widget": kind.widget, "pair": False, **facts, "attention": shown}
     about["description"] = metrics.get("description", "")
     about["parameters"] = metrics.get("parameters")
     examples = [{name: one[name] for name in ("source", "source_b") if name in one} for one in metrics["examples"]]
@@ -439,6 +440,8 @@ class Server:
 
 def look(pipeline, request):
     """The attention weights as an `AttentionView`."""
+    if pipeline.input.is_file:  # whose names must not come from a request
+        raise UserError("Attention is shown for texts. This model reads files: use `classify --attention`.")
     options = {"target": request.target, "n_best": request.n_best if request.n_best != 1 else None}
     return pipeline.attention_view(
         request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}

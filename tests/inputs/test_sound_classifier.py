@@ -119,6 +119,52 @@ def test_the_server_answers_for_sounds(zoo):
             assert message in str(found["error"])
 
 
+def test_the_server_reads_no_file_that_a_request_names(zoo):
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    named = urllib.parse.urlencode({"model": "tones", "text": str(zoo.parent / "a.wav")})
+    with server_in_this_process(zoo) as (url, _):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/attention?{named}")
+        assert refused.value.code == 422
+        assert "Attention is shown for texts" in refused.value.read().decode()
+        (about,) = json.load(urllib.request.urlopen(f"{url}/v1/models"))["models"]
+        assert about["attention"] is False
+
+
+def test_attention_over_the_spectrogram(zoo, tmp_path, capsys):
+    files = [str(zoo.parent / f"{name}.wav") for name in "ab"]
+    command = ["classify", "--model", str(zoo / "tones"), *files, "--attention"]
+    assert main([*command, str(tmp_path / "map.png")]) == 0
+    assert (tmp_path / "map-1.png").stat().st_size > 1000 < (tmp_path / "map-2.png").stat().st_size
+    assert main([*command[:4], "--attention", str(tmp_path / "map.html")]) == 0
+    page = (tmp_path / "map.html").read_text()
+    assert page.count("<rect ") == (1 + 1 * 2) * 6 * 2  # rollout and heads, patches
+    assert "30% of the answer is from logistic regression on MFCC" in page
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "map.txt")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+    model = classifier(blended=False)
+    view = model.attention_view(clips()[0])
+    arrays = {name: array[None] for name, array in model.single_sequences(clips()[:1])[0].items()}
+    _, weights = model.model(arrays, return_attention_scores=True)  # (1, L, H, N, N)
+    expected = np.asarray(weights)[0, 0, 1, 0, 1:].reshape(6, 2)  # of [CLS], in the second head
+    np.testing.assert_allclose(view.weights[0, 1], expected, atol=1e-6)
+    assert view.title.startswith(model.classify(clips()[0]))
+
+
+def test_similarity_of_positions(zoo, tmp_path, capsys):
+    assert main(["zoo", "show", str(zoo / "tones"), "--positions", str(tmp_path / "positions.png")]) == 0
+    assert (tmp_path / "positions.png").stat().st_size > 1000
+    assert main(["zoo", "show", str(zoo / "tones"), "--positions", str(tmp_path / "positions.html")]) == 2
+    assert main(["zoo", "show", "rnn_attention_dates", "--positions", str(tmp_path / "other.png")]) == 2
+    assert "does not read patches" in capsys.readouterr().err
+    assert not (tmp_path / "other.png").exists()
+
+
 @pytest.mark.slow
 def test_exported_with_waveforms_in(zoo, tmp_path):
     import tensorflow as tf
