@@ -65,6 +65,8 @@ class Pipeline(abc.ABC):
         request_fields: dict from name to Field, the fields of a request to /v1/TASK and the arguments of `reply`. Every
             str and list of str in a request counts towards the server's limits, except files.
         answer_fields: dict from name to Field, the fields of one answer of `reply`.
+        choice_fields: dict from name to Field, fields of a request by which the server chooses a model of the task.
+        reply_fields: dict from name to Field, attributes of the pipeline that stand beside the answers of a request.
         text_limit: int or None, the most tokens of a text in a request to the server; None: a longer text is cut.
         view_options: tuple of str, the options of `attention_view`.
         batching: str or None, how the server batches texts of several requests: "search" if the pipeline has a
@@ -78,6 +80,8 @@ class Pipeline(abc.ABC):
     has_attention = False
     request_fields: dict = {}
     answer_fields: dict = {}
+    choice_fields: dict = {}
+    reply_fields: dict = {}
     text_limit: int | None = None
     view_options: tuple = ()
     batching = None

@@ -40,22 +40,29 @@ def translators():
     pairs = []
     for name, folder in sorted(model_folders().items()):
         with suppress(EntryError):  # damaged
-            entry = read_entry(folder, hashed=JSON_FILES)
-            source, target = (language_code(entry.config.get(f"{side}_language")) for side in ("source", "target"))
-            if entry.architecture.use.task == "translate" and source and target:
-                data = entry.metrics.get("data", [])
-                sources = sum(one.get("terms") != SAME for one in data)
-                pairs.append(Pair(name, source, target, (-sources, terms_of_use(data).purpose != ANY, name)))
+            if pair := pair_of(name, read_entry(folder, hashed=JSON_FILES)):
+                pairs.append(pair)
     return sorted(pairs, key=lambda pair: pair.rank)
 
 
-def find_translator(target, source=None, texts=()):
+def pair_of(name, entry):
+    """The Pair of an Entry; None if it does not translate between natural languages."""
+    source, target = (language_code(entry.config.get(f"{side}_language")) for side in ("source", "target"))
+    if entry.architecture.use.task != "translate" or not source or not target:
+        return None
+    data = entry.metrics.get("data", [])
+    sources = sum(one.get("terms") != SAME for one in data)
+    return Pair(name, source, target, (-sources, terms_of_use(data).purpose != ANY, name))
+
+
+def find_translator(target, source=None, texts=(), pairs=None):
     """The best translator into a language.
 
     Args:
         target: str, the code or English name of a language, such as "de" or "German".
         source: the same of the texts' language, or None to detect it among the languages that can be translated.
         texts: list of str; tell the language if `source` is None.
+        pairs: list of Pair from which one is chosen, the best of each pair first; None: those of `translators`.
 
     Returns:
         Pair.
@@ -63,7 +70,7 @@ def find_translator(target, source=None, texts=()):
     Raises:
         UserError: if there is no such language or no such translator, or the language cannot be detected.
     """
-    pairs = translators()
+    pairs = translators() if pairs is None else pairs
     target = _known_code(target, pairs, "to")
     into = [pair for pair in pairs if pair.target == target]
     if source is not None:
@@ -74,7 +81,10 @@ def find_translator(target, source=None, texts=()):
         return into[0]
     source = detected_language(texts, {pair.source for pair in into})
     if source is None:
-        raise UserError("The language of the texts could not be detected: they have no letters. Name it with --from.")
+        raise UserError(
+            "The language of the texts could not be detected: they have no letters. "
+            "Name it: --from, or `source_language`."
+        )
     return next(pair for pair in into if pair.source == source)
 
 

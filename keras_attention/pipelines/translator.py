@@ -107,6 +107,16 @@ class Translator(Pipeline):
         "source_tokens": Field(list[str], "Tokens of the source text."),
         "truncated": Field(bool, "True if the text was too long and its end was ignored."),
     }
+    choice_fields = {
+        "source_language": Field(str | None, "Code or English name of the texts' language; null: detected.", None),
+        "target_language": Field(
+            str | None, "Code or English name of a language: the best model of the server for it answers.", None
+        ),
+    }
+    reply_fields = {
+        "source_language": Field(str | None, "The language from which the model translates, such as en."),
+        "target_language": Field(str | None, "The language into which the model translates, such as de."),
+    }
     view_options = ("target", "n_best", *SEARCH_SETTINGS)
     batching = "search"
     engines = {"ctranslate2": "keras_attention.runtime.ctranslate2_engine:use_ctranslate2"}

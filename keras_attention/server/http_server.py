@@ -125,7 +125,8 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        return JSONResponse({"object": "list", "data": data, "models": server.about(), "limits": limits})
+        found = {"models": server.about(), "translations": server.translations(), "limits": limits}
+        return JSONResponse({"object": "list", "data": data, **found})
 
     @app.get("/v1/models/{name}", responses=ERRORS)
     async def one_model(name: str):
@@ -203,12 +204,13 @@ def _add_task(app, server, task, forms):
 
     def reply(pipeline, request):
         names = pipeline.request_fields_for(pipeline.input)
-        return pipeline.reply(**{name: getattr(request, name) for name in names})
+        answers = pipeline.reply(**{name: getattr(request, name) for name in names})
+        return {**{name: getattr(pipeline, name) for name in pipeline.reply_fields}, "answers": answers}
 
     @app.post(f"/v1/{task}", **options, description=forms[0].meaning)
     async def answer(request: body_type):
-        name, answers = await server.answer(reply, request, task)
-        return JSONResponse({"model": name, "answers": answers})
+        name, found = await server.answer(reply, request, task)
+        return JSONResponse({"model": name, **found})
 
 
 def _add_pages(app, server, access):

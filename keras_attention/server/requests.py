@@ -91,7 +91,7 @@ class Form(NamedTuple):
     Attributes:
         input_field: str, this field, such as "texts" or "images".
         is_file: bool. Whether inputs are files.
-        request_fields, answer_fields: dict from name to `inputs.Field`.
+        request_fields, answer_fields, choice_fields, reply_fields: dict from name to `inputs.Field`, see `Pipeline`.
         meaning: str, the first line of a pipeline's docstring.
     """
 
@@ -99,6 +99,8 @@ class Form(NamedTuple):
     is_file: bool
     request_fields: dict
     answer_fields: dict
+    choice_fields: dict
+    reply_fields: dict
     meaning: str
 
 
@@ -109,10 +111,12 @@ def forms_of(uses):
         pipeline = use.pipeline_class()
         for kind in use.inputs if pipeline.request_fields else ():
             of_task, name = forms.setdefault(use.task, {}), next(iter(kind.fields))
-            new = Form(name, kind.is_file, {}, {}, pipeline.__doc__.partition("\n")[0])
+            new = Form(name, kind.is_file, {}, {}, {}, {}, pipeline.__doc__.partition("\n")[0])
             form = of_task.setdefault(name, new)
             form.request_fields.update(pipeline.request_fields_for(kind))
             form.answer_fields.update(pipeline.answer_fields)
+            form.choice_fields.update(pipeline.choice_fields)
+            form.reply_fields.update(pipeline.reply_fields)
     return {task: list(of_task.values()) for task, of_task in forms.items()}
 
 
@@ -144,15 +148,17 @@ def request_model(task, form):
     """The body of a request to /v1/TASK, from the `request_fields` of a Form or of a pipeline's class."""
     field = getattr(form, "input_field", TEXTS)
     name = f"{_title(task)}{'' if field == TEXTS else _title(field)}Request"
-    model = create_model(name, __base__=Request, **_described(task, form.request_fields))
+    fields = {**form.choice_fields, **form.request_fields}
+    model = create_model(name, __base__=Request, **_described(task, fields))
     model.input_field, model.is_file = field, getattr(form, "is_file", False)
     return model
 
 
 def reply_model(task, pipeline):
-    """The body of the answer, from the `answer_fields` of a Form or of a pipeline's class."""
+    """The body of the answer, from the fields of a Form or of a pipeline's class."""
     one = create_model(f"{_title(task)}Answer", **_described(task, pipeline.answer_fields))
-    return create_model(f"{_title(task)}Reply", model=(str, ...), answers=(list[one], ...))
+    beside = _described(task, pipeline.reply_fields)
+    return create_model(f"{_title(task)}Reply", model=(str, ...), **beside, answers=(list[one], ...))
 
 
 def _title(task):

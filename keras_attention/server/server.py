@@ -18,6 +18,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from keras_attention.inputs.text import TextInput
 from keras_attention.pipelines.base import load_pipeline
+from keras_attention.pipelines.language_pairs import find_translator, pair_of
+from keras_attention.pipelines.languages import language_code
 from keras_attention.runtime.batching import share_batches
 from keras_attention.runtime.stored_programs import return_memory
 from keras_attention.runtime.work_budget import MemoryBudget
@@ -51,6 +53,7 @@ class ServedModel:
         load: callable() -> ServedModel with a pipeline; None for a model that was loaded at the start.
         error: str, why the model cannot be loaded, or "".
         input: the kind of its input, see `keras_attention.inputs`.
+        pair: `language_pairs.Pair` of a translator between natural languages, else None.
     """
 
     name: str
@@ -62,6 +65,7 @@ class ServedModel:
     load: Callable | None = None
     error: str = ""
     input: Any = field(default_factory=TextInput)
+    pair: Any = None
 
     @property
     def input_field(self):
@@ -105,7 +109,8 @@ def known_models(settings, observe, tell=lambda text: None):
             tell(f"{name} is not served: {error}")
             continue
         use = entry.architecture.use
-        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks, input=entry.input)
+        known = {"input": entry.input, "pair": pair_of(name, entry)}
+        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks, **known)
         models[name].load = partial(_load_entry, entry, settings, observe)
     return models
 
@@ -132,7 +137,8 @@ def served_model(pipeline, steps=()):
     """The ServedModel of a pipeline that was loaded from an entry."""
     entry = pipeline.entry
     use = entry.architecture.use
-    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks, input=entry.input)
+    known = {"input": entry.input, "pair": pair_of(entry.name, entry)}
+    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks, **known)
 
 
 def about_model(pipeline):
@@ -375,9 +381,43 @@ class Server:
         if self.state not in ANSWERING:
             raise Refusal(503, f"The server is {self.state}: try again later.")
         check_limits(request, self.settings)
-        model = self._model(request.model, task, beside, getattr(request, "input_field", TEXTS))
+        if any(getattr(request, f"{side}_language", None) is not None for side in ("source", "target")):
+            model = await asyncio.to_thread(self._translator, request)  # the detector of languages takes a moment
+        else:
+            model = self._model(request.model, task, beside, getattr(request, "input_field", TEXTS))
         await self._loaded(model)
         return model
+
+    def _translator(self, request):
+        """The ServedModel that translates between the languages of a request; raises Refusal if there is none."""
+        source, target = request.source_language, request.target_language
+        if request.model is None:
+            if target is None:
+                raise Refusal(422, "`source_language` needs `target_language`, or name a `model`.")
+            try:
+                return self.models[find_translator(target, source, request.texts, self._pairs()).model]
+            except UserError as error:
+                raise Refusal(422, str(error)) from error
+        model = self._model(request.model, "translate", beside=False)
+        known = model.pair and (model.pair.source, model.pair.target)
+        for wanted, code in zip((source, target), known or (None, None), strict=True):
+            if wanted is not None and language_code(wanted) != code:
+                does = f"from {known[0]} to {known[1]}" if known else "between no natural languages"
+                reason = f"{model.name} translates {does}. Received: {quoted(wanted)}."
+                raise Refusal(422, f"{reason} Leave out `model` or the languages.")
+        return model
+
+    def _pairs(self):
+        """The Pairs of the models that are not known to be damaged, the best of each pair of languages first."""
+        pairs = [model.pair for model in self.models.values() if model.pair and not model.error]
+        return sorted(pairs, key=lambda pair: pair.rank)
+
+    def translations(self):
+        """The best model for each pair of languages, for `GET /v1/models`: list of dicts, the best models first."""
+        best = {}
+        for pair in self._pairs():
+            best.setdefault((pair.source, pair.target), pair.model)
+        return [{"source_language": s, "target_language": t, "model": name} for (s, t), name in best.items()]
 
     def about(self):
         """The description of each model for `GET /v1/models`: list of dicts of JSON types."""
