@@ -203,8 +203,8 @@ def test_words_that_the_tokenizer_does_not_know_have_many_pieces():
 @pytest.mark.slow
 def test_an_unknown_language_gets_a_bag_of_letters(start, tmp_path, capsys):
     random = np.random.default_rng(2)
-    ends = {"gut": "chen", "schlecht": "ung"}  # only the ends of the words tell
-    rows = [(f"das {''.join(random.choice(list('abdefgmn'), 7))}{ends[label]}", label) for label in [*ends] * 130]
+    ends = {"gut": "tum", "schlecht": "ung"}  # only the ends of the words tell; the encoder knows all letters
+    rows = [(f"das {''.join(random.choice(list('abdegimn'), 7))}{ends[label]}", label) for label in [*ends] * 130]
     lines = ["review,mood", *(",".join(row) for row in rows)]
     (tmp_path / "train.csv").write_text("\n".join(lines), encoding="utf-8")
     flags = ["--text", "review", "--label", "mood", "--from", str(start), "--quick", "--language", "de"]
@@ -213,7 +213,7 @@ def test_an_unknown_language_gets_a_bag_of_letters(start, tmp_path, capsys):
     assert "so it has hardly read this language. A bag of letters is tried, too." in printed
     config = json.loads((tmp_path / "mine" / "config.json").read_text(encoding="utf-8"))
     assert config["words"]["units"] == "letters"
-    answers = load(tmp_path / "mine").classify(["das nmgfedachen", "das mmafngdung"])
+    answers = load(tmp_path / "mine").classify(["das nmgiedatum", "das mmaingdung"])
     assert answers == ["gut", "schlecht"]
     assert main(["zoo", "verify", str(tmp_path / "mine")]) == 0
 

@@ -32,8 +32,10 @@ def test_only_the_threshold_and_the_card_change(tmp_path, capsys):
     assert after.metrics == {**before.metrics, "low_score": after.metrics["low_score"]}
     assert after.metrics["low_score"]["share"] == 0.05
     assert (after.folder / "model.weights.h5").read_bytes() == weights
-    low = [best.low_score for best, *_ in ka.load(after.folder).hypotheses(sentences, split=False)]
+    answers = [best for best, *_ in ka.load(after.folder).hypotheses(sentences, split=False)]
+    low = [best.log_prob / len(best.tokens) < threshold for best in answers]
     assert 0 < sum(low) < len(low) / 2
+    assert all(best.low_score for best, is_low in zip(answers, low, strict=True) if is_low)
 
 
 def test_sentences_of_another_language_are_refused(tmp_path, capsys):
