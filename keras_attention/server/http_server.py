@@ -68,7 +68,7 @@ ERRORS = {
         (503, "Not ready, all workers busy, or no answer in time: try again"),
     )
 }
-DEMO = {"demo.css": "text/css", "demo.js": "text/javascript"}
+DEMO = {"demo.css": "text/css", "demo.js": "text/javascript", "translation.js": "text/javascript"}
 DEMO_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:"
 )

@@ -426,6 +426,7 @@ class Server:
         return [
             {
                 **model.about,
+                **({"languages": [model.pair.source, model.pair.target]} if model.pair else {}),
                 "default": defaults[model.task, model.input_field] is model,
                 "loaded": model.name in self.ready,
             }

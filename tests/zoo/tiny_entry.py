@@ -57,10 +57,12 @@ METRICS = {
 }
 
 
-def tiny_parts(attention="additive", seed=3):
-    """An untrained model that speaks dates, and its tokenizers."""
-    source = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=47)
-    target = CharacterTokenizer.train(ISO_DATES, vocabulary_size=17)
+def tiny_parts(attention="additive", seed=3, tokenizers=None):
+    """An untrained model that speaks dates, and its tokenizers; or one for other tokenizers."""
+    source, target = tokenizers or (
+        SentencePieceTokenizer.train(ENGLISH, vocabulary_size=47),
+        CharacterTokenizer.train(ISO_DATES, vocabulary_size=17),
+    )
     keras.utils.set_random_seed(seed)
     sizes = (source.vocabulary_size, target.vocabulary_size)
     model = AttentionSeq2Seq(*sizes, embedding_dim=11, hidden_dim=14, attention=attention)

@@ -64,13 +64,15 @@ const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget ===
 const MOST_FIELDS = 1000;  // bytes of a request beside the file
 
 async function start() {
-  ({ models, limits } = await call("/v1/models"));
+  ({ models, translations, limits } = await call("/v1/models"));
+  models = bestFirst(models);
+  fillLanguages();
   for (const [task, some] of byTask(models)) {
     const group = make("optgroup", undefined, $("model"));
     group.label = GROUPS[task] || task;
     for (const one of some) make("option", one.name, group).value = one.name;
   }
-  $("model").addEventListener("change", choose);
+  $("model").addEventListener("change", () => choose());
   for (const id of ["text", "text-b", "labels"]) $(id).addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, DEBOUNCE_MS); });
   $("gap").addEventListener("click", insertGap);
   for (const id of ["image", "clip"]) $(id).addEventListener("change", () => readContent($(id).files[0]));
@@ -83,7 +85,7 @@ async function start() {
   $("write").addEventListener("click", write);
   $("view").addEventListener("load", fitView);
   $("text").maxLength = $("text-b").maxLength = $("labels").maxLength = limits.characters;
-  choose();
+  choose(translations.length > 1);
 }
 // The models by task, those of the usual tasks first; the default of each task is its first.
 function byTask(models) {
@@ -91,13 +93,16 @@ function byTask(models) {
   for (const one of models) tasks.get(one.task)[one.default ? "unshift" : "push"](one);
   return [...tasks].filter(([, some]) => some.length);
 }
-function choose() {
-  model = models.find((one) => one.name === $("model").value);
-  const languages = model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
+function describe() {
+  const languages = pairOf(model) ? "" : model.source_language ? `${model.source_language} to ${model.target_language}` : model.language;
   const [first, rest] = sentences(model.description);
   $("about").textContent = [first, languages].filter(Boolean).join(" · ");
   $("more").textContent = [rest, model.parameters && `${model.parameters.toLocaleString("en")} parameters.`, model.default && `The default for /v1/${model.task}.`].filter(Boolean).join(" ");
   $("details").hidden = !$("more").textContent; $("details").open = false;
+}
+function choose(detect = false) {
+  model = models.find((one) => one.name === $("model").value);
+  describe(); showLanguages(detect);
   $("text-title").textContent = TITLES[model.task] || "Text";
   $("first").hidden = isFile(model); $("picture").hidden = !isImage(model); $("sound").hidden = !isSound(model);
   $("second").hidden = !isPair(model) && model.task !== "encode";
@@ -244,9 +249,12 @@ async function ask() {
 async function answerTo(text, second, signal) {
   const body = { model: model.name, texts: [text] };
   if (model.task === "translate") {
-    const [answer] = (await call("/v1/translate", { ...body, n_best: Math.min(3, model.beam_size) }, signal)).answers;
+    const chosen = isDetecting() ? { texts: [text], target_language: $("to").value } : body;
+    const found = await call("/v1/translate", { ...chosen, n_best: mostTranslations() }, signal), [answer] = found.answers;
+    if (!signal.aborted) adopt(found.model);
     const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
-    return { rows, notes: notes(answer, answer.translations[0].reason) };
+    const detected = chosen.target_language && `${languageName(found.source_language)} detected`;
+    return { rows, notes: [detected, ...notes(answer, answer.translations[0].reason)].filter(Boolean) };
   }
   if (model.task === "classify") {
     const given = isFile(model) ? { [`${model.widget}s`]: [content] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };

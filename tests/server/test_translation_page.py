@@ -1,0 +1,111 @@
+"""The page in a real browser, as a translator: menus of languages, and the model that they choose."""
+
+import pytest
+from browser import chromium, complaints, look, overflows
+from selenium.webdriver.support.select import Select
+from server.test_demo import answers, choose, element, until, write
+from server.tiny_zoo import server_in_this_process
+from zoo.tiny_entry import ENGLISH, tiny_parts, write_tiny_entry
+
+from keras_attention.tokenizers import SentencePieceTokenizer
+
+pytestmark = pytest.mark.slow
+GERMAN = ["Ein Hund läuft durch den Schnee.", "Zwei Männer sind bei den Büschen.", "Ein Mädchen steigt Treppen hinauf."]
+NAMES = ("a_en_de", "b_de_en", "c_en_fr")
+
+
+def write_tiny_translators(folder):
+    """Untrained translators from English to German, back, and to French, which write words of their training texts."""
+    tokenizers = {code: SentencePieceTokenizer.train(texts, 61) for code, texts in (("en", ENGLISH), ("de", GERMAN))}
+    for seed, name in enumerate(NAMES):
+        source, target = name.split("_")[1:]
+        both = tokenizers[source], tokenizers.get(target, tokenizers["de"])
+        model, *_ = tiny_parts(seed=seed, tokenizers=both)
+        about = {"source_language": source, "target_language": target}
+        write_tiny_entry(folder / name, (model, *both), about)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """(a browser on the page of a server, the models behind it by name)."""
+    zoo = tmp_path_factory.mktemp("zoo")
+    write_tiny_translators(zoo)
+    write_tiny_entry(zoo / "dates")
+    with chromium() as driver, server_in_this_process(zoo) as (url, models):
+        look(driver)
+        driver.get(url)
+        until(driver, lambda: element(driver, "status").text or complaints(driver), "the page")
+        yield driver, models
+
+
+@pytest.fixture
+def page(opened):
+    return opened[0]
+
+
+@pytest.fixture
+def models(opened):
+    return opened[1]
+
+
+def selected(page, name):
+    return Select(element(page, name)).first_selected_option.text
+
+
+def select(page, name, text):
+    Select(element(page, name)).select_by_visible_text(text)
+
+
+def best(models, name, text):
+    return [one.text for one in models[name].translate(text, n_best=3)]
+
+
+def test_the_page_leads_with_translation_and_detects_the_language(page, models):
+    assert (selected(page, "from"), selected(page, "to"), selected(page, "model")) == (
+        "Detect language",
+        "German",
+        "a_en_de",
+    )
+    select(page, "to", "English")
+    write(page, GERMAN[0])
+    until(page, lambda: answers(page) == best(models, "b_de_en", GERMAN[0]), "an answer")
+    assert "German detected" in element(page, "status").text
+    assert (selected(page, "from"), selected(page, "model")) == ("Detect language", "b_de_en")
+
+
+def test_two_languages_choose_the_model_and_a_model_shows_its_languages(page, models):
+    choose(page, "dates")
+    choose(page, "b_de_en")
+    assert (selected(page, "from"), selected(page, "to")) == ("German", "English")
+    select(page, "from", "English")  # of which there is no translator into English
+    assert (selected(page, "to"), selected(page, "model")) == ("German", "a_en_de")
+    select(page, "to", "French")
+    assert (selected(page, "from"), selected(page, "model")) == ("English", "c_en_fr")
+    write(page, ENGLISH[1])
+    until(page, lambda: answers(page) == best(models, "c_en_fr", ENGLISH[1]), "an answer")
+    choose(page, "dates")
+    assert not element(page, "languages").is_displayed()
+
+
+def test_swapped_languages_translate_the_answer_back(page, models):
+    choose(page, "a_en_de")
+    write(page, ENGLISH[0])
+    there = best(models, "a_en_de", ENGLISH[0])
+    until(page, lambda: answers(page) == there, "an answer")
+    element(page, "swap").click()
+    assert (selected(page, "from"), selected(page, "to"), selected(page, "model")) == ("German", "English", "b_de_en")
+    assert element(page, "text").get_attribute("value") == there[0]
+    choose(page, "c_en_fr")
+    element(page, "swap").click()
+    until(page, lambda: element(page, "status").text == "No model translates from French to English.", "the reason")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_menus_fit_a_phone(page, scheme):
+    for width in (360, 768, 1200):
+        look(page, width=width, scheme=scheme)
+        choose(page, "a_en_de")
+        assert not overflows(page)
+        menus = "return [...document.querySelectorAll('#choice *')].map(e => e.getBoundingClientRect().right)"
+        assert max(page.execute_script(menus)) <= width
+    look(page)
