@@ -30,9 +30,11 @@ def add_translate(commands):
     help_text = "with --to: the language of the texts; default: detected"
     command.add_argument("--from", dest="source_language", metavar="LANGUAGE", help=help_text)
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line")
+    help_text = "CSV, TSV or JSONL with a header; the output has one more column, translation"
+    add_table(command, help_text, "translations")
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
-    command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
+    command.add_argument("--resume", action="store_true", help="continue an interrupted run to --output")
     command.add_argument("--n-best", type=int, default=1, metavar="K", help="translations per text, with scores")
     command.add_argument(
         "--attention", metavar="FILE", help="draw a heat map (.png, .svg, .pdf); several: FILE-1.png, ..."
@@ -276,14 +278,9 @@ def add_classify(commands):
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     command.add_argument("--input", metavar="FILE", help="UTF-8 text, one text per line; default: standard input")
     help_text = "CSV, TSV or JSONL with a header; the output has two more columns, label and probability"
-    command.add_argument("--table", metavar="FILE", help=help_text)
-    command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
+    add_table(command, help_text, "labels")
     command.add_argument("--text-b", metavar="COLUMN", help="with --table: column of the second texts, for text pairs")
-    command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
     add_encoding(command)
-    command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
-    help_text = "with --table: no ' before labels that a spreadsheet would take for formulas"
-    command.add_argument("--raw", action="store_true", help=help_text)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     help_text = "continue an interrupted run from --input or --table to --output"
     command.add_argument("--resume", action="store_true", help=help_text)
@@ -318,6 +315,16 @@ def add_similar(commands):
     command.add_argument("--vectors", metavar="FILE", help=help_text)
     command.add_argument("--top", type=int, default=5, metavar="K", help="texts or words per query (5)")
     command.set_defaults(output=None)
+
+
+def add_table(command, help_text, answers):
+    """The options for a table that comes back with further columns; `answers` names what they contain."""
+    command.add_argument("--table", metavar="FILE", help=help_text)
+    command.add_argument("--text", metavar="COLUMN", help="with --table: column of the texts (default: text)")
+    command.add_argument("--delimiter", metavar="SIGN", help="with --table: character between columns")
+    command.add_argument("--skip-bad-rows", action="store_true", help="with --table: leave out rows that are damaged")
+    help_text = f"with --table: no ' before {answers} that a spreadsheet would take for formulas"
+    command.add_argument("--raw", action="store_true", help=help_text)
 
 
 def add_encoding(command):

@@ -4,11 +4,16 @@ import sys
 import warnings
 from pathlib import Path
 
-from keras_attention.cli.io.many_texts import check_source, many_rows, many_texts
+from keras_attention.cli.io.many_texts import (
+    check_source,
+    check_table,
+    hint_at_tables,
+    many_rows,
+    many_texts,
+    tell_shielded,
+)
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
-from keras_attention.cli.io.text_files import check_text_name
-from keras_attention.data.files import OPENERS
-from keras_attention.data.tables.table import JSON, AnsweredTable, format_of
+from keras_attention.data.tables.table import AnsweredTable
 from keras_attention.finetuning.settings import DEFAULT_START
 from keras_attention.pipelines.texts import LOST
 from keras_attention.support.atomic_files import claim_place
@@ -41,7 +46,7 @@ def classify(arguments):
         _classify_files(arguments, entry)
         return
     if not arguments.table:
-        _hint_at_tables(arguments)
+        hint_at_tables(arguments)
     table = _read_table(arguments, task) if arguments.table else None
     check = entry.input.check_line if task["pair"] else None
     opened = many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder, check)
@@ -63,12 +68,7 @@ def classify(arguments):
             if arguments.attention:
                 shown += [classifier.attention_view(*sides) for sides in zip(*texts, strict=True)]
             job.write(_lines(arguments, table, window, answers), [answer.truncated for answer in answers])
-    if table and table.shielded:
-        print(
-            f"keras-attention: {table.shielded:,} labels have a ' before them, because a spreadsheet would take them "
-            "for formulas. --raw leaves it out.",
-            file=sys.stderr,
-        )
+    tell_shielded(table, "labels")
     if arguments.explain:
         _write_page(arguments.explain, explained)
     _save_views(arguments.attention, shown, "text")
@@ -129,18 +129,9 @@ def _check_options(arguments):
             raise UserError("--attention needs all texts at once: leave out --resume.")
         if arguments.labels is not None:
             raise UserError("--attention shows how a trained classifier decides: leave out --labels.")
-    if not arguments.table:
-        for name in FOR_TABLES:
-            if getattr(arguments, name):
-                raise UserError(f"--{name.replace('_', '-')} is for tables: give --table FILE too.")
-        return
-    if arguments.texts or arguments.input:
-        raise UserError("Give texts as arguments, by --input or by --table, not by two of them.")
-    if arguments.top is not None:
+    check_table(arguments, FOR_TABLES)
+    if arguments.table and arguments.top is not None:
         raise UserError("--top is for texts. A table gets the label and its probability.")
-    if arguments.resume and not arguments.output:
-        raise UserError("--resume continues an interrupted run from --table to --output. Give both.")
-    _check_output(arguments)
 
 
 def _check_view(arguments, entry):
@@ -152,33 +143,6 @@ def _check_view(arguments, entry):
         check_view_path(arguments.attention)
     else:
         check_page_path(arguments.attention)
-
-
-def _check_output(arguments):
-    """Raises UserError if the name of the output suggests a format other than that of the table."""
-    if not arguments.output:
-        return
-    if Path(arguments.output).suffix.lower() in OPENERS:
-        raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
-    check_text_name(arguments.output, "CSV, TSV (.tsv, .tab, .txt) and JSON lines (.jsonl, .ndjson), as the table is")
-    expected, found = format_of(arguments.table), format_of(arguments.output)
-    found = JSON if Path(arguments.output).suffix.lower() == ".json" else found
-    if arguments.delimiter is None and None not in (expected, found) and expected != found:
-        raise UserError(
-            f"The output has the format of the table: {arguments.output} would not be what its name says. "
-            f"Expected: a name like {Path(arguments.table).name}"
-        )
-
-
-def _hint_at_tables(arguments):
-    """Prints a hint that --input is read line by line if its file name is that of a table."""
-    kind = format_of(arguments.input) if arguments.input else None
-    if kind in (",", "json"):
-        print(
-            f"keras-attention: {arguments.input} is read as lines of text. For its columns: "
-            f"--table {arguments.input} --text COLUMN",
-            file=sys.stderr,
-        )
 
 
 def _read_table(arguments, task):

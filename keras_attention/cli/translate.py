@@ -7,10 +7,21 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from keras_attention.cli.io.many_texts import ProgressLine, Window, check_source, many_texts, piped_lines
+from keras_attention.cli.io.many_texts import (
+    ProgressLine,
+    Window,
+    check_source,
+    check_table,
+    hint_at_tables,
+    many_rows,
+    many_texts,
+    piped_lines,
+    tell_shielded,
+)
 from keras_attention.cli.io.terminal import command_line, compiling_note, json_text, load, one_output_line, safe
 from keras_attention.cli.io.text_files import check_no_file_names, keyboard_lines, text_output
 from keras_attention.data.files import read_bytes, read_lines, recoded
+from keras_attention.data.tables.table import AnsweredTable
 from keras_attention.support.atomic_files import claim_place, whole_files
 from keras_attention.support.errors import UserError, counted
 from keras_attention.support.installation import install_command
@@ -19,10 +30,20 @@ from keras_attention.zoo.registry import no_model, open_entry
 
 
 def translate(arguments):
-    """Reads all sentences, checks the output paths, loads the model, translates and writes."""
-    check_source(arguments)
+    """Reads all sentences, checks the output paths, loads the model, translates and writes.
+
+    With --table, it writes all columns of the table, followed by the translation.
+    """
+    check_table(arguments, FOR_TABLES)
+    table = None
+    if arguments.table:
+        _check_beside_table(arguments)
+        table = _read_table(arguments)
+    else:
+        check_source(arguments)
+        hint_at_tables(arguments)
     if arguments.model is None:
-        arguments.model = _model_for_languages(arguments)
+        arguments.model = _model_for_languages(arguments, table)
     elif arguments.to or arguments.source_language:
         raise UserError("--to and --from choose a model: leave out --model, or both of them.")
     entry = open_entry(arguments.model, "translate")
@@ -35,11 +56,11 @@ def translate(arguments):
         _translate_document(arguments, entry)
         return
     doubts = Counter()
-    with many_texts(arguments, entry.folder) as job:
+    with many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder) as job:
         translator = with_engine(load(entry, "translate"), arguments)
         for window in job.windows():
             answers = translator.hypotheses(
-                window.texts,
+                [row.texts[0] for row in window.texts] if table else window.texts,
                 n_best=arguments.n_best,
                 attention=bool(arguments.attention) or arguments.align,
                 replace_unknowns=arguments.replace_unknowns,
@@ -50,7 +71,9 @@ def translate(arguments):
             if arguments.attention:
                 _draw(arguments, answers, window)
             truncated = [best.truncated for best, *_ in answers]
-            job.write(_lines(arguments, window, answers), truncated, _notes(window, answers, doubts))
+            lines = _rows(table, window, answers) if table else _lines(arguments, window, answers)
+            job.write(lines, truncated, _notes(window, answers, doubts))
+    tell_shielded(table, "translations")
     if doubts.total() > MOST_NOTES and job.total > 1:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
         run = "sentences" if job.answered == job.total else "sentences answered in this run"
@@ -60,14 +83,39 @@ def translate(arguments):
 LINES_READ = 100  # of a file; they tell its language
 
 
-def _model_for_languages(arguments):
+FOR_TABLES = ("text", "delimiter", "skip_bad_rows", "raw")
+
+
+def _check_beside_table(arguments):
+    """Raises UserError for options that give other things than one translation of each text, which a table gets."""
+    beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
+    beside |= {"--align": arguments.align, "--stream": arguments.stream, "--format": arguments.format != "text"}
+    if given := [name for name, value in beside.items() if value]:
+        raise UserError(f"A table gets a column with the translations. Leave out {' and '.join(given)}.")
+
+
+def _read_table(arguments):
+    options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter, "raw": arguments.raw}
+    options |= {"encoding": arguments.encoding, "answers": ("translation",)}
+    return AnsweredTable(arguments.table, arguments.text or "text", **options)
+
+
+def _rows(table, window, answers):
+    """The output lines for a window of the rows of a table."""
+    lines = [table.answered(row, best.text) for row, (best, *_) in zip(window.texts, answers, strict=True)]
+    return [*(table.head if window.first == 1 else ()), *lines]
+
+
+def _model_for_languages(arguments, table):
     """The name of the best model for --to and --from, which is told on stderr."""
     if arguments.to is None:
         raise no_model("translate", instead=" Or name a language: --to de.")
     from keras_attention.pipelines.language_pairs import described, find_translator
 
     texts, detected = arguments.texts, arguments.source_language is None
-    if detected and not texts:
+    if table:
+        texts = (row.texts[0] for row in table.rows())
+    elif detected and not texts:
         if not arguments.input and sys.stdin.isatty():
             raise UserError("--from is missing: the language of what you type cannot be detected before you type it.")
         texts = read_lines(arguments.input, arguments.encoding) if arguments.input else piped_lines(arguments)

@@ -7,6 +7,7 @@ import warnings
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 from keras_attention.cli.io.terminal import compiling_note
@@ -18,7 +19,8 @@ from keras_attention.cli.io.text_files import (
     keyboard_lines,
     standard_input_lines,
 )
-from keras_attention.data.files import opened
+from keras_attention.data.files import OPENERS, opened
+from keras_attention.data.tables.table import JSON, format_of
 from keras_attention.pipelines.texts import LOST, START, TruncatedText
 from keras_attention.support.atomic_files import check_place
 from keras_attention.support.errors import UserError, counted, one_line
@@ -176,6 +178,61 @@ def check_source(arguments, files=False):
         raise UserError("Give texts either as arguments or by --input, not both.")
     if arguments.resume and not (arguments.input and arguments.output):
         raise UserError("--resume continues an interrupted run from --input to --output. Give both.")
+
+
+def check_table(arguments, options):
+    """Raises UserError for options of tables without --table, other inputs beside it, or an output of another format.
+
+    Args:
+        arguments: argparse.Namespace.
+        options: tuple of str, the names of the options that need --table.
+    """
+    if not arguments.table:
+        for name in options:
+            if getattr(arguments, name):
+                raise UserError(f"--{name.replace('_', '-')} is for tables: give --table FILE too.")
+        return
+    if arguments.texts or arguments.input:
+        raise UserError("Give texts as arguments, by --input or by --table, not by two of them.")
+    if arguments.resume and not arguments.output:
+        raise UserError("--resume continues an interrupted run from --table to --output. Give both.")
+    if arguments.output:
+        _check_table_name(arguments)
+
+
+def _check_table_name(arguments):
+    """Raises UserError if the name of the output suggests a format other than that of the table."""
+    if Path(arguments.output).suffix.lower() in OPENERS:
+        raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
+    check_text_name(arguments.output, "CSV, TSV (.tsv, .tab, .txt) and JSON lines (.jsonl, .ndjson), as the table is")
+    expected, found = format_of(arguments.table), format_of(arguments.output)
+    found = JSON if Path(arguments.output).suffix.lower() == ".json" else found
+    if arguments.delimiter is None and None not in (expected, found) and expected != found:
+        raise UserError(
+            f"The output has the format of the table: {arguments.output} would not be what its name says. "
+            f"Expected: a name like {Path(arguments.table).name}"
+        )
+
+
+def hint_at_tables(arguments):
+    """Prints a hint that --input is read line by line if its file name is that of a table."""
+    kind = format_of(arguments.input) if arguments.input else None
+    if kind in (",", "json"):
+        print(
+            f"keras-attention: {arguments.input} is read as lines of text. For its columns: "
+            f"--table {arguments.input} --text COLUMN",
+            file=sys.stderr,
+        )
+
+
+def tell_shielded(table, what):
+    """Reports how many cells of an AnsweredTable, named by `what`, a spreadsheet would have taken for formulas."""
+    if table and table.shielded:
+        print(
+            f"keras-attention: {table.shielded:,} {what} have a ' before them, because a spreadsheet would take them "
+            "for formulas. --raw leaves it out.",
+            file=sys.stderr,
+        )
 
 
 def piped_lines(arguments):

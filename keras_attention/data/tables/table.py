@@ -195,6 +195,7 @@ ANSWERS = ("label", "probability")  # the further columns
 # A spreadsheet takes a cell that begins with one of these for a formula, unless it is a number.
 FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 CELL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+LINE_ENDS_AND_TABS = re.compile(r"[\t\r\n]")
 PREFIX = "predicted_"  # of their names, if the table already has such columns
 
 
@@ -206,11 +207,11 @@ class TextRow(NamedTuple):
 
 
 class AnsweredTable:
-    """Reads the texts of a table, and writes its rows with two more columns, label and probability.
+    """Reads the texts of a table, and writes its rows with further columns, such as label and probability.
 
     The format is kept: a CSV file gives a CSV file with the same delimiter, JSON lines give JSON lines. The values of a
     CSV file and the characters of a JSON line are unchanged. A row whose text is empty, blank or null stays, too. A
-    label that a spreadsheet would take for a formula gets a "'" before it, except in JSON lines.
+    text that a spreadsheet would take for a formula gets a "'" before it, except in JSON lines.
 
     Args:
         path: str or Path, see `read_table`, also for the other arguments.
@@ -220,21 +221,32 @@ class AnsweredTable:
         delimiter: str or None.
         separator: str, between several labels of a row.
         encoding: str or None; the rows are written in UTF-8.
-        raw: bool. Write labels as they are, also those that look like formulas.
+        raw: bool. Write texts as they are, also those that look like formulas.
+        answers: tuple of str, the names of the new columns; the first one gets texts.
 
     Attributes:
         count: int, number of usable rows.
         skipped: dict from reason to number of rows.
-        names: tuple of str, the names of the two new columns.
+        names: tuple of str, the names of the new columns, which differ from those of the table.
         sha256: str, the hash of the file.
-        shielded: int, number of labels so far that got a "'".
+        shielded: int, number of texts so far that got a "'".
 
     Raises:
         UserError: see `read_table`.
     """
 
     def __init__(
-        self, path, text, text_b=None, *, skip_bad_rows=False, delimiter=None, separator="|", encoding=None, raw=False
+        self,
+        path,
+        text,
+        text_b=None,
+        *,
+        skip_bad_rows=False,
+        delimiter=None,
+        separator="|",
+        encoding=None,
+        raw=False,
+        answers=ANSWERS,
     ):
         self.path, self._separator, self._raw, self.shielded = path, separator, raw, 0
         self._columns = [column for column in (text, text_b) if column is not None]
@@ -256,7 +268,7 @@ class AnsweredTable:
         if not self.count:
             raise UserError(f"{path}: there is no row to answer: {self.summary()}.")
         header = self._header()
-        self.names = _free_names(path, header or taken)
+        self.names = _free_names(path, header or taken, answers)
         mark = BOM.decode() * self._content.startswith(BOM)  # without it, spreadsheets misread UTF-8
         self._head = header and [mark + self._joined([*header, *self.names])]
 
@@ -273,24 +285,24 @@ class AnsweredTable:
         """Yields the TextRow of each usable row."""
         return (row for _, row in self._all_rows() if not isinstance(row, BadRow))
 
-    def answered(self, row, label, probability):
+    def answered(self, row, *values):
         """The line (str) of a TextRow with its answer.
 
         Args:
             row: TextRow.
-            label: str, float, list of str, or None.
-            probability: float, list of float, or None.
+            values: one for each new column: str, float, a list of these, or None.
         """
         if self._delimiter is None:
-            answer = json.dumps(
-                dict(zip(self.names, (label, probability), strict=True)), ensure_ascii=False, allow_nan=False
-            )
+            answer = json.dumps(dict(zip(self.names, values, strict=True)), ensure_ascii=False, allow_nan=False)
             return f"{row.source[:-1].rstrip()}, {answer[1:]}"
-        return self._delimiter.join((row.source, self._joined([self._label(label), self._cell(probability)])))
+        first, *others = values
+        return self._delimiter.join((row.source, self._joined([self._text(first), *map(self._cell, others)])))
 
-    def _label(self, label):
-        cell = self._cell(label)
-        if self._raw or isinstance(label, float) or not FORMULA.match(cell) or CELL_NUMBER.fullmatch(cell):
+    def _text(self, value):
+        cell = self._cell(value)
+        if self._delimiter == "\t":
+            cell = LINE_ENDS_AND_TABS.sub(" ", cell)
+        if self._raw or isinstance(value, float) or not FORMULA.match(cell) or CELL_NUMBER.fullmatch(cell):
             return cell
         self.shielded += 1
         return f"'{cell}"
@@ -333,9 +345,9 @@ class AnsweredTable:
         return TextRow(tuple(values), source()) if fault is None else fault
 
 
-def _free_names(path, taken):
+def _free_names(path, taken, answers):
     """Names for the new columns that differ from the existing ones."""
-    names = ANSWERS if not set(ANSWERS) & set(taken) else tuple(PREFIX + name for name in ANSWERS)
+    names = answers if not set(answers) & set(taken) else tuple(PREFIX + name for name in answers)
     if set(names) & set(taken):
-        raise UserError(f"{path} has the columns {listed([*ANSWERS, *names])} already. Rename those of answers.")
+        raise UserError(f"{path} has the columns {listed([*answers, *names])} already. Rename those of answers.")
     return names
