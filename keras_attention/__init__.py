@@ -139,12 +139,13 @@ def finetune(
     overwrite: bool = False,
     **settings: Any,
 ) -> "Classifier":
-    """Trains a classifier on your own texts, images or sounds.
+    """Trains a classifier on your own texts, images, sounds or series of numbers.
 
     Args:
         texts: any sequence or iterable of str; or a table with named columns, such as a pandas DataFrame. For a network
             that reads files: their names, arrays, or what else `classify` takes. Or a folder of images or sounds, one
-            sub-folder a label.
+            sub-folder a label. Or series: an array (N, steps) or (N, steps, channels), a list of arrays, or the name of
+            a table of series.
         labels: one label for each text: str or number, or a list of str if a text may have several. Or a list of rows,
             an array, a sparse matrix or a DataFrame with one column of 0 and 1 for each label. None: a table or folder.
         texts_b: the second texts of pairs, of the same types as `texts`, or None.
@@ -152,7 +153,7 @@ def finetune(
             `label` may be a list of columns of 0 and 1.
         label_names: list of str, the names of the labels if `labels` are columns of 0 and 1 or numbers of classes. By
             default, columns have their own names or their numbers, from 0.
-        kind: "images" or "sounds", the files of a folder; None: by their names.
+        kind: "images" or "sounds", the files of a folder; None: by their names. "series" for series.
         start: str or Path, a model to start from, see `load`; "none" for random weights of the settings' `network` and
             `size`. None: "minilm_small_en", or "none" for a folder or if the settings have a `network`.
         validation: pair (texts, labels), triple with second texts, a table with the same columns, or a folder. It
@@ -173,18 +174,21 @@ def finetune(
     from keras_attention.support.errors import UserError
 
     with _silent_start():
-        from keras_attention.finetuning.examples import files_and_labels, is_folder
-        from keras_attention.finetuning.starting_model import FILES, open_start
+        from keras_attention.finetuning.examples import files_and_labels, is_folder, is_path
+        from keras_attention.finetuning.starting_model import FILES, open_start, suited_start
         from keras_attention.finetuning.workflow import finetune_lists
-    network = settings.get("network") or (FILES if labels is None and is_folder(texts) and start is None else None)
-    opened = open_start(start, network)
-    if labels is None and is_folder(texts):
-        texts, labels = files_and_labels(texts, opened, kind)
-    if is_folder(validation):
-        validation = files_and_labels(validation, opened, kind)
+    of_files = kind == "series" or (labels is None and is_folder(texts))
+    opened = open_start(start, settings.get("network") or (FILES if of_files and start is None else None))
+    if labels is None and is_path(texts, kind):
+        texts, labels = files_and_labels(texts, opened, kind, label)
+    if is_path(validation, kind):
+        validation = files_and_labels(validation, opened, kind, label)
+    label = None if kind == "series" and labels is not None else label
     columns: dict = {"text": text, "label": label, "text_b": text_b, "files": opened.reads_files}
     label_names = names_of_columns(labels, label) if label_names is None else label_names
     texts, labels, texts_b = labelled_texts(texts, labels, texts_b, **columns)
+    if kind is not None:
+        opened = suited_start(opened, texts, kind)
     if validation is not None:
         given = validation if isinstance(validation, (tuple, list)) else (validation,)
         if len(given) > 3:

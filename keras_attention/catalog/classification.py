@@ -1,4 +1,4 @@
-"""Labels of texts, of pictures and of sounds: networks with a classifier."""
+"""Labels of texts, of pictures, of sounds and of series: networks with a classifier."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -16,6 +16,7 @@ from keras_attention.catalog.encoding import BERT_TOKENIZERS, ENCODER, TEXT_KEYS
 from keras_attention.inputs.document import DocumentInput
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.inputs.pair import PairInput
+from keras_attention.inputs.series import SeriesInput
 from keras_attention.inputs.sound import SoundInput
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError
@@ -244,6 +245,7 @@ FILE_KINDS = {
         SoundInput,
         {"rate": whole(1_000, 768_000), "window": whole(2, 1 << 14), "hop": whole(1, 1 << 14)},
     ),
+    "series": (SeriesInput, {"length": whole(2, 1_000_000)}),
 }
 # The linear model on features of the input that is blended with a classifier: their number, and its weight.
 FEATURES = {"count": whole(1, MAX_FEATURES), "weight": number(0, 1)}
@@ -298,7 +300,8 @@ def file_classification(size, kinds=("image",), sizes_of=None):
         return config | {"task": task}
 
     def plural(config):
-        return "pictures" if kind_of(config) == "image" else f"{kind_of(config)}s"
+        name = kind_of(config)
+        return "pictures" if name == "image" else FILE_KINDS[name][0].plural
 
     return Use(
         tasks=("classify",),
@@ -359,7 +362,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=patch_parameters,
-        use=file_classification(lambda model: model["input_size"], ("image", "sound"), _sizes_of_patches),
+        use=file_classification(lambda model: model["input_size"], ("image", "sound", "series"), _sizes_of_patches),
         classifier="PatchClassifier",
         networks={"patches": {}},
     )

@@ -185,18 +185,19 @@ def add_engine(command):
 
 
 def add_finetune(commands):
-    help_text = "Train a classifier on a table of texts and labels, or on a folder of images or sounds."
+    help_text = "Train a classifier on a table of texts and labels, a folder of images or sounds, or a table of series."
     command = add_command(commands, "finetune", "finetune", "finetune", help_text)
     command.usage = "%(prog)s TABLE --text COLUMN --label COLUMN [options], or: %(prog)s FOLDER [options]"
     useful = command.add_argument_group("most useful")
     help_text = (
-        "CSV, TSV or JSONL with a header, also .gz, .xz; or a folder of images or sounds, one sub-folder a label"
+        "CSV, TSV or JSONL with a header, also .gz, .xz; a folder of images or sounds, one sub-folder a label; or with "
+        "--kind series a table with one series a row (CSV, TSV, .npy, .ts)"
     )
     useful.add_argument("table", metavar="TABLE", help=help_text)
     useful.add_argument("--text", metavar="COLUMN", help="column of the texts, or of the names of files")
     useful.add_argument("--label", metavar="COLUMN", help="column of the labels")
-    help_text = "what the files of a folder are; default: by their names"
-    useful.add_argument("--kind", choices=("images", "sounds"), help=help_text)
+    help_text = "what the files of a folder are (default: by their names); series: also of a table, one series a row"
+    useful.add_argument("--kind", choices=("images", "sounds", "series"), help=help_text)
     useful.add_argument("--text-b", metavar="COLUMN", help="column of the second texts, for text pairs")
     help_text = "character between the labels of a row, for several labels per text"
     useful.add_argument("--separator", metavar="SIGN", help=help_text)

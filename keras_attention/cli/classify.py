@@ -83,6 +83,8 @@ def _classify_files(arguments, entry):
                 "each line."
             )
     warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data, which is ignored
+    if hasattr(entry.input, "parts"):  # a file may have several inputs
+        arguments.texts = [part for name in arguments.texts or () for part in entry.input.parts(name)]
     shown = []
     with many_texts(arguments, entry.folder, entry.input.check_file) as job:
         if arguments.attention and job.total > MOST_EXPLAINED:

@@ -10,6 +10,8 @@ from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import check_free, claim_entry
 from keras_attention.zoo.schema import check_value
 
+SERIES = "series"  # the kind of input that tables may have
+
 
 def finetune(arguments):
     """Reads the tables, trains, reports, writes the entry."""
@@ -39,9 +41,10 @@ def finetune(arguments):
             check_unused(folder)
     facts = run_facts()
     say = _silent if arguments.json else _shown
-    network = FILES if in_folder and arguments.start is None else arguments.network
+    of_files = in_folder or arguments.kind == SERIES
+    network = FILES if of_files and arguments.start is None else arguments.network
     start = open_start(arguments.start, arguments.network or network)
-    _check_start(arguments, start, in_folder)
+    _check_start(arguments, start, of_files)
     settings = accelerated(start, settings)
     use_strategy(arguments.strategy, say)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
@@ -95,18 +98,26 @@ def _check_columns(arguments, folder):
                 raise UserError(
                     f"--{name.replace('_', '-')} is for tables. {arguments.table} is a folder: leave it out."
                 )
+    elif arguments.kind == SERIES:
+        for name in ("text", "text_b", "separator", "delimiter", "encoding"):
+            if getattr(arguments, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')} is for tables of texts. Series have --label alone.")
     else:
         if missing := [f"--{name}" for name in ("text", "label") if getattr(arguments, name) is None]:
             raise UserError(f"The following arguments are required for a table: {', '.join(missing)}")
         if arguments.kind:
-            raise UserError(f"--kind is for folders. {arguments.table} is none: leave it out.")
+            raise UserError(
+                f"--kind is for folders. {arguments.table} is none: leave it out, or give --kind {SERIES} for a table "
+                "of series."
+            )
 
 
 def _check_start(arguments, start, folder):
     """Raises UserError if files are given to a network that reads texts."""
     if folder and not start.reads_files:
+        what = "folder of files" if Path(arguments.table).is_dir() else "table of series"
         raise UserError(
-            f"{arguments.table} is a folder of files, but a {start.architecture.name} reads texts. Leave out --from "
+            f"{arguments.table} is a {what}, but a {start.architecture.name} reads texts. Leave out --from "
             "and --network, or choose a model that reads files."
         )
     kind = start.entry.input.plural if folder and start.entry else None
@@ -116,12 +127,16 @@ def _check_start(arguments, start, folder):
 
 def _read(arguments, path, say, start):
     """The Examples of a table, or of a folder of files."""
-    from keras_attention.finetuning.examples import read_examples, read_folder
+    from keras_attention.finetuning.examples import read_examples, read_folder, read_series_examples
 
     if Path(path).is_dir() and start.reads_files:
         kind = start.entry.input.plural if start.entry else arguments.kind
         kinds = start.architecture.use.inputs
         examples, arguments.kind, said = read_folder(path, kinds, kind, arguments.skip_bad_rows)
+        say(said)
+        return examples
+    if arguments.kind == SERIES:
+        examples, said = read_series_examples(path, arguments.label)
         say(said)
         return examples
     columns = arguments.text, arguments.label, arguments.text_b

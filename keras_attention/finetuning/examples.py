@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.data.labelled_files import labelled_files
+from keras_attention.data.series.series_files import read_series
 from keras_attention.data.tables.label_task import encode_labels, respelled
 from keras_attention.data.tables.table import read_table
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
@@ -79,6 +80,15 @@ def read_examples(path, text, label, text_b=None, **options):
     return examples, f"{path}: {table.summary()}"
 
 
+SERIES = "series"  # the kind of input that tables may have, beside texts
+
+
+def read_series_examples(path, label=None):
+    """Reads Examples from a file of series, see `data.series.series_files.read_series`; and a summary for the user."""
+    table = read_series(path, label)
+    return Examples(table.series, table.labels, None, table.lines, str(path), label), f"{path}: {table.summary()}"
+
+
 def read_folder(folder, kinds, kind=None, skip_bad_files=False):
     """Reads Examples from a folder of files, see `data.labelled_files.labelled_files`.
 
@@ -94,7 +104,9 @@ def read_folder(folder, kinds, kind=None, skip_bad_files=False):
     Raises:
         UserError: if there are no such files, or one of them cannot be read.
     """
-    found = labelled_files(folder, {each.plural: each.suffixes for each in kinds}, kind)
+    # Tables may stand beside pictures and sounds, so files are series only if that is asked.
+    likely = [each for each in kinds if kind == each.plural or each.plural != SERIES]
+    found = labelled_files(folder, {each.plural: each.suffixes for each in likely}, kind)
     examples = Examples(found.files, found.labels, None, None, str(folder))
     chosen = next(each for each in kinds if each.plural == found.kind)
     if not skip_bad_files:
@@ -117,13 +129,19 @@ def is_folder(source):
     return isinstance(source, (str, Path)) and Path(source).is_dir()
 
 
-def files_and_labels(folder, start, kind=None):
+def is_path(source, kind=None):
+    """Whether it is the name of a folder of files, or of a table of series."""
+    return is_folder(source) or (kind == SERIES and isinstance(source, (str, Path)))
+
+
+def files_and_labels(folder, start, kind=None, label=None):
     """Names of files and their labels, two lists of str, from a folder for a network that reads files.
 
     Args:
-        folder: str or Path.
+        folder: str or Path; for series also that of a table.
         start: `starting_model.Start`.
         kind: str, the `plural` of a kind of input, or None.
+        label: str, the column of the labels of a table of series, or None.
 
     Raises:
         UserError: see `read_folder`; also if the network reads texts.
@@ -131,6 +149,9 @@ def files_and_labels(folder, start, kind=None):
     if not start.reads_files:
         raise UserError(f"{folder} is a folder of files, but a {start.architecture.name} reads texts.")
     known = start.entry.input.plural if start.entry else kind
+    if known == SERIES and not is_folder(folder):
+        examples, _ = read_series_examples(folder, label)
+        return examples.texts, examples.labels
     examples, _, _ = read_folder(folder, start.architecture.use.inputs, known)
     return examples.texts, examples.labels
 

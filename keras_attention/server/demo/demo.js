@@ -60,7 +60,7 @@ async function* events(path, body, signal) {
 function tell(text, bad = false) { $("status").textContent = text; $("status").classList.toggle("bad", bad); }
 
 // What the server announces as `widget`: how the input of a model is given.
-const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget === "image", isSound = (one) => one.widget === "sound", isFile = (one) => isImage(one) || isSound(one);
+const isPair = (one) => one.widget === "pair", isImage = (one) => one.widget === "image", isSound = (one) => one.widget === "sound", isSeries = (one) => one.widget === "series", isFile = (one) => isImage(one) || isSound(one);
 const MOST_FIELDS = 1000;  // bytes of a request beside the file
 
 async function start() {
@@ -77,6 +77,8 @@ async function start() {
   $("gap").addEventListener("click", insertGap);
   for (const id of ["image", "clip"]) $(id).addEventListener("change", () => readContent($(id).files[0]));
   $("record").addEventListener("click", record);
+  $("numbers").addEventListener("change", () => readNumbers($("numbers").files[0]));
+  $("text").addEventListener("input", plot);
   $("input").addEventListener("dragover", (event) => { if (isFile(model)) event.preventDefault(); });
   $("input").addEventListener("drop", (event) => { if (isFile(model)) { event.preventDefault(); readContent(event.dataTransfer.files[0]); } });
   $("file").addEventListener("change", readFile);
@@ -84,7 +86,7 @@ async function start() {
   $("explain").addEventListener("click", explain);
   $("write").addEventListener("click", write);
   $("view").addEventListener("load", fitView);
-  $("text").maxLength = $("text-b").maxLength = $("labels").maxLength = limits.characters;
+  $("text-b").maxLength = $("labels").maxLength = limits.characters;
   choose(translations.length > 1);
 }
 // The models by task, those of the usual tasks first; the default of each task is its first.
@@ -103,7 +105,8 @@ function describe() {
 function choose(detect = false) {
   model = models.find((one) => one.name === $("model").value);
   describe(); showLanguages(detect);
-  $("text-title").textContent = TITLES[model.task] || "Text";
+  $("text-title").textContent = isSeries(model) ? "Numbers, separated by commas or blanks" : TITLES[model.task] || "Text";
+  $("text").maxLength = isSeries(model) ? model.body_bytes : limits.characters; $("series").hidden = !isSeries(model); $("numbers").value = "";
   $("first").hidden = isFile(model); $("picture").hidden = !isImage(model); $("sound").hidden = !isSound(model);
   $("second").hidden = !isPair(model) && model.task !== "encode";
   $("text-b").rows = model.task === "encode" ? 4 : 2;
@@ -113,7 +116,7 @@ function choose(detect = false) {
   $("column-second").hidden = !isPair(model);
   preselectColumns();
   $("gap").hidden = model.task !== "fill-mask";
-  $("table").hidden = model.task !== "classify" || isFile(model);
+  $("table").hidden = model.task !== "classify" || isFile(model) || isSeries(model);
   $("looked").hidden = !model.attention;
   $("writing").hidden = model.task !== "generate";
   $("examples").replaceChildren();
@@ -125,6 +128,9 @@ function choose(detect = false) {
       const image = make("img", undefined, button);
       image.src = asUrl(example.source); image.alt = `Example ${$("examples").childElementCount}`;
       button.addEventListener("click", () => { showContent(asUrl(example.source)); ask(); });
+    } else if (isSeries(model)) {
+      button.textContent = `Example ${$("examples").childElementCount}`;
+      button.addEventListener("click", () => { $("text").value = asNumbers(example.source); plot(); ask(); });
     } else if (isSound(model)) {
       button.textContent = `Example ${$("examples").childElementCount}`;
       button.addEventListener("click", () => { showContent(asUrl(example.source)); ask(); });
@@ -132,8 +138,47 @@ function choose(detect = false) {
   }
   const best = examples[0] || {};
   if (isFile(model)) { $("image").value = $("clip").value = ""; showContent(best.source ? asUrl(best.source) : null); return ask(); }
-  $("text").value = best.source || ""; $("text-b").value = best.source_b || "";
+  $("text").value = isSeries(model) ? asNumbers(best.source || []) : best.source || ""; plot(); $("text-b").value = best.source_b || "";
   ask();
+}
+// A series of the server as text: its numbers, or one line a step for several channels.
+function asNumbers(series) { return series.map((one) => Array.isArray(one) ? one.join(", ") : one).join(Array.isArray(series[0]) ? "\n" : ", "); }
+// The numbers of a text: a list, or one list for each line of several numbers.
+function seriesOf(text) {
+  const lines = text.split("\n").map((line) => line.split(/[,;\s[\]]+/).filter(Boolean).map((field) => {
+    if (!Number.isFinite(Number(field))) throw new Error(`“${field.slice(0, 40)}” is not a number.`);
+    return Number(field);
+  })).filter((line) => line.length);
+  return lines.length > 1 && lines.some((line) => line.length > 1) ? lines : lines.flat();
+}
+// Takes the first series of a file; texts, such as labels, and a row of names are left out.
+function readNumbers(file) {
+  if (!file) return;
+  const reader = new FileReader(), chosen = model;
+  reader.addEventListener("load", () => {
+    if (chosen !== model) return;
+    const fields = (line) => line.split(/[,;\t ]+/).filter((field) => field.trim() && Number.isFinite(Number(field)));
+    let rows = reader.result.split(/\r?\n/).map(fields).filter((row) => row.length);
+    if (rows.length > 1 && rows[0].length > 2 && rows[0].every((field, at) => Number(field) - Number(rows[0][0]) === at)) rows = rows.slice(1);
+    const alone = !Array.isArray(model.examples[0]?.source?.[0]) && rows.some((row) => row.length > 1);
+    $("text").value = (alone ? rows.slice(0, 1) : rows).map((row) => row.join(", ")).join("\n"); plot(); ask();
+  });
+  reader.addEventListener("error", () => tell(`${file.name} cannot be read.`, true));
+  reader.readAsText(file);
+}
+// Draws a line for each channel of the series in the box.
+function plot() {
+  $("plot").replaceChildren();
+  if (!isSeries(model)) return;
+  let series;
+  try { series = seriesOf($("text").value); } catch { return; }
+  const steps = series.map((one) => Array.isArray(one) ? one : [one]), all = steps.flat();
+  const low = all.reduce((a, b) => Math.min(a, b), Infinity), high = all.reduce((a, b) => Math.max(a, b), -Infinity);
+  for (let channel = 0; channel < (steps[0]?.length || 0) && steps.length > 1; channel++) {
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+    line.setAttribute("points", steps.map((step, at) => `${100 * at / (steps.length - 1)},${29 - 28 * ((step[channel] ?? low) - low) / ((high - low) || 1)}`).join(" "));
+    $("plot").append(line);
+  }
 }
 // A picture or sound of the server, in base64, or one that the user has chosen; null for none.
 function asUrl(base64) { return `data:${isSound(model) ? "audio/flac" : "image/png"};base64,${base64}`; }
@@ -238,7 +283,7 @@ async function ask() {
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
     tell([duration(performance.now() - began), ...found.notes].join(" · "));
-    $("explain").hidden = model.task !== "classify" || isFile(model);
+    $("explain").hidden = model.task !== "classify" || isFile(model) || isSeries(model);
     if (model.attention) showView(text, second);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -257,7 +302,7 @@ async function answerTo(text, second, signal) {
     return { rows, notes: [detected, ...notes(answer, answer.translations[0].reason)].filter(Boolean) };
   }
   if (model.task === "classify") {
-    const given = isFile(model) ? { [`${model.widget}s`]: [content] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };
+    const given = isSeries(model) ? { series: [seriesOf(text)] } : isFile(model) ? { [`${model.widget}s`]: [content] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };
     const [answer] = (await call("/v1/classify", { model: model.name, ...given, top: 10 }, signal)).answers;
     const rows = labelRows(answer.probabilities);
     return { rows: rows.length ? rows : [{ text: answer.label.toFixed(3), score: "", share: 0 }], notes: notes(answer) };

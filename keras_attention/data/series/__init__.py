@@ -1,0 +1,1 @@
+"""Tables of series -> series and labels, and a distance of series."""
