@@ -1,8 +1,9 @@
-"""Classify images with a Transformer over patches (Dosovitskiy et al. 2021).
+"""Classify images, sounds or series with a Transformer over patches (Dosovitskiy et al. 2021).
 
     python recipes/patches.py                                  # 8 x 8 digits of scikit-learn, no download
     python recipes/patches.py --data fashion_mnist             # downloads 30 MB once; or --data-dir DIR
-    python recipes/patches.py --data my_images                 # a folder with a sub-folder for each label
+    python recipes/patches.py --data my_files                  # images or sounds, a sub-folder for each label
+    python recipes/patches.py --data my_series.csv             # a table with one series a row, and its label
     python recipes/patches.py --smoke                          # a few steps, end to end
 
 Patches are the tokens: each is flattened and projected, a position is added, and a pre-norm encoder follows. Without
@@ -23,6 +24,8 @@ from keras_attention.cli.main import run_recipe
 from keras_attention.data.images.image_batches import Augmentation, ImageBatches
 from keras_attention.data.images.labelled_images import SETS, load_image_data
 from keras_attention.inputs.image import ImageInput
+from keras_attention.inputs.series import SeriesInput
+from keras_attention.inputs.sound import SoundInput
 from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier, usual_patch_size
 from keras_attention.support.flags import parse_config, setting
 from keras_attention.training.losses import class_cross_entropy
@@ -35,7 +38,7 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 @dataclass(frozen=True)
 class Config(RunSettings):
-    data: str = setting("digits", f"set of images: {', '.join(SETS)}, or a folder with a sub-folder for each label")
+    data: str = setting("digits", f"{', '.join(SETS)}, a folder of images or sounds by label, or a table of series")
     data_dir: str = setting("", "folder of the idx files of mnist or fashion_mnist; empty: download them once")
     validation_split: float = setting(1 / 12, "share of the training images, from the end, for validation")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
@@ -47,10 +50,10 @@ class Config(RunSettings):
     stem: str = setting("convolutional", "how a patch becomes a vector: linear, as in the paper", CHOICES["stem"])
     pooling: str = setting("mean", "classified vector: of [CLS], as in the paper, or the mean", CHOICES["pooling"])
     dropout: float = setting(0.1, "share of units dropped")
-    shift: int = setting(2, "pixels by which images move, at most")
+    shift: int = setting(2, "pixels by which images move, at most; sounds and series have changes of their own")
     flip: bool = setting(False, "mirror half of the images")
     erase: float = setting(0.0, "largest side of the rectangle that is erased, as a share of the image's")
-    epochs: int = setting(20, "passes over the training images")
+    epochs: int | None = setting(None, "passes over the training images; default: 20, and 12 to 80 for your own files")
     rows_per_batch: int = setting(128, "images of a batch")
     learning_rate: float = setting(1e-3, "peak learning rate of AdamW")
     weight_decay: float = setting(0.05, "decay of the weights of all projections")
@@ -62,15 +65,17 @@ class Config(RunSettings):
 DATA = {"digits": {"hidden_dim": 48, "intermediate_dim": 96, "num_layers": 3, "epochs": 60, "shift": 1,
                    "rows_per_batch": 64, "warmup_steps": 100, "learning_rate": 3e-3, "ema_decay": 0.98,
                    "jit_compile": False, "validation_split": 0.125},
-        "mnist": {"erase": 0.3},
-        "fashion_mnist": {"flip": True, "erase": 0.4}}  # fmt: skip
+        "mnist": {"erase": 0.3, "epochs": 20},
+        "fashion_mnist": {"flip": True, "erase": 0.4, "epochs": 20}}  # fmt: skip
+FILES = {"hidden_dim": 96, "intermediate_dim": 192, "num_heads": 3, "rows_per_batch": 16, "warmup_steps": 100,
+         "ema_decay": 0.98, "jit_compile": False, "validation_split": 0.1}  # fmt: skip
 SMOKE = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_layers": 1, "epochs": 1, "jit_compile": False}
 SMOKE_IMAGES = 200
 
 
 def presets(config):
     """The defaults that depend on other flags."""
-    chosen = DATA.get(config.data, {}) | (SMOKE if config.smoke else {})
+    chosen = DATA.get(config.data, FILES) | (SMOKE if config.smoke else {})
     if start := start_settings(config.start_from, config):
         chosen |= {**start, "patch_size": start["patch_size"][0]}
     return chosen
@@ -84,19 +89,22 @@ def loss(model, inputs, labels, label_smoothing):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/patches_{Path(config.data).name}{'_smoke' * config.smoke}"
+    out = config.out or f"runs/patches_{Path(config.data).stem}{'_smoke' * config.smoke}"
     session = Session.start(config, out, unit="images", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
-    data = load_image_data(config.data, config.data_dir, config.validation_split, ImageInput.for_sources)
+    kinds = ImageInput, SoundInput, SeriesInput
+    data = load_image_data(config.data, config.data_dir, config.validation_split, kinds)
     train = data.train.take(slice(SMOKE_IMAGES)) if config.smoke else data.train
-    # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,)
-    augmentation = Augmentation(config.shift, config.flip, config.erase)
+    # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,). A sound is
+    # (B, frames, bands, 1), a series (B, T, channels).
+    of_images = data.kind is None or data.kind.name == "image"
+    augmentation = Augmentation(config.shift, config.flip, config.erase) if of_images else data.kind.augmented
     batches = ImageBatches(train, config.rows_per_batch, config.seed, augmentation)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     size = train.pixels.shape[1:]  # (height, width, channels)
     sizes = {
         "input_size": size,
-        "patch_size": (config.patch_size,) * 2 if config.patch_size else usual_patch_size(size),
+        "patch_size": (config.patch_size,) * (len(size) - 1) if config.patch_size else usual_patch_size(size),
     }
     model = PatchClassifier(len(data.label_names), **settings | sizes)
     model.build()
@@ -108,7 +116,8 @@ def main(arguments=None):
         claim_entry(session.out, config.overwrite)
         classifier = image_classifier(model, data)
 
-    total_steps = config.epochs * len(batches.epoch(0))
+    epochs = config.epochs or model.usual_epochs(len(train))
+    total_steps = epochs * len(batches.epoch(0))
     print(f"{len(train):,} images, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
     rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=config.weight_decay)
@@ -116,7 +125,7 @@ def main(arguments=None):
     objective = functools.partial(loss, label_smoothing=config.label_smoothing)
     update = session.compile(model, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
     with session:  # checkpoints, resume, Ctrl-C
-        for epoch in session.epochs(batches, config.epochs, monitor="val_accuracy"):
+        for epoch in session.epochs(batches, epochs, monitor="val_accuracy"):
             for batch in epoch:
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
             if scored:
@@ -128,9 +137,8 @@ def main(arguments=None):
         scores = write_image_classifier(session.out, classifier, data, **session.outcome)
         print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()
-        print(
-            f"Saved to {session.out}. Try: {command_line('classify', session.out, str(session.out / 'example_1.png'))}"
-        )
+        example = session.out / f"example_1{classifier.kind.example_suffix}"
+        print(f"Saved to {session.out}. Try: {command_line('classify', session.out, str(example))}")
 
 
 if __name__ == "__main__":

@@ -239,7 +239,15 @@ class PatchClassifier(FromPreset, keras.Model):
         values, mask = _values_and_mask(inputs)
         grid = patch_grid(tuple(values.shape[1:-1]), tuple(self.patch_size))
         x = self.positions(self.patches(values), grid=grid)  # (B, N, D)
-        x = zero_masked(x, mask)
+        return self.encoded_tokens(zero_masked(x, mask), mask, training, return_attention_scores)
+
+    def encoded_tokens(
+        self, x: Tensor, mask: Tensor | None = None, training: bool | None = None, return_attention_scores: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """`encoded` from patches with their positions (B, N, D), of which some may be left out.
+
+        `mask` is bool (B, N).
+        """
         if self.pooling == "cls":
             first = ops.broadcast_to(ops.convert_to_tensor(self.cls), (ops.shape(x)[0], 1, self.hidden_dim))
             x = ops.concatenate([ops.cast(first, x.dtype), x], axis=1)  # (B, 1 + N, D)

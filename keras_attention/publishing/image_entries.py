@@ -1,26 +1,30 @@
-"""Writes a trained classifier of pictures as an entry, with its scores and its card."""
+"""Writes a trained classifier of pictures, sounds or series as an entry, with its scores and its card."""
 
 from importlib.metadata import version
 from types import SimpleNamespace
 
 import numpy as np
 
-from keras_attention.data.images.image_batches import MEAN, STD
+from keras_attention.data.images.image_batches import MEAN, STD, as_values
 from keras_attention.data.images.labelled_images import ImageData, LabelledImages
+from keras_attention.data.series.dynamic_time_warping import nearest_labels
 from keras_attention.evaluation.classification_scores import per_class, predictions, scores
 from keras_attention.inputs.image import ImageInput
 from keras_attention.pipelines.input_classifier import InputClassifier
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.entry_io import write_entry
 
-CLASS_COLUMNS = ["class", "precision", "recall", "F1", "pictures"]
+CLASS_COLUMNS = ["class", "precision", "recall", "F1", "examples"]
 MOST_SAMPLES = 10
 MOST_IMAGES = 10_000  # of training for the baseline; more take minutes and change little
 ROWS = 500  # pictures that are classified at a time
 LIMITS = [
-    "The model knows only these labels and labels any picture, even one of something else.",
-    "Pictures are expected to look like those of the training data: size, background and framing.",
+    "The model knows only these labels and labels any input, even one of something else.",
+    "Inputs are expected to be like those of the training data: pictures in size, background and framing, sounds in "
+    "noise and distance, series in length and beginning.",
 ]
+UNITS = {"image": "pixels", "sound": "frames and bands", "series": "steps"}
+MOST_CELLS = 1 << 31  # of dynamic time warping, for a baseline of seconds
 
 
 def image_classifier(model, data: ImageData) -> InputClassifier:
@@ -31,18 +35,19 @@ def image_classifier(model, data: ImageData) -> InputClassifier:
         data: ImageData. One picture of each label, of up to `MOST_SAMPLES`, becomes an example.
     """
     held = data.test or data.validation
-    kind = ImageInput(model.input_size, mean=[MEAN], std=[STD])
+    kind = data.kind or ImageInput(model.input_size, mean=[MEAN], std=[STD])
+    read = held.pixels if data.held is None else data.held
     kinds = "binary" if len(data.label_names) == 2 else "multiclass"
     task = {"kind": kinds, "label_names": list(data.label_names), "separator": None, "threshold": 0.5, "pair": False}
     first = [int(np.argmax(held.labels == label)) for label in range(len(data.label_names)) if label in held.labels]
-    return InputClassifier(model, kind, task, samples=[held.pixels[row] for row in first[:MOST_SAMPLES]])
+    return InputClassifier(model, kind, task, samples=[read[row] for row in first[:MOST_SAMPLES]])
 
 
 def held_logits(classifier: InputClassifier, images: LabelledImages) -> np.ndarray:
     """The logits (N, K) of all images, from the compiled network."""
     found = []
     for first in range(0, len(images), ROWS):
-        arrays = [classifier.kind.arrays(pixels) for pixels in images.pixels[first : first + ROWS]]
+        arrays = [{"values": values} for values in as_values(images.pixels[first : first + ROWS])]
         found += [logits for (logits,) in classifier.compiled.run(arrays)]
     return np.stack(found)
 
@@ -74,6 +79,28 @@ def pixel_baseline(pixels: np.ndarray, labels: np.ndarray, test_pixels: np.ndarr
     return model.predict(asked)
 
 
+def baselines(data: ImageData, kind) -> dict[str, tuple[int, np.ndarray]]:
+    """What a person would try first: dict from name to the number of training examples and the predicted labels."""
+    held = data.test or data.validation
+    known = min(len(data.train), MOST_IMAGES)
+    if kind.name == "image":
+        predicted = pixel_baseline(data.train.pixels, data.train.labels, held.pixels)
+        return {"logistic regression on pixels": (known, predicted)}
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    train, asked = data.train.pixels[:known], held.pixels
+    features = [np.asarray(kind.features(values)) for values in (train, asked)]
+    simple = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
+    simple.fit(features[0], data.train.labels[:known])
+    found = {kind.simple_model: (known, simple.predict(features[1]))}
+    if kind.name == "series" and len(train) * len(asked) * len(train[0]) ** 2 <= MOST_CELLS:
+        nearest = nearest_labels(train, data.train.labels[:known].tolist(), asked)
+        found["1-nearest neighbour with dynamic time warping"] = (known, np.array(nearest))
+    return found
+
+
 def write_image_classifier(folder, classifier, data, *, settings, result, facts, overwrite=False):
     """Scores a classifier on the test pictures and writes its entry.
 
@@ -91,20 +118,21 @@ def write_image_classifier(folder, classifier, data, *, settings, result, facts,
     """
     held, part = (data.test, "test") if data.test is not None else (data.validation, "validation")
     measured, classes, confusion = scores_of(classifier, held)
-    plain = pixel_baseline(data.train.pixels, data.train.labels, held.pixels)
-    known = min(len(data.train), MOST_IMAGES)
-    compared = [
-        ["this model", len(data.train), measured["accuracy"]],
-        ["logistic regression on pixels", known, 100 * float(np.mean(plain == held.labels))],
+    compared = [["this model", len(data.train), measured["accuracy"]]]
+    compared += [
+        [name, known, 100 * float(np.mean(predicted == held.labels))]
+        for name, (known, predicted) in baselines(data, classifier.kind).items()
     ]
-    name = f"{data.origin['name'].split(' (')[0]}, {part}, {len(held):,} pictures"
+    plural = "pictures" if classifier.kind.name == "image" else classifier.kind.plural
+    name = f"{data.origin['name'].split(' (')[0]}, {part}, {len(held):,} {plural}"
     picture = {"file": "confusion.png", "caption": f"Confusion matrix, {name}"}
     labels = list(data.label_names)
     network = classifier.model
-    description = f"Classifies pictures: {', '.join(labels[:10])}{', ...' * (len(labels) > 10)}. "
+    description = f"Classifies {plural}: {', '.join(labels[:10])}{', ...' * (len(labels) > 10)}. "
     metrics = {
         "description": description + f"Transformer with {network.num_layers} layers over patches of "
-        f"{' x '.join(map(str, network.patch_size))} pixels, trained on {len(data.train):,} pictures.",
+        f"{' x '.join(map(str, network.patch_size))} {UNITS[classifier.kind.name]}, trained on "
+        f"{len(data.train):,} {plural}.",
         "data": [data.origin],
         **facts,
         "minutes": result.seconds / 60,

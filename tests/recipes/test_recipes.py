@@ -20,6 +20,7 @@ import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
 from data.prose.test_pixels import write_images
 from finetuning.test_folders import write_pictures
+from inputs.sounds import encoded, tone
 from recipe_modules import load_recipe
 from zoo.tiny_entry import write_tiny_entry
 
@@ -178,6 +179,34 @@ def test_patches_of_a_folder(run, tmp_path):
     assert (entry.config["model"]["input_size"], entry.config["model"]["patch_size"]) == ([8, 8, 1], [2, 2])
     assert entry.config["task"]["label_names"] == [f"digit {label}" for label in range(10)]
     assert entry.metrics["data"][0]["name"] == "my_digits"
+
+
+@pytest.mark.slow
+def test_patches_of_sounds_and_of_series(run, tmp_path):
+    recipe = TRANSLATION.with_name("patches.py")
+    for number in range(24):
+        folder = tmp_path / "tones" / ("low", "high")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        sound = tone(seconds=0.31 + number / 100, hertz=(220, 1300)[number % 2])
+        (folder / f"{number}.wav").write_bytes(encoded(sound))
+    assert run(recipe, "--data=tones", "--smoke")[0] == 0
+    entry = read_entry(tmp_path / "runs" / "patches_tones_smoke")
+    assert entry.input.name == "sound"
+    assert "example_1.flac" in entry.files
+    assert [row[0] for row in entry.metrics["tables"][0]["rows"]] == ["this model", "logistic regression on MFCC"]
+    assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
+
+    random = np.random.default_rng(3)
+    for part in ("TRAIN", "TEST"):
+        rows = [[("up", "down")[n % 2], *((1 - n % 2 * 2) * np.arange(19) + random.normal(size=19))] for n in range(24)]
+        (tmp_path / f"lines_{part}.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+    assert run(recipe, "--data=lines_TRAIN.csv", "--smoke")[0] == 0
+    entry = read_entry(tmp_path / "runs" / "patches_lines_TRAIN_smoke")
+    assert entry.input.name == "series"
+    compared = {row[0]: row[2] for row in entry.metrics["tables"][0]["rows"]}
+    assert compared["1-nearest neighbour with dynamic time warping"] == 100
+    assert "lines_TRAIN.csv, test, 24 series" in entry.metrics["scores"][0]["set"]
+    assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Batches of images, changed at random in each epoch; a pure function of (seed, epoch)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attention.data.augmentation import NUMBERS
 from keras_attention.data.batches import FILLER, random_order
 from keras_attention.data.images.labelled_images import LabelledImages
 
@@ -26,7 +28,9 @@ MEAN, STD = 0.5, 0.5  # on the scale from 0 to 1
 
 
 def as_values(pixels: np.ndarray) -> np.ndarray:
-    """Pixels, uint8, as the float32 inputs of a network, from -1 to 1."""
+    """Pixels, uint8, as the float32 inputs of a network, from -1 to 1; values of sounds and series as they are."""
+    if pixels.dtype != "uint8":
+        return pixels
     return (pixels.astype("float32") / 255 - np.float32(MEAN)) / np.float32(STD)
 
 
@@ -37,7 +41,8 @@ class ImageBatches:
         images: LabelledImages.
         rows_per_batch: int > 0 (B).
         seed: int >= 0.
-        augmentation: Augmentation.
+        augmentation: Augmentation; of sounds and series callable(dict with the `values` of one, random integers, flip)
+            -> dict, such as `SoundInput.augmented`.
 
     Raises:
         ValueError: if there are no images, or an argument is out of range.
@@ -48,14 +53,14 @@ class ImageBatches:
         images: LabelledImages,
         rows_per_batch: int = 64,
         seed: int = 0,
-        augmentation: Augmentation = Augmentation(),  # noqa: B008  (a tuple)
+        augmentation: Augmentation | Callable = Augmentation(),  # noqa: B008  (a tuple)
     ):
         if rows_per_batch < 1 or not len(images):
             raise ValueError(
                 "There must be images, and `rows_per_batch` must be positive. "
                 f"Received: {len(images)} images, rows_per_batch={rows_per_batch}"
             )
-        if augmentation.shift < 0 or not 0 <= augmentation.erase < 1:
+        if isinstance(augmentation, Augmentation) and (augmentation.shift < 0 or not 0 <= augmentation.erase < 1):
             raise ValueError(f"`shift` must be 0 or more, `erase` in [0, 1). Received: {augmentation}")
         self.images, self.rows_per_batch, self.seed, self.augmentation = images, rows_per_batch, seed, augmentation
 
@@ -68,14 +73,15 @@ class ImageBatches:
         order = random_order(generator, len(self.images))
         filled = np.full(-(-len(order) // self.rows_per_batch) * self.rows_per_batch, FILLER)
         filled[: len(order)] = order
-        numbers = generator.random_raw(6 * len(filled)).reshape(len(filled), 6)
+        each = 6 if isinstance(self.augmentation, Augmentation) else NUMBERS
+        numbers = generator.random_raw(each * len(filled)).reshape(len(filled), each)
         return ImageEpoch(
             self.images, filled.reshape(-1, self.rows_per_batch), numbers.astype("uint64"), self.augmentation
         )
 
 
 class ImageEpoch:
-    """See `ImageBatches.epoch`. `rows` (M, B) are numbers of images, `numbers` (M * B, 6) random 64-bit integers."""
+    """See `ImageBatches.epoch`. `rows` (M, B) are numbers of images, `numbers` (M * B, R) random 64-bit integers."""
 
     def __init__(self, images, rows, numbers, augmentation):
         self.images, self.rows, self.augmentation = images, rows, augmentation
@@ -89,7 +95,10 @@ class ImageEpoch:
         pixels = self.images.pixels[np.where(rows == FILLER, 0, rows)].copy()
         labels = np.where(rows == FILLER, -1, self.images.labels[np.where(rows == FILLER, 0, rows)])
         for image, numbers in zip(pixels, self.numbers[index], strict=True):
-            image[:] = changed(image, numbers, self.augmentation)
+            if isinstance(self.augmentation, Augmentation):
+                image[:] = changed(image, numbers, self.augmentation)
+            else:
+                image[:] = self.augmentation({"values": image}, numbers, False)["values"]
         return {"values": as_values(pixels), "labels": labels.astype("int32")}
 
 

@@ -1,13 +1,14 @@
-"""Labelled images of a named set or of a folder, as arrays."""
+"""Labelled images of a named set, or images, sounds and series of the user's files, as arrays."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attention.data.idx_files import read_idx
 from keras_attention.data.labelled_files import labelled_files
+from keras_attention.data.series.series_files import read_series
 from keras_attention.support.errors import UserError, quoted
 
 IDX_FILES = {"train": "train", "test": "t10k"}
@@ -36,10 +37,10 @@ SETS = {
 
 
 class LabelledImages(NamedTuple):
-    """Images with one label each.
+    """Images with one label each; or sounds or series.
 
     Attributes:
-        pixels: uint8 array (N, height, width, channels).
+        pixels: uint8 array (N, height, width, channels); of sounds and series the float32 values that a network reads.
         labels: int32 array (N,).
     """
 
@@ -55,12 +56,14 @@ class LabelledImages(NamedTuple):
 
 
 class ImageData(NamedTuple):
-    """A data set of images.
+    """A data set of images; or of sounds or series.
 
     Attributes:
         train, validation, test: LabelledImages; test may be None.
         label_names: tuple of str.
         origin: dict for a card: name, terms, link.
+        kind: the kind of input, see `inputs`, of the user's files; None for a named set of images.
+        held: list of what `kind.read` returned for each of `test` or, without it, of `validation`; None as for `kind`.
     """
 
     train: LabelledImages
@@ -68,20 +71,21 @@ class ImageData(NamedTuple):
     test: LabelledImages | None
     label_names: tuple[str, ...]
     origin: dict
+    kind: Any = None
+    held: list | None = None
 
 
-def load_image_data(
-    data: str, data_dir: str = "", validation_split: float = 1 / 12, input_for: Callable | None = None
-) -> ImageData:
-    """Loads a named data set of images, or a folder of images with a sub-folder for each label.
+def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 / 12, kinds: Sequence = ()) -> ImageData:
+    """Loads a named data set of images, a folder of images or sounds, or a table of series.
 
     Args:
-        data: "digits" (inside scikit-learn), "mnist", "fashion_mnist" or the name of a folder.
+        data: "digits" (inside scikit-learn), "mnist" or "fashion_mnist"; or a folder with a sub-folder for each label,
+            see `labelled_files`; or a file, see `series_files`. With a table X_TRAIN.csv, a table X_TEST.csv beside it
+            is the test part.
         data_dir: str, folder of the idx files of the last two; "": Keras downloads them once.
         validation_split: float in (0, 0.5], share of the training images, from the end, for validation. Those of a
-            folder are in a random order, always the same.
-        input_for: callable(names of files) -> kind of input that reads them to one size, such as
-            `ImageInput.for_sources`; for folders.
+            folder or table are in a random order, always the same.
+        kinds: sequence of classes, the kinds of input that folders and tables may have, such as `ImageInput`.
 
     Returns:
         ImageData. The digits are in the order of their writers, and their last 360 are the test part: of other writers.
@@ -91,8 +95,18 @@ def load_image_data(
     """
     if not 0 < validation_split <= 0.5:
         raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {validation_split}")
-    if input_for is not None and Path(data).is_dir():
-        return _of_folder(data, validation_split, input_for)
+    if kinds and Path(data).is_dir():
+        files = [kind for kind in kinds if kind.plural != "series"]
+        found = labelled_files(data, {kind.plural: kind.suffixes for kind in files})
+        kind = next(kind for kind in files if kind.plural == found.kind)
+        return _of_inputs(kind.for_sources(found.files), data, found, None, validation_split)
+    if data not in SETS and Path(data).is_file():
+        for kind in kinds:
+            if kind.plural == "series":
+                beside = _test_part(Path(data))
+                test = read_series(beside) if beside != Path(data) and beside.exists() else None
+                found = read_series(data)
+                return _of_inputs(kind.for_sources(found.series), data, found, test, validation_split)
     if data not in SETS:
         raise UserError(f"There is no set or folder of images {quoted(data)}. Expected one of: {', '.join(SETS)}.")
     names = CLOTHES if data == "fashion_mnist" else DIGITS
@@ -110,18 +124,39 @@ def load_image_data(
     return ImageData(train.take(slice(None, -held_out)), train.take(slice(-held_out, None)), test, names, SETS[data])
 
 
-def _of_folder(folder, validation_split, input_for):
-    kind = input_for([])
-    found = labelled_files(folder, {kind.plural: kind.suffixes})
-    kind, names = input_for(found.files), sorted(set(found.labels))
-    order = np.random.default_rng(0).permutation(len(found.files))
-    pixels = np.stack([kind.read(found.files[row]) for row in order])
-    images = LabelledImages(pixels, np.array([names.index(found.labels[row]) for row in order], "int32"))
-    held_out = max(1, round(len(images) * validation_split))
-    origin = {"name": Path(folder).resolve().name, "terms": "as stated by its owner", "link": ""}
-    return ImageData(
-        images.take(slice(None, -held_out)), images.take(slice(-held_out, None)), None, tuple(names), origin
-    )
+def _test_part(path):
+    """The name of the test part beside a file that is called train, TRAIN or Train."""
+    for train, test in (("train", "test"), ("TRAIN", "TEST"), ("Train", "Test")):
+        if train in path.name:
+            return path.with_name(test.join(path.name.rsplit(train, 1)))
+    return path
+
+
+def _of_inputs(kind, data, found, test, validation_split):
+    """The ImageData of LabelledFiles or a SeriesTable, and of a test part of the same type or None."""
+    names = sorted(set(found.labels))
+    read, images = _as_arrays(kind, found, names, data)
+    order = np.random.default_rng(0).permutation(len(read))
+    images = images.take(order)
+    held_out = max(1, round(len(read) * validation_split))
+    held, tested = [read[row] for row in order[-held_out:]], None
+    if test is not None:
+        held, tested = _as_arrays(kind, test, names, f"the test part of {data}")
+    origin = {"name": Path(data).resolve().name, "terms": "as stated by its owner", "link": ""}
+    parts = images.take(slice(None, -held_out)), images.take(slice(-held_out, None)), tested
+    return ImageData(*parts, tuple(names), origin, kind, held)
+
+
+def _as_arrays(kind, found, names, where):
+    """What `kind` reads of each input, and the LabelledImages."""
+    places = {name: place for place, name in enumerate(names)}
+    if unknown := set(found.labels) - set(places):
+        raise UserError(f"{where} has the label {quoted(min(unknown))}, which no training example has.")
+    if len(names) < 2:
+        raise UserError(f"{where} has one label, {quoted(names[0])}. Expected: at least two.")
+    read = [kind.read(each) for each in getattr(found, "files", None) or found.series]
+    pixels = read if kind.name == "image" else [kind.arrays(each)["values"] for each in read]
+    return read, LabelledImages(np.stack(pixels), np.array([places[label] for label in found.labels], "int32"))
 
 
 def _digits():

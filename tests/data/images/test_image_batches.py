@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from keras_attention.data.augmentation import NUMBERS
 from keras_attention.data.images.image_batches import Augmentation, ImageBatches, as_values, changed
 from keras_attention.data.images.labelled_images import LabelledImages
 
@@ -90,3 +91,16 @@ def test_what_is_erased_is_a_rectangle_of_limited_sides():
 def test_arguments_out_of_range(arguments, message):
     with pytest.raises(ValueError, match=message):
         ImageBatches(IMAGES, **arguments)
+
+
+def test_values_of_series_have_changes_of_their_own():
+    values = np.random.default_rng(3).normal(size=(N, 13, 2)).astype("float32")
+    seen = []
+
+    def change(arrays, numbers, flip):
+        seen.append((len(numbers), flip))
+        return {"values": 2 * arrays["values"]}
+
+    batch = ImageBatches(LabelledImages(values, IMAGES.labels), 5, 3, change).epoch(0)[0]
+    np.testing.assert_array_equal(batch["values"], 2 * values[batch["labels"]])
+    assert set(seen) == {(NUMBERS, False)}

@@ -2,8 +2,12 @@ import gzip
 
 import numpy as np
 import pytest
+from inputs.sounds import encoded, tone
 
 from keras_attention.data.images.labelled_images import load_image_data, read_part
+from keras_attention.inputs.image import ImageInput
+from keras_attention.inputs.series import SeriesInput
+from keras_attention.inputs.sound import SoundInput
 from keras_attention.support.errors import UserError
 
 PIXELS = np.arange(7 * 3 * 5, dtype="uint8").reshape(7, 3, 5)
@@ -79,3 +83,33 @@ def test_other_names_and_folders_are_refused(tmp_path, folder):
         load_image_data("mnist", str(tmp_path / "empty"))
     with pytest.raises(UserError, match="Received: 0.7"):
         load_image_data("mnist", str(folder), 0.7)
+
+
+def test_tables_of_series(tmp_path):
+    random = np.random.default_rng(3)
+    for part, count in (("train", 11), ("test", 5)):
+        rows = [[("up", "down")[n % 2], *random.normal(size=37)] for n in range(count)]
+        (tmp_path / f"lines_{part}.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+    path = str(tmp_path / "lines_train.csv")
+    data = load_image_data(path, validation_split=0.3, kinds=(ImageInput, SeriesInput))
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [8, 3, 5]
+    assert data.train.pixels.shape == (8, 38, 1)
+    assert data.label_names == ("down", "up")
+    assert data.kind.described() == {"length": 37}
+    (tmp_path / "lines_test.csv").write_text("left,1,2,3\n")
+    with pytest.raises(UserError, match="has the label 'left', which no training example has"):
+        load_image_data(path, kinds=(SeriesInput,))
+    (tmp_path / "one.csv").write_text("up,1,2,3\nup,3,2,1\n")
+    with pytest.raises(UserError, match="has one label, 'up'"):
+        load_image_data(str(tmp_path / "one.csv"), kinds=(SeriesInput,))
+
+
+def test_folders_of_sounds(tmp_path):
+    for number in range(7):
+        folder = tmp_path / ("low", "high")[number % 2]
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number}.wav").write_bytes(encoded(tone(hertz=100 + 50 * number)))
+    data = load_image_data(str(tmp_path), validation_split=0.3, kinds=(ImageInput, SoundInput, SeriesInput))
+    assert (len(data.train), len(data.validation), data.test) == (5, 2, None)
+    for recording, values in zip(data.held, data.validation.pixels, strict=True):
+        np.testing.assert_array_equal(data.kind.arrays(recording)["values"], values)
