@@ -61,6 +61,12 @@ def add_translate(commands):
     command.add_argument("--format", choices=("text", "markdown", "html", "srt"), default="text", help=help_text)
     help_text = "translate each text in one piece; default: sentence by sentence"
     command.add_argument("--no-split", action="store_true", help=help_text)
+    help_text = "text with which each translation begins; a blank at its end says that its last word is whole"
+    command.add_argument("--prefix", metavar="TEXT", help=help_text)
+    help_text = "translations to use: on each line a term, a tab, and its translation"
+    command.add_argument("--terms", metavar="FILE", help=help_text)
+    help_text = "names that stay as they are, one on each line"
+    command.add_argument("--do-not-translate", metavar="FILE", help=help_text)
     command.add_argument("--replace-unknowns", action="store_true", help="copy the source word for an unknown token")
     add_search(command)
     add_engine(command)

@@ -47,6 +47,7 @@ def translate(arguments):
     elif arguments.to or arguments.source_language:
         raise UserError("--to and --from choose a model: leave out --model, or both of them.")
     entry = open_entry(arguments.model, "translate")
+    _read_demands(arguments)
     _check_options(arguments)
     check_engine(arguments)
     if arguments.stream:
@@ -66,6 +67,7 @@ def translate(arguments):
                 replace_unknowns=arguments.replace_unknowns,
                 split=not arguments.no_split,
                 progress=window.progress,
+                **_demands(arguments),
                 **search_options(arguments),
             )
             if arguments.attention:
@@ -129,6 +131,7 @@ def _check_options(arguments):
     beside = {"--json": arguments.json, "--n-best": arguments.n_best != 1, "--attention": arguments.attention}
     beside |= {"--align": arguments.align}
     beside |= {"--replace-unknowns": arguments.replace_unknowns, "--resume": arguments.resume}
+    demands = {f"--{name.replace('_', '-')}": value for name, value in _demands(arguments).items()}
     beside |= search_flags(arguments, ("beam", "length_penalty", "coverage_penalty"))
     given = [name for name, value in beside.items() if value]
     if arguments.format != "text":
@@ -136,6 +139,7 @@ def _check_options(arguments):
         if given or len(arguments.texts) > 1:
             found = " and ".join(given) or "several texts"
             raise UserError(f"--format {arguments.format} translates one document as a whole. Found: {found}")
+    given += [name for name, value in demands.items() if value]
     if arguments.stream and given:
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
     chosen_from = arguments.top_k or arguments.top_p != 1.0
@@ -149,6 +153,21 @@ def _check_options(arguments):
         from keras_attention.visualize.figures import check_figure_path
 
         claim_place(check_figure_path(arguments.attention))
+
+
+def _read_demands(arguments):
+    """Reads the files of --terms and --do-not-translate, whose content takes the place of their names."""
+    from keras_attention.pipelines.control.terms import read_names, read_terms
+
+    if arguments.terms:
+        arguments.terms = read_terms(arguments.terms, arguments.encoding)
+    if arguments.do_not_translate:
+        arguments.do_not_translate = read_names(arguments.do_not_translate, arguments.encoding)
+
+
+def _demands(arguments):
+    """What is demanded of the translations, as arguments of `Translator.hypotheses`."""
+    return {name: getattr(arguments, name) for name in ("prefix", "terms", "do_not_translate")}
 
 
 def _stream(arguments, entry):
@@ -177,7 +196,7 @@ def _translate_document(arguments, entry):
         translator, doubts, notes = with_engine(load(entry, "translate"), arguments), Counter(), []
 
         def translate_texts(texts):
-            progress, options = ProgressLine(), search_options(arguments)
+            progress, options = ProgressLine(), search_options(arguments) | _demands(arguments)
             answers = translator.hypotheses(texts, split=not arguments.no_split, progress=progress, **options)
             notes.extend(_notes(Window(texts, 1, len(texts), progress), answers, doubts))
             return [best.text for best, *_ in answers]
@@ -288,6 +307,8 @@ NOTES = {
     "repetition": "low score (repetition): the answer repeats itself, so a part of it is wrong.",
     "numbers differ": "low score (numbers differ): a number of the input is missing, or another one appears.",
     "items differ": "low score (items differ): an address, a placeholder, a tag or an emoji of the input is missing.",
+    "prefix differs": "low score (prefix differs): the answer does not begin as --prefix says.",
+    "terms differ": "low score (terms differ): a translation that --terms demands is missing.",
     "not a date": "low score (not a date): the answer is not a calendar day; the input may not be a date.",
 }
 

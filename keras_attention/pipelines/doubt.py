@@ -10,7 +10,7 @@ from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
-REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBERS, ITEMS = (
+REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBERS, ITEMS, PREFIX, TERMS = (
     "low score",
     "wrong language",
     "many unknown pieces",
@@ -18,6 +18,8 @@ REASONS = LOW_SCORE, WRONG_LANGUAGE, UNKNOWN_PIECES, REPETITION, NO_DATE, NUMBER
     "not a date",
     "numbers differ",
     "items differ",
+    "prefix differs",
+    "terms differ",
 )
 MANY = 0.2  # share of the words with unknown letters
 MORE_OFTEN = 2  # occurrences of a sequence of pieces, above those in the source

@@ -1,13 +1,13 @@
 """Searches whose answers keep the items of their sentences: numbers, addresses, placeholders, tags and emoji."""
 
 from keras_attention.pipelines.doubt import ITEMS, NUMBERS
-from keras_attention.pipelines.items import ATTEMPTS, difference, guard
+from keras_attention.pipelines.items import ATTEMPTS, difference, guard, names_differ
 from keras_attention.pipelines.marks import with_marks, word_alignment
 
 REASON = {"numbers": NUMBERS, "items": ITEMS, None: None}
 
 
-def guarded_answers(find, sentences, languages, has_attention):
+def guarded_answers(find, sentences, languages, has_attention, names=None):
     """Translates sentences, and searches again where a number changed or another item is missing.
 
     The model reads addresses and placeholders as short names, which it copies well, and no tags or emoji. If an item
@@ -20,11 +20,12 @@ def guarded_answers(find, sentences, languages, has_attention):
         sentences: list of str.
         languages: pair of codes such as "en", of source and target.
         has_attention: bool, whether `find` can compute attention weights, which give places to inner tags.
+        names: re.Pattern of names that stay as they are, too, or None.
 
     Returns:
         List of lists of Translation.
     """
-    guards = [guard(sentence) for sentence in sentences]
+    guards = [guard(sentence, names) for sentence in sentences]
     masks = [
         (one and one.masked(0)) or (one.plain if one else sentence, [])
         for one, sentence in zip(guards, sentences, strict=True)
@@ -36,7 +37,7 @@ def guarded_answers(find, sentences, languages, has_attention):
         weighted = dict(zip(aligned, find([masks[i][0] for i in aligned], attention=True), strict=True))
         return {
             i: [
-                _restored(guards[i], masks[i], sentences[i], one, weights, languages)
+                restored_answer(guards[i], masks[i], sentences[i], one, weights, languages)
                 for one, weights in zip(hypotheses, weighted.get(i, [None] * len(hypotheses)), strict=True)
             ]
             for i, hypotheses in zip(positions, found, strict=True)
@@ -60,7 +61,7 @@ def _differs(answer):
     return answer.reason in (NUMBERS, ITEMS)
 
 
-def _restored(guard, mask, sentence, answer, weights, languages):
+def restored_answer(guard, mask, sentence, answer, weights, languages):
     """A Translation with the items of its sentence; doubted if they differ. `weights`: the same, with attention."""
     if guard is None:
         reason, text = REASON[difference(sentence, answer.text, *languages)], answer.text
@@ -71,6 +72,8 @@ def _restored(guard, mask, sentence, answer, weights, languages):
             alignment = weights and word_alignment(weights, answer.text, mask[0])
             text = with_marks(guard.plain, guard.marks, text, alignment)
             reason = reason or REASON[difference(guard.sentence, text, *languages)]
+        if guard.names and names_differ(guard.plain, text, guard.names):
+            reason = ITEMS
     if reason:
         return answer._replace(text=text, reason=reason, low_score=True)
     return answer._replace(text=text) if text != answer.text else answer

@@ -1,5 +1,6 @@
 """Items that a translation must keep: numbers, addresses, placeholders, tags and emoji; and stand-ins for them."""
 
+import functools
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -57,11 +58,13 @@ class Guard(NamedTuple):
         sentence: str.
         plain: str, the sentence without tags and emoji, which is what the model reads.
         marks: list of Mark, the tags and emoji.
+        names: re.Pattern of names that stay as they are, or None.
     """
 
     sentence: str
     plain: str
     marks: list[Mark]
+    names: re.Pattern | None = None
 
     def masked(self, attempt):
         """The text for a search, and the stand-ins in it.
@@ -86,7 +89,7 @@ class Guard(NamedTuple):
             return pairs[-1][0]
 
         try:
-            return NAME_OR_NUMBER.sub(replace, self.plain), pairs
+            return _name_or_number(self.names).sub(replace, self.plain), pairs
         except IndexError:
             return None
 
@@ -110,12 +113,24 @@ class Guard(NamedTuple):
 NAME_OR_NUMBER = re.compile(f"(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER})|{NUMBER.pattern}")
 
 
-def guard(sentence):
-    """The Guard of a sentence: str; None if it has no items."""
+def guard(sentence, names=None):
+    """The Guard of a sentence (str), of which further names (re.Pattern) stay; None if it has no items."""
     plain, marks = without_marks(sentence)
-    if not marks and not NAME_OR_NUMBER.search(plain):
+    if not marks and not _name_or_number(names).search(plain):
         return None
-    return Guard(sentence, plain, marks)
+    return Guard(sentence, plain, marks, names)
+
+
+@functools.lru_cache(maxsize=16)
+def _name_or_number(names):
+    if names is None:
+        return NAME_OR_NUMBER
+    return re.compile(f"(?P<name>{ADDRESS}|{EMAIL}|{PLACEHOLDER}|{names.pattern})|{NUMBER.pattern}")
+
+
+def names_differ(source, answer, names):
+    """Whether names (re.Pattern) are not in an answer as often as in its source."""
+    return Counter(names.findall(source)) != Counter(names.findall(answer))
 
 
 def without_marks(text):

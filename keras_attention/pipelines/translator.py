@@ -1,14 +1,18 @@
 """Text in, translation out."""
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.decoding import Hypotheses
 from keras_attention.pipelines.base import Field, Pipeline
+from keras_attention.pipelines.control.constrained_answers import controlled_hypotheses
+from keras_attention.pipelines.control.terms import checked_term, names_pattern
 from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.guarded_search import guarded_answers
@@ -87,6 +91,11 @@ class Translator(Pipeline):
         "texts": Field(list[str], "Texts to translate.", low=1),
         "n_best": Field(int, "Translations per text, up to the beam size of the model.", 1, 1, 64),
         "split": Field(bool, "Whether to translate each sentence of a text by itself.", True),
+        "prefix": Field(
+            str | None, "Text with which each translation begins; a blank at its end: its last word is whole.", None
+        ),
+        "terms": Field(dict[str, str] | None, "Terms of the source language with the translations to use.", None),
+        "do_not_translate": Field(list[str] | None, "Names that the translations keep.", None),
     }
     answer_fields = {
         "translations": Field(
@@ -189,8 +198,9 @@ class Translator(Pipeline):
             self.translate(sentence)
         list(self.stream(USUAL_SENTENCES[0]))
 
-    def reply(self, texts, n_best=1, split=True):
-        return [translations_as_json(found) for found in self.hypotheses(texts, n_best=n_best, split=split)]
+    def reply(self, texts, n_best=1, split=True, prefix=None, terms=None, do_not_translate=None):
+        options: dict[str, Any] = {"prefix": prefix, "terms": terms, "do_not_translate": do_not_translate}
+        return [translations_as_json(one) for one in self.hypotheses(texts, n_best=n_best, split=split, **options)]
 
     def translate(
         self, texts: Texts, *, n_best: int = 1, return_attention: bool = False, **options: Any
@@ -202,8 +212,8 @@ class Translator(Pipeline):
                 letters, such as "12:45" or an emoji, is copied if both languages are natural ones.
             n_best: int in [1, beam_size], translations per sentence.
             return_attention: bool. Whether the Translations have attention weights.
-            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, split, keep_items, see
-                `hypotheses`.
+            options: beam_size, length_penalty, coverage_penalty, max_length, replace_unknowns, split, keep_items,
+                prefix, terms, do_not_translate, see `hypotheses`.
 
         Returns:
             For each text a Translation, which is a str with the attributes `score`, `low_score` and others; with
@@ -228,6 +238,9 @@ class Translator(Pipeline):
         replace_unknowns: bool = False,
         split: bool = True,
         keep_items: bool = True,
+        prefix: "str | list[str | None] | None" = None,
+        terms: "Mapping[str, str] | None" = None,
+        do_not_translate: "Iterable[str] | None" = None,
         progress: Progress = None,
         **search: Any,
     ) -> "list[list[Translation]]":
@@ -243,6 +256,11 @@ class Translator(Pipeline):
                 the translations with the text's own spacing. Only texts in natural languages are split.
             keep_items: bool. Whether numbers, addresses, placeholders, tags and emoji are kept, and their tokens are
                 those of stand-ins, see `guarded_search.guarded_answers`. Only between natural languages.
+            prefix: str with which each answer begins, or a list with a str or None for each text. A blank at its end
+                says that its last word is whole. Of several sentences, see `prefixes_of_sentences`.
+            terms: dict from terms of the source language to their translations, which the answers to sentences with
+                these terms contain. A translation that is missing nevertheless makes `low_score` true.
+            do_not_translate: iterable of str, names that the answers keep.
             progress: callable (texts done, number of texts) or None.
             search: beam_size, length_penalty, coverage_penalty, max_length, see `beam_search`. Defaults are the
                 model's own.
@@ -256,18 +274,25 @@ class Translator(Pipeline):
         """
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
+        languages = language_code(self.source_language), language_code(self.target_language)
+        names = self._names(do_not_translate, keep_items and all(languages))
+        if prefix or terms:
+            options = {"n_best": n_best, "attention": attention, "replace_unknowns": replace_unknowns, **search}
+            options |= {"keep_items": keep_items, "do_not_translate": names}
+            controls = {"prefix": prefix, "terms": terms, "split": split, "progress": progress}
+            return controlled_hypotheses(self, texts, **controls, **options)
         parts = [self.sentences(text) if split else None for text in texts]
         sentences = [
             [one.sentence for one in some.pieces] if some else [text] for text, some in zip(texts, parts, strict=True)
         ]
         counts = [len(some) for some in sentences]
         sentences = [one for some in sentences for one in some]
-        languages = language_code(self.source_language), language_code(self.target_language)
         report = _by_text(progress, counts)
         if keep_items and all(languages):
             options = {"n_best": n_best, "replace_unknowns": replace_unknowns, "split": False, "keep_items": False}
             options |= {"attention": attention, "progress": lambda done, _: report(done), **search}
-            answers = guarded_answers(partial(self.hypotheses, **options), sentences, languages, self.has_attention)
+            find = partial(self.hypotheses, **options)
+            answers = guarded_answers(find, sentences, languages, self.has_attention, names)
         else:
             answers, truncated, waiting = self._waiting(sentences, attention, settings)
             done = len(answers) - sum(len(batch.positions) for batch in waiting)
@@ -283,6 +308,16 @@ class Translator(Pipeline):
             joined_hypotheses(some, list(islice(found, count)), n_best) if some else next(found)
             for some, count in zip(parts, counts, strict=True)
         ]
+
+    def _names(self, names, are_kept):
+        """The pattern of names that are not translated, or None."""
+        if names is None or isinstance(names, re.Pattern):
+            return names
+        if not are_kept:
+            raise UserError("`do_not_translate` needs a model between natural languages, and `keep_items`.")
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise UserError(f"`do_not_translate` must be a list of str. Received: {type(names).__name__}")
+        return names_pattern([checked_term(name, "`do_not_translate`") for name in names])
 
     def sentences(self, text: str) -> "SplitText | None":
         """The sentences of a text; None if it is one, or the source is not a natural language."""
@@ -366,14 +401,23 @@ class Translator(Pipeline):
             weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
-                self._answer(found, i, j, ids, text, weights, attention)
+                self.answer(found, i, j, ids, text, weights, attention)
                 for j in range(n_best)
                 if found.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
             ]
             for i, (ids, text) in enumerate(zip(batch.sequences, batch.texts, strict=True))
         ]
 
-    def _answer(self, found, i, j, source_ids, source_text, weights, keep_weights):
+    def answer(
+        self,
+        found: Hypotheses,
+        i: int,
+        j: int,
+        source_ids: np.ndarray,
+        source_text: str,
+        weights: np.ndarray | None,
+        keep_weights: bool,
+    ) -> Translation:
         """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, L, S) or None."""
         ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
         heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]

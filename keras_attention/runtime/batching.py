@@ -202,6 +202,10 @@ class BatchedSearch:
         """See `CompiledSearch.attention`; not batched."""
         return self._compiled.attention(source_ids, token_ids)
 
+    def stepper(self, source_ids, max_steps, beam_size):
+        """See `CompiledSearch.stepper`; not batched."""
+        return self._compiled.stepper(source_ids, max_steps, beam_size)
+
     def steps(self):
         """List of callables that compile the programs for the usual length; longer sentences are compiled on demand."""
 

@@ -98,6 +98,33 @@ class CompiledSearch:
             if token[0] == END_ID:
                 return
 
+    def stepper(self, source_ids, max_steps, beam_size):
+        """The decoder step of K beams of one sentence, for a search in Python.
+
+        Args:
+            source_ids: int32 array (1, S).
+            max_steps: int, the most steps.
+            beam_size: int > 0, K.
+
+        Returns:
+            Function (token_ids int32 (K,), parents int32 (K,)) -> log probabilities, float32 array (K, V). It keeps
+            the states of the beams; `parents` says which one each beam continues.
+        """
+        self.refresh()
+        key = ("beams", source_ids.shape, max_steps, beam_size)
+        begin = self._program(("first", *key[1:]), lambda: self._compile_beams(source_ids.shape, max_steps, beam_size))
+        memory, state = begin(tf.constant(source_ids))
+        program = self._program(key, lambda: self._compile_beam_step(key, memory, state, beam_size))
+
+        def step(token_ids, parents):
+            nonlocal state
+            self.refresh()
+            log_probs, state = program(tf.constant(token_ids), tf.constant(parents), state, memory)
+            check_finite(float(tf.reduce_max(log_probs)), "a log probability")
+            return log_probs.numpy()
+
+        return step
+
     def attention(self, source_ids, token_ids):
         """Computes the cross-attention weights of the given answers.
 
@@ -157,6 +184,33 @@ class CompiledSearch:
 
         index = seed = tf.TensorSpec((), tf.int32)
         specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
+        return self._compiled(go_on, specs, repr(key))
+
+    def _compile_beams(self, shape, max_steps, beam_size):
+        model = self._weights.network
+
+        def begin(source_ids):
+            memory = model.encode(tf.repeat(source_ids, beam_size, axis=0))
+            return memory, model.initial_state(memory, max_steps, False)
+
+        return self._compiled(begin, [tf.TensorSpec(shape, tf.int32)], f"beams {max_steps} {beam_size}")
+
+    def _compile_beam_step(self, key, memory, state, beam_size):
+        """Each beam counts as a sentence of its own: a program of several beams of one would be compiled at each step.
+
+        As everywhere, the leading axis of a state is the number of sentences or a multiple.
+        """
+
+        def taken(parents, tensor):
+            size = tensor.shape[0] // beam_size
+            return tf.gather(tensor, tf.reshape(parents[:, None] * size + tf.range(size), [-1]))
+
+        def go_on(token_ids, parents, state, memory):
+            state = tf.nest.map_structure(partial(taken, parents), state)
+            logits, new = self._weights.network.step(token_ids, state, memory, **self._weights.derived())
+            return tf.nn.log_softmax(tf.cast(logits, "float32")), {name: new[name] for name in state}
+
+        specs = [tf.TensorSpec((beam_size,), tf.int32)] * 2 + [specs_of(state), specs_of(memory)]
         return self._compiled(go_on, specs, repr(key))
 
     def _compile_attention(self, source_shape, target_shape):

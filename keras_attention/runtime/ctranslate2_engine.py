@@ -105,7 +105,7 @@ class CTranslate2Search:
         self._source_pieces = source.tokens(range(source.vocabulary_size))
         self._target_ids = {piece: i for i, piece in enumerate(target.tokens(range(target.vocabulary_size)))}
         self._keras = CompiledSearch(PreparedWeights(translator.model))
-        self.attention = self._keras.attention
+        self.attention, self.stepper = self._keras.attention, self._keras.stepper
 
     def search(
         self,

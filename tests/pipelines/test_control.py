@@ -1,0 +1,175 @@
+"""Translations that begin with a given text, use given terms, and keep names."""
+
+import functools
+
+import numpy as np
+import pytest
+from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts, tiny_translator
+
+from keras_attention.pipelines.control import constrained_answers
+from keras_attention.pipelines.control.constrained_answers import boundaries, prefixes_of_sentences
+from keras_attention.pipelines.control.terms import Terms, read_names, read_terms
+from keras_attention.pipelines.translator import Translator
+from keras_attention.support.errors import UserError
+from keras_attention.tokenizers import SentencePieceTokenizer
+
+GERMAN = ["Ein Hund läuft durch den Schnee.", "Zwei Männer sind bei den Büschen.", "Ein Mädchen steigt Treppen hinauf."]
+
+
+@functools.cache
+def translator():
+    """An untrained translator from English to German."""
+    tokenizers = SentencePieceTokenizer.train(ENGLISH, 61), SentencePieceTokenizer.train(GERMAN, 97)
+    model, source, target = tiny_parts(seed=5, tokenizers=tokenizers)
+    return Translator(model, source, target, DECODING, source_language="en", target_language="de")
+
+
+@pytest.mark.slow
+def test_every_answer_begins_with_the_prefix():
+    for prefix in ("Zwei Hund", "Ein Mädchen", "d", "Ein  Hund. "):
+        found = translator().hypotheses(ENGLISH[:2], prefix=prefix, n_best=3)
+        assert [len(some) for some in found] == [3, 3]
+        for answer in (one for some in found for one in some):
+            assert answer.text.startswith(prefix.strip())
+            following = answer.text[len(prefix.strip()) :][:1]
+            assert prefix == prefix.rstrip() or not following.isalnum()
+    alone = translator().translate(ENGLISH[0], prefix="Zwei ")
+    assert alone == translator().translate(ENGLISH, prefix=["Zwei ", None, None, ""])[0]
+
+
+def test_an_answer_that_begins_so_anyway_is_the_usual_one():
+    usual = translator().translate(ENGLISH[0])
+    begun = translator().translate(ENGLISH[0], prefix=usual.text[: len(usual.text) // 2])
+    assert (begun.text, begun.token_ids) == (usual.text, usual.token_ids)
+    assert begun.score == pytest.approx(usual.score, abs=1e-4)
+    assert translator().translate(ENGLISH[0], prefix="") == usual
+
+
+def test_the_attention_of_a_forced_answer_is_that_of_its_tokens():
+    answer = translator().translate(ENGLISH[0], prefix="Zwei", return_attention=True)
+    assert answer.attention.shape == (len(answer.tokens), len(answer.source_tokens))
+    np.testing.assert_allclose(answer.attention.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_a_prefix_of_several_sentences_is_shared_among_them():
+    text = f"{ENGLISH[0]} {ENGLISH[3]}"
+    first, second = translator().translate(text).sentences
+    found = translator().translate(text, prefix=f"{first} Zwei Männer ")
+    assert found.text.startswith(f"{first} Zwei Männer")
+    assert found.sentences[0].token_ids == first.token_ids
+    assert prefixes_of_sentences("Ja. Nein. Gut", ["Ja. Nein.", "x"], "de") == ["Ja. Nein.", "Gut"]
+    assert prefixes_of_sentences("Doch. Nein. Gut ", ["Ja.", "x"], "de") == ["Doch.", "Nein. Gut "]
+    assert prefixes_of_sentences("Do", ["Ja.", "x", "y"], "de") == ["Do", "", ""]
+    assert prefixes_of_sentences("", ["Ja.", "x"], "de") == ["", ""]
+
+
+@pytest.mark.slow
+def test_terms_are_in_the_answers_to_sentences_that_have_them():
+    usual = translator().translate(ENGLISH)
+    terms = {"dog": "Männer", "red dress": "Treppen", "cat": "Hund"}
+    found = translator().translate([*ENGLISH, "A DOG, a dog."], terms=terms)
+    assert found[1] == usual[1]
+    assert found[3] == usual[3]
+    assert "Männer" in found[0].split() + found[0].replace(".", "").split()
+    assert "Treppen" in found[2].replace(",", " ").replace(".", " ").split()
+    assert found[4].count("Männer") >= 2 or found[4].reason == "terms differ"
+
+
+def test_a_term_that_finds_no_place_is_a_doubt(monkeypatch):
+    monkeypatch.setattr(constrained_answers, "search_with_constraints", lambda *_, **options: [usual])
+    usual = translator().translate(ENGLISH[0])
+    found = translator().translate(ENGLISH[0], terms={"dog": "Treppen"})
+    assert (found.reason, found.low_score) == ("terms differ", True)
+    found = translator().translate(ENGLISH[0], prefix="Treppen")
+    assert (found.reason, found.low_score) == ("prefix differs", True)
+
+
+def test_names_stay_as_they_are(monkeypatch):
+    seen = []
+    encode = translator().source_tokenizer.encode
+    monkeypatch.setattr(translator().source_tokenizer, "encode", lambda texts: seen.extend(texts) or encode(texts))
+    found = translator().translate("A dog runs in Red Hat.", do_not_translate=["Red Hat"])
+    assert any("Red Hat" not in text and "runs in" in text for text in seen), "the model reads a stand-in"
+    assert "Red Hat" in found or found.reason == "items differ"
+
+
+def test_a_word_ends_before_a_blank_or_a_sign():
+    tokenizer = translator().target_tokenizer
+    pieces = tokenizer.tokens(range(tokenizer.vocabulary_size))
+    found = dict(zip(pieces, boundaries(tokenizer).tolist(), strict=True))
+    assert (found["▁Hund"] if "▁Hund" in found else found["▁"], found["."], found["</s>"]) == (True, True, True)
+    assert not any(found[piece] for piece in ("n", "e", "<pad>", "<s>") if piece in found and piece.isalnum())
+
+
+def test_terms_are_whole_words_the_longest_first():
+    terms = Terms({"bank": "Bank", "bank account": "Konto", "US": "USA"})
+    assert terms.translations_in("My Bank  account, bank; banks us US bank-account") == ["Konto", "Bank", "USA", "Bank"]
+    assert Terms({}).translations_in("bank") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefix": "漢"}, "The model cannot write '漢': it does not know all letters of this `prefix`."),
+        ({"prefix": "Hund " * 99}, "`prefix` is longer than an answer, which has at most 19 tokens."),
+        ({"prefix": 7}, "`prefix` must be a str, or a list of one str or None a text. Received: 7"),
+        ({"prefix": ["a", "b"]}, "`prefix` must be a str, or a list of one str or None a text."),
+        ({"prefix": "Ein", "coverage_penalty": 0.3}, "no coverage penalty: leave out `coverage_penalty`."),
+        ({"terms": {"dog": "漢"}}, "The model cannot write the term '漢'"),
+        ({"terms": {"dog": " "}}, "a term must be a text. Received: ' '"),
+        ({"terms": {"dog": "a\nb"}}, "a term must be one line without control characters"),
+        ({"terms": ["dog"]}, "`terms` must be a dict from term to translation. Received: list"),
+        ({"terms": {"d" * 201: "Hund"}}, "a term has at most 200 characters. Received: 201"),
+        ({"do_not_translate": "dog"}, "`do_not_translate` must be a list of str. Received: str"),
+        ({"do_not_translate": [""]}, "a term must be a text. Received: ''"),
+        ({"do_not_translate": ["dog"], "keep_items": False}, "`do_not_translate` needs a model between natural"),
+    ],
+)
+def test_demands_that_cannot_be_met_are_one_line(options, message):
+    with pytest.raises(UserError) as error:
+        translator().translate(ENGLISH[0], **options)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_model_of_characters_has_a_prefix_of_characters():
+    found = tiny_translator().translate(ENGLISH[0], prefix="20")
+    assert found.text.startswith("20")
+    with pytest.raises(UserError, match="between natural languages"):
+        tiny_translator().translate(ENGLISH[0], do_not_translate=["dog"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "terms.tsv"),
+        (b"\n \n", "there is no term"),
+        (b"dog\tHund\ncat\n", "line 2: found 'cat'. Expected: a term, a tab, and its translation."),
+        (b"dog\tHund\tx\n", "line 1: found"),
+        (b"\tHund\n", "line 1: found"),
+        (b"dog\tHund\n\ndog\tKatze\n", "line 3: 'dog' has two translations, 'Hund' and 'Katze'."),
+        (b"dog\tHu\x00nd\n", "line 1, column 7: found a NUL character."),
+        (b"dog\tHu\x07nd\n", "line 1: a term must be one line without control characters"),
+        (b"dog\t\xff\n", "UTF-8"),
+        (b"d" * 300 + b"\tHund\n", "line 1: a term has at most 200 characters"),
+    ],
+)
+def test_a_broken_file_of_terms_is_one_line(tmp_path, content, message):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        read_terms(path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_of_terms_and_names_are_read(tmp_path):
+    path = tmp_path / "list"
+    path.write_text("\ufeffdog\tHund\r\n\r\n red  dress\trotes Kleid \n", encoding="utf-8")
+    assert read_terms(path) == {"dog": "Hund", "red dress": "rotes Kleid"}
+    path.write_text("Red Hat\n\nSAP\n")
+    assert read_names(path) == ["Red Hat", "SAP"]
+    path.write_text("\n")
+    with pytest.raises(UserError, match="there is no name"):
+        read_names(path)
