@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attention.decoding import Hypotheses
 from keras_attention.pipelines.base import Field, Pipeline
+from keras_attention.pipelines.control.alternatives import Alternative, find_alternatives
 from keras_attention.pipelines.control.constrained_answers import controlled_hypotheses
 from keras_attention.pipelines.control.terms import checked_term, names_pattern
 from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
@@ -228,6 +229,28 @@ class Translator(Pipeline):
         if n_best == 1:
             answers = [best for best, *_ in answers]
         return answers[0] if alone else answers
+
+    def alternatives(
+        self, text: str, position: int, n: int = 5, translation: str | None = None, **options: Any
+    ) -> "list[Alternative]":
+        """Other words at a place of a translation, and the translation to which each leads.
+
+        Args:
+            text: str.
+            position: int >= 0, the word of the translation, counted from 0; words are separated by blanks.
+            n: int in [1, 20], the most alternatives.
+            translation: str, a translation of the text, whose beginning is kept; None: the model's own.
+            options: see `translate`; without `prefix` and `n_best`.
+
+        Returns:
+            List of Alternative, the most probable word first; among them that of the translation itself, if the model
+            finds it probable. Each Alternative has `word`, `probability`, `prefix` (the beginning up to the word) and
+            `translation`.
+
+        Raises:
+            UserError: if there is no such word, or the model writes characters.
+        """
+        return find_alternatives(self, text, position, n, translation, **options)
 
     def hypotheses(
         self,

@@ -25,6 +25,8 @@ from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.origins import Origins
 from keras_attention.server.requests import (
     FORM,
+    AlternativesReply,
+    AlternativesRequest,
     AttentionReply,
     AttentionRequest,
     EmbeddingsReply,
@@ -36,6 +38,7 @@ from keras_attention.server.requests import (
     SimilarRequest,
     ZeroShotReply,
     ZeroShotRequest,
+    alternatives,
     embeddings,
     explain,
     forms_of,
@@ -51,7 +54,7 @@ from keras_attention.zoo.schema import ARCHITECTURES
 
 PAGES = ("/", "/attention", "/ticket", "/health", "/ready", "/metrics")
 QUESTIONS = (
-    *("/v1/attention", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/zero-shot"),
+    *("/v1/attention", "/v1/alternatives", "/v1/explain", "/v1/embeddings", "/v1/similar", "/v1/zero-shot"),
     *("/v1/completions", "/v1/models"),
 )
 ERRORS = {
@@ -169,6 +172,12 @@ def _add_questions(app, server):
         """Returns how much the probability of a label falls when each word is left out."""
         name, explanation = await server.answer(explain, request, "classify")
         return JSONResponse({"model": name, **explanation.as_json()})
+
+    @app.post("/v1/alternatives", response_model=AlternativesReply, responses=ERRORS)
+    async def other_words(request: AlternativesRequest):
+        """Returns other words at a place of a translation, and the translation to which each leads."""
+        name, found = await server.answer(alternatives, request, "translate")
+        return JSONResponse({"model": name, "alternatives": found})
 
     @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
     async def vectors(request: EmbeddingsRequest):

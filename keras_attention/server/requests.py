@@ -53,6 +53,46 @@ class ExplainRequest(Request):
     label: str | None = Field(None, description="The label to explain; default: the most probable one.")
 
 
+class AlternativesRequest(Request):
+    """A place of a translation at which other words are requested."""
+
+    text: str = Field(examples=["A dog runs."])
+    position: int = Field(ge=0, description="The word of the translation, counted from 0.")
+    n: int = Field(5, ge=1, le=20, description="The most alternatives.")
+    translation: str | None = Field(None, description="The translation whose beginning is kept; default: the model's.")
+    source_language: str | None = Field(None, description="See /v1/translate.")
+    target_language: str | None = Field(None, description="See /v1/translate.")
+
+    @property
+    def texts(self):
+        return [self.text]
+
+
+class AlternativeWord(BaseModel):
+    """A word, and the translation to which it leads."""
+
+    word: str
+    probability: float = Field(description="That of the beginning of the word, given all that precedes it.")
+    prefix: str = Field(description="The translation up to this word.")
+    translation: str
+    low_score: bool
+
+
+class AlternativesReply(BaseModel):
+    """The alternatives, the most probable word first."""
+
+    model: str
+    alternatives: list[AlternativeWord]
+
+
+def alternatives(pipeline, request):
+    """The alternatives as dicts of JSON types."""
+    found = pipeline.alternatives(request.text, request.position, request.n, request.translation)
+    return [
+        {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score} for one in found
+    ]
+
+
 class HiddenWord(BaseModel):
     """A word, and the effect of hiding it."""
 

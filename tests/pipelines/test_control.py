@@ -107,6 +107,40 @@ def test_terms_are_whole_words_the_longest_first():
     assert Terms({}).translations_in("bank") == []
 
 
+@pytest.mark.slow
+def test_alternatives_at_a_place_lead_to_whole_translations():
+    text = f"{ENGLISH[0]} {ENGLISH[3]}"
+    usual = translator().translate(text)
+    words = usual.split()
+    for position in (0, len(usual.sentences[0].split()), len(words) - 1):
+        found = translator().alternatives(text, position, n=3)
+        assert 1 <= len(found) <= 3
+        assert len({one.word for one in found}) == len(found)
+        assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
+        for one in found:
+            assert one.translation.split()[: position + 1] == [*words[:position], one.word]
+            assert one.translation.startswith(one.prefix.rstrip())
+    best = translator().alternatives(text, 0, n=20)
+    assert best[0].probability <= 1.0
+    again = translator().alternatives(text, 1, translation=str(best[-1].translation), n=1)
+    assert again[0].translation.split()[0] == best[-1].word
+
+
+@pytest.mark.parametrize(
+    ("position", "n", "message"),
+    [
+        (99, 5, "`position` is a word of the translation, from 0 to "),
+        (-1, 5, "Received: -1"),
+        (0, 21, "`n` must lie between 1 and 20. Received: 21"),
+        (0, 0, "Received: 0"),
+    ],
+)
+def test_places_that_do_not_exist_are_one_line(position, n, message):
+    with pytest.raises(UserError) as error:
+        translator().alternatives(ENGLISH[0], position, n=n, translation="Ein Hund")
+    assert message in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -136,6 +170,8 @@ def test_demands_that_cannot_be_met_are_one_line(options, message):
 def test_a_model_of_characters_has_a_prefix_of_characters():
     found = tiny_translator().translate(ENGLISH[0], prefix="20")
     assert found.text.startswith("20")
+    with pytest.raises(UserError, match="writes characters, not words"):
+        tiny_translator().alternatives(ENGLISH[0], 0)
     with pytest.raises(UserError, match="between natural languages"):
         tiny_translator().translate(ENGLISH[0], do_not_translate=["dog"])
 

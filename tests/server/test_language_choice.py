@@ -6,7 +6,9 @@ import json
 import pytest
 
 from keras_attention.inputs.text import TextInput
+from keras_attention.pipelines.control.alternatives import Alternative
 from keras_attention.pipelines.language_pairs import Pair
+from keras_attention.pipelines.translations import Translation
 from keras_attention.pipelines.translator import Translator
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import make_app, paths
@@ -23,6 +25,9 @@ class Echo:
 
     def __init__(self, source, target):
         self.source_language, self.target_language = source, target
+
+    def alternatives(self, text, position, n, translation):
+        return [Alternative(text.split()[position], 0.5, f"{translation} {n}", Translation(text, low_score=True))]
 
     def reply(self, texts, n_best, split, **others):
         return [{"translations": [{"text": text.upper()}], "source_tokens": [], "truncated": False} for text in texts]
@@ -121,3 +126,16 @@ def test_the_list_of_models_names_the_best_of_each_pair():
     pairs = [tuple(one.values()) for one in found["translations"]]
     assert status == 200
     assert pairs == [("en", "de", "small_en_de"), ("de", "en", "small_de_en"), ("fr", "en", "small_fr_en")]
+
+
+def test_alternatives_choose_a_model_by_languages_too():
+    body = {"text": TEXTS["en"], "position": 2, "n": 3, "translation": "Ich", "target_language": "de"}
+    found = {"word": "like", "probability": 0.5, "prefix": "Ich 3", "translation": TEXTS["en"], "low_score": True}
+    assert send("POST", "/v1/alternatives", body) == (200, {"model": "small_en_de", "alternatives": [found]})
+    for wrong in ({"n": 21}, {"position": -1}, {"position": "2"}, {"target_language": "fi"}, {"text": None}):
+        assert send("POST", "/v1/alternatives", body | wrong)[0] == 422
+
+
+def test_what_is_demanded_of_a_translation_is_checked():
+    for wrong in ({"prefix": 3}, {"terms": ["dog"]}, {"terms": {"dog": 1}}, {"do_not_translate": "dog"}):
+        assert translate(texts=["a"], **wrong)[0] == 422

@@ -100,6 +100,23 @@ def test_swapped_languages_translate_the_answer_back(page, models):
     until(page, lambda: element(page, "status").text == "No model translates from French to English.", "the reason")
 
 
+def test_another_word_at_a_place_leads_to_another_translation(page, models):
+    choose(page, "dates")
+    choose(page, "a_en_de")
+    write(page, ENGLISH[2])
+    usual = best(models, "a_en_de", ENGLISH[2])
+    until(page, lambda: answers(page) == usual, "an answer")
+    expected = models["a_en_de"].alternatives(ENGLISH[2], 0)
+    page.find_elements("css selector", "#answers .best .token")[0].click()
+    until(page, lambda: element(page, "choices").is_displayed(), "the choices")
+    buttons = page.find_elements("css selector", "#choices button")
+    assert [one.text for one in buttons] == [one.word for one in expected]
+    buttons[-1].click()
+    until(page, lambda: answers(page)[0] == expected[-1].translation, "the other translation")
+    assert not element(page, "choices").is_displayed()
+    assert complaints(page) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_menus_fit_a_phone(page, scheme):
     for width in (360, 768, 1200):

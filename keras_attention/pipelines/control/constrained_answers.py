@@ -51,7 +51,7 @@ def controlled_hypotheses(translator, texts, *, prefix=None, terms=None, split=T
     prefixes, terms = _prefixes(prefix, len(texts)), terms if isinstance(terms, Terms) else Terms(terms or {})
     terms.check(translator.target_tokenizer)
     for one in {one for one in prefixes if one}:
-        encoded_prefix(translator, one)
+        _check_letters(one, translator.target_tokenizer.encode([one])[0])
     parts = [translator.sentences(text) if split else None for text in texts]
     groups = [
         [one.sentence for one in some.pieces] if some else [text] for text, some in zip(texts, parts, strict=True)
@@ -125,13 +125,7 @@ def _answers_to(translator, options, sentence_and_wish):
     options = dict(options)
     names, keep_items = options.pop("do_not_translate", None), options.pop("keep_items", True)
     languages = language_code(translator.source_language), language_code(translator.target_language)
-    one = guard(sentence, names) if keep_items and all(languages) else None
-    mask = (one and one.masked(0)) or (one.plain if one else sentence, [])
-    prefix = wish.prefix
-    if one:
-        prefix = without_marks(prefix)[0]
-        for stand_in, item in mask[1]:
-            prefix = prefix.replace(item, stand_in)
+    one, mask, prefix = masked(sentence, wish.prefix, names, keep_items and all(languages))
     marks = bool(one and one.has_inner_marks and translator.has_attention)
     attention = options.pop("attention", False)
     found = search_with_constraints(translator, mask[0], prefix, wish.terms, attention=attention or marks, **options)
@@ -144,6 +138,34 @@ def _answers_to(translator, options, sentence_and_wish):
             answer = answer._replace(low_score=True, reason=reason)
         answers.append(answer if attention else answer._replace(attention=None, heads=None))
     return answers
+
+
+def masked(sentence, prefix, names, keep_items):
+    """The Guard of a sentence or None, its mask (text, stand-ins), and the prefix with the same stand-ins."""
+    one = guard(sentence, names) if keep_items else None
+    mask = (one and one.masked(0)) or (one.plain if one else sentence, [])
+    if one:
+        prefix = without_marks(prefix)[0]
+        for stand_in, item in mask[1]:
+            prefix = prefix.replace(item, stand_in)
+    return one, mask, prefix
+
+
+def next_log_probs(translator, sentence, prefix):
+    """The log probabilities of all tokens after a prefix of the answer to a sentence: float array (V,)."""
+    settings = translator.settings(1, False)
+    (ids,), _ = translator.encode([sentence], settings["max_source_length"])
+    written, _ = encoded_prefix(translator, prefix)
+    (_, _, padded), *_ = batches([len(ids)], settings["max_source_length"])
+    _, steps = _room(translator, settings, len(ids), padded, len(written))
+    source_ids = np.full((1, padded), PAD_ID, "int32")
+    source_ids[0, : len(ids)] = ids
+    beam_size = settings["beam_size"]
+    with memory(cache_bytes(translator.network, beam_size, steps + padded)):
+        step, log_probs = translator.compiled.stepper(source_ids, steps, beam_size), None
+        for token in [START_ID, *written]:
+            log_probs = step(np.full(beam_size, token, "int32"), np.arange(beam_size, dtype="int32"))
+    return log_probs[0]
 
 
 def search_with_constraints(
@@ -217,6 +239,11 @@ def _constraints(translator, prefix, terms):
     return Constraints(ids, [ways(term) for term in terms], capital, bounds, whole)
 
 
+def _check_letters(prefix, ids):
+    if UNKNOWN_ID in ids:
+        raise UserError(f"The model cannot write {quoted(prefix)}: it does not know all letters of this `prefix`.")
+
+
 def encoded_prefix(translator, prefix):
     """The token ids of a prefix, and whether its last word is whole, as a blank after it says.
 
@@ -227,8 +254,7 @@ def encoded_prefix(translator, prefix):
     if is_blank(prefix):
         return [], False
     ids = tokenizer.encode([prefix.strip()[: CHARACTERS_PER_TOKEN * most]])[0].tolist()
-    if UNKNOWN_ID in ids:
-        raise UserError(f"The model cannot write {quoted(prefix)}: it does not know all letters of this `prefix`.")
+    _check_letters(prefix, ids)
     if len(ids) >= most or len(prefix) > CHARACTERS_PER_TOKEN * most:
         raise UserError(f"`prefix` is longer than an answer, which has at most {most:,} tokens. Shorten it.")
     return ids, prefix != prefix.rstrip() and tokenizer.kind != "characters"

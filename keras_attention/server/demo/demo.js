@@ -262,7 +262,7 @@ function insertGap() {
 async function ask() {
   clearTimeout(timer); timer = null; asked?.abort(); writing?.abort(); writing = null;
   $("write").textContent = "Write"; document.querySelector(".answer").classList.remove("waiting");
-  $("explained").hidden = $("explain").hidden = true;
+  $("explained").hidden = $("explain").hidden = $("choices").hidden = true;
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
     $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
@@ -282,6 +282,7 @@ async function ask() {
     if (controller.signal.aborted) return;
     $("answers").replaceChildren();
     found.rows.forEach(showRow);
+    if (pairOf(model)) showWords($("answers").firstElementChild, found.rows[0].text);
     tell([duration(performance.now() - began), ...found.notes].join(" · "));
     $("explain").hidden = model.task !== "classify" || isFile(model) || isSeries(model);
     if (model.attention) showView(text, second);
@@ -298,8 +299,9 @@ async function answerTo(text, second, signal) {
     const found = await call("/v1/translate", { ...chosen, n_best: mostTranslations() }, signal), [answer] = found.answers;
     if (!signal.aborted) adopt(found.model);
     const rows = answer.translations.map((one) => ({ text: one.text, score: one.score.toFixed(2), share: 0 }));
+    const hint = pairOf(model) && answer.source_tokens.length ? "click a word to choose another" : "";
     const detected = chosen.target_language && `${languageName(found.source_language)} detected`;
-    return { rows, notes: [detected, ...notes(answer, answer.translations[0].reason)].filter(Boolean) };
+    return { rows, notes: [detected, ...notes(answer, answer.translations[0].reason), hint].filter(Boolean) };
   }
   if (model.task === "classify") {
     const given = isSeries(model) ? { series: [seriesOf(text)] } : isFile(model) ? { [`${model.widget}s`]: [content] } : { texts: [text], ...(isPair(model) && { texts_b: [second] }) };

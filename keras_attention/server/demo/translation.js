@@ -61,3 +61,38 @@ function adopt(name) {
   $("model").value = name;
   describe();
 }
+
+// The words of a translation as buttons: each offers other words at its place, and what follows is translated anew.
+function showWords(item, text) {
+  const place = item.querySelector(".what");
+  let position = 0;
+  place.replaceChildren();
+  for (const part of text.split(/(\s+)/)) {
+    if (!part.trim()) { place.append(part); continue; }
+    const at = position++, word = make("span", part, place);
+    clickable(word, () => askAlternatives(item, text, at, word));
+  }
+}
+async function askAlternatives(item, translation, position, word) {
+  const place = $("choices"), signal = asked.signal;
+  for (const one of document.querySelectorAll(".token.chosen")) one.classList.remove("chosen");
+  word.classList.add("chosen");
+  const finished = computing(signal), before = $("status").textContent;
+  try {
+    const { alternatives } = await call("/v1/alternatives", { model: model.name, text: $("text").value, translation, position }, signal);
+    if (signal.aborted || !word.isConnected) return;
+    place.replaceChildren(); place.hidden = false;
+    const list = make("ol", undefined, place);
+    for (const one of alternatives) {
+      const row = make("li", undefined, list), bar = make("div", undefined, row), button = make("button", one.word, row);
+      bar.className = "bar"; bar.style.width = `${100 * one.probability}%`;
+      button.className = "what"; button.type = "button"; button.title = one.translation;
+      button.addEventListener("click", () => { place.hidden = true; item.querySelector(".score").textContent = ""; showWords(item, one.translation); });
+      make("span", percent(one.probability), row).className = "score";
+      row.classList.toggle("chosen", one.word === word.textContent);
+    }
+    tell(before);
+  } catch (error) {
+    if (error.name !== "AbortError") tell(error.message, true);
+  } finally { finished(); }
+}
