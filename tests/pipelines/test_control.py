@@ -1,6 +1,7 @@
 """Translations that begin with a given text, use given terms, and keep names."""
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,18 @@ def test_terms_are_whole_words_the_longest_first():
     terms = Terms({"bank": "Bank", "bank account": "Konto", "US": "USA"})
     assert terms.translations_in("My Bank  account, bank; banks us US bank-account") == ["Konto", "Bank", "USA", "Bank"]
     assert Terms({}).translations_in("bank") == []
+    assert Terms({"@home": "zu Hause", "c++": "C"}).translations_in("I am @home with C++, c++ and x@home") == [
+        "zu Hause",
+        "C",
+        "C",
+    ]
+
+
+def test_a_long_list_of_terms_takes_no_longer_to_search():
+    terms = Terms({f"a{number} word": f"w{number}" for number in range(30_011)})
+    text, start = "a17 word and a30010  word of a5 words, " * 1009, time.process_time()
+    assert terms.translations_in(text) == ["w17", "w30010"] * 1009
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import UNKNOWN_ID, control_character
 
-MOST_TERMS, MOST_CHARACTERS = 100_000, 200
+MOST_TERMS, MOST_NAMES, MOST_CHARACTERS = 100_000, 1000, 200
+FIRST_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class Terms:
@@ -34,17 +35,24 @@ class Terms:
         for term, translation in translations.items():
             term, translation = (checked_term(one, "`terms`") for one in (term, translation))
             self._translations[term if _has_capitals(term) else term.lower()] = translation
-        self._pattern = names_pattern(self._translations)
+        self._by_first_word: dict[str, list] = {}  # so that a long list takes no longer than a short one
+        for term in sorted(self._translations, key=lambda term: (-len(term), term)):
+            found = self._by_first_word.setdefault(FIRST_WORD.search(term)[0].lower(), [])
+            found.append((names_pattern([term]), self._translations[term]))
 
     def __len__(self):
         return len(self._translations)
 
     def translations_in(self, sentence: str) -> list[str]:
         """The translations of the terms in a sentence, in its order; a term that is there twice has two."""
-        if self._pattern is None:
-            return []
-        found = (" ".join(one[0].split()) for one in self._pattern.finditer(sentence))
-        return [self._translations.get(one) or self._translations[one.lower()] for one in found]
+        found, end = [], 0
+        for word in FIRST_WORD.finditer(sentence):
+            for pattern, translation in self._by_first_word.get(word[0].lower(), ()) if word.start() >= end else ():
+                if match := pattern.match(sentence, word.start()):
+                    found.append(translation)
+                    end = match.end()
+                    break
+        return found
 
     def check(self, tokenizer: Any) -> None:
         """Raises UserError for a translation that a model with this target tokenizer cannot write."""
@@ -114,6 +122,6 @@ def read_names(path: str | Path, encoding: str | None = None) -> list[str]:
     names = [checked_term(line, f"{path}, line {number:,}") for number, line in lines if not is_blank(line)]
     if not names:
         raise UserError(f"{path}: there is no name. Expected: one on each line.")
-    if len(names) > MOST_TERMS:
-        raise UserError(f"{path}: a list has at most {MOST_TERMS:,} names. Divide it.")
+    if len(names) > MOST_NAMES:
+        raise UserError(f"{path}: a list has at most {MOST_NAMES:,} names. Received: {len(names):,}")
     return names
