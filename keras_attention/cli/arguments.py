@@ -63,6 +63,10 @@ def add_translate(commands):
     command.add_argument("--no-split", action="store_true", help=help_text)
     help_text = "text with which each translation begins; a blank at its end says that its last word is whole"
     command.add_argument("--prefix", metavar="TEXT", help=help_text)
+    help_text = "print N other words at --position, with probability and the translation to which each leads; one text"
+    command.add_argument("--alternatives", type=int, metavar="N", help=help_text)
+    help_text = "with --alternatives: the word of the translation, counted from 0 (0)"
+    command.add_argument("--position", type=int, metavar="P", help=help_text)
     help_text = "translations to use: on each line a term, a tab, and its translation"
     command.add_argument("--terms", metavar="FILE", help=help_text)
     help_text = "names that stay as they are, one on each line"

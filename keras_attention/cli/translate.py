@@ -53,6 +53,9 @@ def translate(arguments):
     if arguments.stream:
         _stream(arguments, entry)
         return
+    if arguments.alternatives is not None:
+        _alternatives(arguments, entry)
+        return
     if arguments.format != "text":
         _translate_document(arguments, entry)
         return
@@ -147,12 +150,37 @@ def _check_options(arguments):
         raise UserError("--temperature, --top-k, --top-p and --seed need --stream.")
     if chosen_from and not arguments.temperature:
         raise UserError("--top-k and --top-p need a --temperature above 0: without it, nothing is sampled.")
+    if arguments.position is not None and arguments.alternatives is None:
+        raise UserError("--position needs --alternatives N.")
+    if arguments.alternatives is not None:
+        beside |= demands | {"--stream": arguments.stream, "--format": arguments.format != "text"}
+        beside |= {
+            "--output": arguments.output,
+            "--table": arguments.table,
+            "--input": arguments.input,
+            "--json": False,
+        }
+        given = [name for name, value in beside.items() if value]
+        if given or len(arguments.texts) != 1:
+            found = " and ".join(given) or counted(len(arguments.texts), "text")
+            raise UserError(f"--alternatives takes one text and no other options of the answer. Found: {found}")
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
         raise UserError("--layers and --heads need --attention FILE.")
     if arguments.attention:
         from keras_attention.visualize.figures import check_figure_path
 
         claim_place(check_figure_path(arguments.attention))
+
+
+def _alternatives(arguments, entry):
+    """Prints other words at a place of a translation, a line each: word, probability, translation."""
+    translator, (text,) = with_engine(load(entry, "translate"), arguments), arguments.texts
+    found = translator.alternatives(text, arguments.position or 0, arguments.alternatives)
+    compiling_note.clear()
+    for one in found:
+        fields = {"word": one.word, "probability": one.probability, "translation": one.translation.text}
+        line = f"{one.word}\t{one.probability:.4f}\t{one.translation.text}"
+        print(json_text(fields) if arguments.json else one_output_line(line))
 
 
 def _read_demands(arguments):
