@@ -4,6 +4,7 @@
     python recipes/patches.py --data fashion_mnist             # downloads 30 MB once; or --data-dir DIR
     python recipes/patches.py --data my_files                  # images or sounds, a sub-folder for each label
     python recipes/patches.py --data my_series.csv             # a table with one series a row, and its label
+    python recipes/patches.py --pretrain --out runs/first      # learns without labels; then --from runs/first
     python recipes/patches.py --smoke                          # a few steps, end to end
 
 Patches are the tokens: each is flattened and projected, a position is added, and a pre-norm encoder follows. Without
@@ -22,13 +23,15 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.images.image_batches import Augmentation, ImageBatches
-from keras_attention.data.images.labelled_images import SETS, load_image_data
+from keras_attention.data.images.labelled_images import SETS, load_image_data, some_of_each
+from keras_attention.data.images.masked_patches import MaskedPatches
 from keras_attention.inputs.image import ImageInput
 from keras_attention.inputs.series import SeriesInput
 from keras_attention.inputs.sound import SoundInput
+from keras_attention.models import PatchPretrainer
 from keras_attention.models.patch_classifier import CHOICES, SETTINGS, PatchClassifier, usual_patch_size
 from keras_attention.support.flags import parse_config, setting
-from keras_attention.training.losses import class_cross_entropy
+from keras_attention.training.losses import NO_CLASS, class_cross_entropy, token_cross_entropy
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
@@ -41,6 +44,9 @@ class Config(RunSettings):
     data: str = setting("digits", f"{', '.join(SETS)}, a folder of images or sounds by label, or a table of series")
     data_dir: str = setting("", "folder of the idx files of mnist or fashion_mnist; empty: download them once")
     validation_split: float = setting(1 / 12, "share of the training images, from the end, for validation")
+    labels: int | None = setting(None, "use only this many random images of each label; default: all")
+    pretrain: bool = setting(False, "learn from all images without labels, to choose the right patch for masked places")
+    masked: float = setting(0.5, "with --pretrain: share of the patches that are masked")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
     patch_size: int | None = setting(None, "pixels along each side of a patch; default: 2, 4 or 8, by the images")
     hidden_dim: int = setting(128, "width of the layers")
@@ -81,6 +87,11 @@ def presets(config):
     return chosen
 
 
+def patch_loss(model, inputs, labels):
+    """-log p of the right patch among the masked ones, for each masked place: Selfie (Trinh, Luong & Le 2019)."""
+    return token_cross_entropy(labels, model(inputs, training=True), pad_id=NO_CLASS)  # of scores (B, M, M)
+
+
 def loss(model, inputs, labels, label_smoothing):
     """-log p of the right label, given the patches of an image."""
     logits = model(inputs, training=True)  # (B, K)
@@ -89,12 +100,16 @@ def loss(model, inputs, labels, label_smoothing):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/patches_{Path(config.data).stem}{'_smoke' * config.smoke}"
+    out = (
+        config.out or f"runs/patches_{Path(config.data).stem}{'_pretrained' * config.pretrain}{'_smoke' * config.smoke}"
+    )
     session = Session.start(config, out, unit="images", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
     kinds = ImageInput, SoundInput, SeriesInput
     data = load_image_data(config.data, config.data_dir, config.validation_split, kinds)
-    train = data.train.take(slice(SMOKE_IMAGES)) if config.smoke else data.train
+    labelled = some_of_each(data.train, config.labels, config.seed)
+    train = data.train if config.pretrain else labelled
+    train = train.take(slice(SMOKE_IMAGES)) if config.smoke else train
     # "values" (B, height, width, channels) from -1 to 1, changed at random in each epoch, and "labels" (B,). A sound is
     # (B, frames, bands, 1), a series (B, T, channels).
     of_images = data.kind is None or data.kind.name == "image"
@@ -110,31 +125,37 @@ def main(arguments=None):
     model.build()
     if start:
         take_weights(model, start.model)
+    network, objective = model, functools.partial(loss, label_smoothing=config.label_smoothing)
+    if config.pretrain:
+        network, objective = PatchPretrainer(model), patch_loss
+        network.build()
+        batches = MaskedPatches(batches, model.positions.embeddings.shape[0], config.masked)
     if scored := keras.backend.backend() == "tensorflow":
-        from keras_attention.publishing.image_entries import image_classifier, scores_of, write_image_classifier
+        from keras_attention.publishing import image_entries
 
         claim_entry(session.out, config.overwrite)
-        classifier = image_classifier(model, data)
+        classifier = image_entries.image_classifier(model, data)
 
     epochs = config.epochs or model.usual_epochs(len(train))
     total_steps = epochs * len(batches.epoch(0))
     print(f"{len(train):,} images, {model.count_params():,} parameters, {total_steps:,} updates\n{session.description}")
     rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=config.weight_decay)
-    optimizer.exclude_from_weight_decay(var_list=[v for v in model.trainable_variables if len(v.shape) < 2])
-    objective = functools.partial(loss, label_smoothing=config.label_smoothing)
-    update = session.compile(model, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
+    optimizer.exclude_from_weight_decay(var_list=[v for v in network.trainable_variables if len(v.shape) < 2])
+    update = session.compile(network, optimizer, objective, clip_norm=1.0, ema_decay=config.ema_decay)
     with session:  # checkpoints, resume, Ctrl-C
-        for epoch in session.epochs(batches, epochs, monitor="val_accuracy"):
+        for epoch in session.epochs(batches, epochs, monitor="val_loss" if config.pretrain else "val_accuracy"):
             for batch in epoch:
                 epoch.record(update(batch))  # gradient of the mean loss, clipped; a step of AdamW
-            if scored:
+            if scored and not config.pretrain:
                 with session.averaged_weights():
-                    session.report(val_accuracy=scores_of(classifier, data.validation)[0]["accuracy"])
+                    session.report(val_accuracy=image_entries.scores_of(classifier, data.validation)[0]["accuracy"])
 
     if session.finish(weights_only=not scored):  # only in the chief worker
         session.outcome["settings"] |= {"data_dir": "", "out": session.out.name}
-        scores = write_image_classifier(session.out, classifier, data, **session.outcome)
+        if config.pretrain:  # the only use of labels
+            image_entries.fit_output_layer(model, labelled)
+        scores = image_entries.write_image_classifier(session.out, classifier, data, **session.outcome)
         print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()
         example = session.out / f"example_1{classifier.kind.example_suffix}"

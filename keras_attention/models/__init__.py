@@ -13,6 +13,7 @@ from keras_attention.models.convolutional_lm import ConvolutionalLM
 from keras_attention.models.gpt import GPT, GPT_PRESETS, scale_residual_projections
 from keras_attention.models.hierarchical_attention import HierarchicalAttentionClassifier
 from keras_attention.models.patch_classifier import PatchClassifier
+from keras_attention.models.patch_pretrainer import PatchPretrainer
 from keras_attention.models.recurrent_networks import RecurrentClassifier, RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
 from keras_attention.models.static_vectors import StaticVectorClassifier
@@ -32,6 +33,7 @@ __all__ = [
     "ConvolutionalLM",
     "HierarchicalAttentionClassifier",
     "PatchClassifier",
+    "PatchPretrainer",
     "RecurrentClassifier",
     "RecurrentLM",
     "StaticVectorClassifier",

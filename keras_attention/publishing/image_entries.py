@@ -52,6 +52,28 @@ def held_logits(classifier: InputClassifier, images: LabelledImages) -> np.ndarr
     return np.stack(found)
 
 
+def fit_output_layer(model, images: LabelledImages) -> None:
+    """Gives the output layer of a pre-trained PatchClassifier the weights of a logistic regression on its vectors.
+
+    Args:
+        model: built PatchClassifier; changed.
+        images: LabelledImages.
+    """
+    import tensorflow as tf
+    from sklearn.linear_model import LogisticRegression
+
+    pooled = tf.function(lambda values: model.pooled(values, training=False))
+    values = as_values(images.pixels)
+    vectors = np.concatenate([pooled(values[first : first + ROWS]).numpy() for first in range(0, len(values), ROWS)])
+    center, spread = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
+    found = LogisticRegression(C=0.1, max_iter=500).fit((vectors - center) / spread, images.labels)
+    kernel, bias = (found.coef_.T / spread[:, None]), found.intercept_
+    bias = bias - center @ kernel
+    if kernel.shape[1] == 1:  # of two labels, scikit-learn has one logit
+        kernel, bias = np.hstack([np.zeros_like(kernel), kernel]), np.array([0.0, bias[0]])
+    model.output_dense.set_weights([kernel.astype("float32"), bias.astype("float32")])
+
+
 def scores_of(classifier: InputClassifier, images: LabelledImages) -> tuple[dict, list, np.ndarray]:
     """Scores by name, rows of `CLASS_COLUMNS`, and the confusion matrix (K, K), true by predicted labels."""
     task = SimpleNamespace(**classifier.task)

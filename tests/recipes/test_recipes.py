@@ -182,6 +182,18 @@ def test_patches_of_a_folder(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_patches_are_pretrained_without_labels(run, tmp_path):
+    recipe = TRANSLATION.with_name("patches.py")
+    assert run(recipe, "--pretrain", "--smoke", "--labels=7", "--out=first")[0] == 0
+    entry = read_entry(tmp_path / "first_smoke" if (tmp_path / "first_smoke").exists() else tmp_path / "first")
+    assert entry.metrics["scores"][0]["value"] > 15  # of ten labels, by the vectors alone
+    code, _, _ = run(recipe, f"--from={entry.folder}", "--smoke", "--labels=7", "--out=second")
+    assert code == 0
+    code, _, err = run(recipe, "--smoke", "--labels=700", "--out=third")
+    assert (code, "--labels must be from 1 to" in err) == (2, True)
+
+
+@pytest.mark.slow
 def test_patches_of_sounds_and_of_series(run, tmp_path):
     recipe = TRANSLATION.with_name("patches.py")
     for number in range(24):

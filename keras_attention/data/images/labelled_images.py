@@ -55,6 +55,23 @@ class LabelledImages(NamedTuple):
         return LabelledImages(self.pixels[rows], self.labels[rows])
 
 
+def some_of_each(images: LabelledImages, count: int | None, seed: int) -> LabelledImages:
+    """`count` random images of each label, in a random order; all as they are if it is None.
+
+    Raises:
+        UserError: if `count` is not positive, or a label has fewer images.
+    """
+    if count is None:
+        return images
+    generator, rows = np.random.default_rng(seed), []
+    for label in np.unique(images.labels):
+        of_label = np.flatnonzero(images.labels == label)
+        if not 1 <= count <= len(of_label):
+            raise UserError(f"--labels must be from 1 to {len(of_label)}, the images of a label. Received: {count}")
+        rows.append(generator.permutation(of_label)[:count])
+    return images.take(generator.permutation(np.concatenate(rows)))
+
+
 class ImageData(NamedTuple):
     """A data set of images; or of sounds or series.
 
