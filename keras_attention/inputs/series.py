@@ -7,16 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from keras_attention.data.series.series_files import (
-    MAX_CHANNELS,
-    MAX_STEPS,
-    SUFFIXES,
-    as_series,
-    numbers_of,
-    read_series,
-)
 from keras_attention.inputs import Field
 from keras_attention.support.errors import UserError, quoted
+from keras_attention.support.series_limits import MAX_CHANNELS, MAX_STEPS, SUFFIXES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,6 +142,8 @@ class SeriesInput:
 
     def from_json(self, item: list) -> "np.ndarray":
         """Reads a series of a request; see `read`."""
+        from keras_attention.data.series.series_files import as_series
+
         return self._fitted(as_series(item, "A series"), "A series")
 
     def file_as_json(self, path: Path) -> list:
@@ -263,9 +258,13 @@ def _as_read(series, length=0, channels=1, alone=False):
     import numpy as np
 
     if not isinstance(series, (str, os.PathLike)):
+        from keras_attention.data.series.series_files import as_series
+
         return as_series(series, "The series")
     text = str(series)
     if isinstance(series, str) and not _is_file_name(text) and not os.path.exists(text[:4096]):
+        from keras_attention.data.series.series_files import numbers_of
+
         return numbers_of(text, "A series")
     part = None if Path(text).exists() else PART.fullmatch(text)
     found = _rows_of(part[1] if part else text, length, channels)
@@ -293,6 +292,8 @@ def _rows_of(name, length, channels):
 def _known_rows(name, _, length, channels):
     """See `_rows_of`; the last files are kept, because each of their series is asked for alone."""
     import numpy as np
+
+    from keras_attention.data.series.series_files import read_series
 
     series = read_series(name, labelled=False, steps=length, channels=channels).series
     of_numbers = all(each.shape[1] == 1 for each in series)

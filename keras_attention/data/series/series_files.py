@@ -9,13 +9,11 @@ import numpy as np
 
 from keras_attention.data.files import lines_of
 from keras_attention.support.errors import UserError, counted, quoted
+from keras_attention.support.series_limits import ARRAYS, MAX_CHANNELS, MAX_STEPS, TABLES, UCR
 
-TABLES, ARRAYS, UCR = (".csv", ".tsv", ".tab", ".txt"), ".npy", ".ts"
-SUFFIXES = (*TABLES, ARRAYS, UCR)
 COMPRESSED = (".gz", ".xz")
 LABELS = ("label", "labels", "class", "target", "y")  # usual names of the column of the labels
 MAX_FILE_BYTES = 1 << 30
-MAX_STEPS, MAX_CHANNELS = 1_000_000, 1_000
 KINDS = "Series are CSV or TSV (one series a row), .npy arrays or .ts files."
 
 
