@@ -104,6 +104,9 @@ def test_options_reach_the_search(run, monkeypatch):
         "replace_unknowns": True,
         "attention": False,
         "split": False,
+        "prefix": None,
+        "terms": None,
+        "do_not_translate": None,
     }
 
 
