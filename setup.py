@@ -86,6 +86,7 @@ setup(
         "huggingface_hub>=2.4,<3",
         "markdown-it-py>=4.3",
         "matplotlib>=3.11",
+        "mido>=1.3.3",
         "pillow>=12.3",
         "py3langid>=0.4",
         "pyyaml>=6.0.3",

@@ -4,6 +4,7 @@
     python recipes/language_model.py --text FILES ...     # one document per line, or documents between blank lines
     python recipes/language_model.py --data shakespeare   # characters and line breaks (Karpathy 2015)
     python recipes/language_model.py --data pixels --text IMAGES --attention-pattern strided:stride=28   # an IDX file
+    python recipes/language_model.py --data music --text train.txt --validation valid.txt   # a piece per line, or MIDI
     python recipes/language_model.py --smoke --model lstm # a few steps of another network, end to end
 
 Every token is predicted from all tokens before it in its window. Try it with `keras-attention generate --model FOLDER`.
@@ -57,7 +58,8 @@ class Config(StreamSettings, RunSettings):
 
 
 DATA = {"": {}, "shakespeare": {"lines": True, "level": "char", "validation_split": 0.1, "epochs": 6},
-        "pixels": {"level": "char", "validation_split": 1 / 12, "max_tokens": 784}}  # fmt: skip
+        "pixels": {"level": "char", "validation_split": 1 / 12, "max_tokens": 784},
+        "music": {"language": "zxx", "max_tokens": 512, "rows_per_batch": 8, "validation_split": 0.1}}  # fmt: skip
 SMOKE = {"vocabulary_size": 300, "max_tokens": 32, "rows_per_batch": 4, "max_steps": 3, "jit_compile": False,
          "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "num_layers": 1}  # fmt: skip
 
@@ -123,7 +125,8 @@ def main(arguments=None):
         print("validation: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
         print(*(f"{beginning} ->{text}" for beginning, text in written), sep="\n")
         session.clean_up()
-        print(f"Saved to {session.out}. Try: {command_line('generate', session.out, written[-1][0])}")
+        command = command_line("generate", session.out, written[-1][0]) + " --out song.mid" * stream.is_music
+        print(f"Saved to {session.out}. Try: {command}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ GENERATION = Use(
     pipeline="keras_attention.pipelines.text_generator:TextGenerator",
     method="generate",
     tokenizers=TEXT_TOKENIZER,
-    tokenizer_kinds=("byte-level", "characters", "sentencepiece"),
+    tokenizer_kinds=("byte-level", "characters", "notes", "sentencepiece"),
     keys={
         "language": LANGUAGE,
         "line_break": optional(text(r"[^\w\s]", "one sign")),

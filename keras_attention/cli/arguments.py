@@ -364,11 +364,13 @@ def add_fill_mask(commands):
 
 
 def add_generate(commands):
-    help_text = "Continue texts with a trained language model."
+    help_text = "Continue texts or music with a trained language model."
     command = add_command(commands, "generate", "generate", "generate", help_text)
-    command.add_argument("prompts", nargs="*", metavar="PROMPT", help="texts to continue; default: start a new text")
+    help_text = "texts to continue; for a model of music, MIDI files or time steps; default: start a new text"
+    command.add_argument("prompts", nargs="*", metavar="PROMPT", help=help_text)
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
-    command.add_argument("--max-tokens", type=int, default=200, metavar="N", help="maximum number of tokens (200)")
+    help_text = "maximum number of tokens (200; of music 1024, which are 16 bars)"
+    command.add_argument("--max-tokens", type=int, metavar="N", help=help_text)
     command.add_argument(
         "--temperature", type=float, default=0.8, metavar="X", help="0: always the most probable token; default: 0.8"
     )
@@ -382,6 +384,10 @@ def add_generate(commands):
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed for sampling (0)")
     command.add_argument("--n", type=int, default=1, metavar="N", help="number of answers to each prompt (1)")
+    help_text = "write the music, with its prompt, as a MIDI file; for a model of music"
+    command.add_argument("--out", metavar="FILE.mid", help=help_text)
+    help_text = "also write the attention weights: of a text as a page (.html), of music also as a picture (.png, .svg)"
+    command.add_argument("--attention", metavar="FILE", help=help_text)
 
 
 def add_score(commands):

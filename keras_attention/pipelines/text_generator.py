@@ -1,4 +1,4 @@
-"""Prompt in, continuation out; also computes the log probabilities of given texts."""
+"""Prompt in, continuation out; also computes the log probabilities of given texts. Texts may be music."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_attention.data.music.chorales import as_text, check_notes, steps_of
+from keras_attention.data.music.midi_files import STEPS_PER_BAR, notes_of
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
 from keras_attention.runtime.buckets import SOURCE_LENGTHS
@@ -14,6 +16,8 @@ from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
+from keras_attention.tokenizers.note_tokenizer import VOICES
+from keras_attention.visualize.music_maps import MusicAttention, attention_of_last_note
 from keras_attention.visualize.pages import AttentionMap, AttentionView, attention_page
 
 MAX_SAMPLES = 64
@@ -150,7 +154,7 @@ class TextGenerator(Pipeline):
 
     @property
     def samples(self):
-        return ["The", ""]
+        return [""] if self.is_music else ["The", ""]
 
     def answers(self, sources, sources_b=None):
         return self.generate(sources, **CARD)
@@ -259,6 +263,32 @@ class TextGenerator(Pipeline):
         return scores[0] if alone else scores
 
     @property
+    def is_music(self) -> bool:
+        """bool. Whether texts are time steps of music, see `NoteTokenizer`."""
+        return self.tokenizer.kind == "notes"
+
+    def music_view(self, text: str) -> MusicAttention:
+        """Which earlier notes and bars the last note of a piece attends to, as a picture.
+
+        Args:
+            text: str, time steps such as "74,70,65,58 74,70,65,57".
+
+        Raises:
+            UserError: if the model is not one of music, has no attention, or the text has too few notes.
+        """
+        if not self.is_music or not self.has_attention:
+            what = "writes texts, not music" if not self.is_music else "has no attention weights"
+            raise UserError(f"The model {what}. Expected: a GPT that was trained on music.")
+        self._beginnings(as_texts([text])[0])  # refuses unknown notes
+        steps = steps_of(text)
+        most = max(1, (self.window - 1) // len(VOICES))
+        bars_left_out = -(-max(0, len(steps) - most) // STEPS_PER_BAR)  # whole bars at the beginning
+        first = max(0, min(bars_left_out * STEPS_PER_BAR, len(steps) - 1))
+        (ids,) = self._beginnings([as_text(steps[first:])])  # END, then a note of each voice for each step
+        weights = self.model({"token_ids": np.array([ids], "int32")}, return_attention_scores=True)[1][0]
+        return attention_of_last_note(np.asarray(weights), notes_of(steps[first:]), STEPS_PER_BAR, VOICES, first)
+
+    @property
     def has_attention(self) -> bool:
         """bool. Whether the model has attention weights to show."""
         return self.model.has_attention
@@ -296,6 +326,8 @@ class TextGenerator(Pipeline):
         if self.line_break:
             texts = [text.replace("\r\n", "\n").replace("\n", self.line_break) for text in texts]
         encoded = self.tokenizer.encode(texts)
+        if self.is_music:
+            check_notes(self.tokenizer, texts, encoded)
         return [
             ids.tolist() if self.begins_with == "nothing" and len(ids) else [*first, *ids.tolist()] for ids in encoded
         ]

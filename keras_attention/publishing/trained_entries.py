@@ -150,6 +150,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
 
 
 BEGINNINGS = ("", "The", "Return the", "This is")
+MUSIC_LIMIT = "It knows only music in four voices and sixteenths, and does not tell a held note from a repeated one."
 WRITTEN = "It imitates its training texts. Nothing it writes is checked, and it may be false."
 
 
@@ -167,18 +168,23 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
     Returns:
         List of (beginning, continuation).
     """
-    beginnings = [""] if images else list(BEGINNINGS)
+    beginnings = [""] if images or generator.is_music else list(BEGINNINGS)
     written = list(zip(beginnings, generator.answers(beginnings), strict=True))
     history = _continued(start, result.history)
     texts = [settings["data"]] if settings["data"] else settings["text"]
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
+    if generator.is_music:
+        names = settings["text"]
+        data["name"] = f"music of {', '.join(names)}" if names else "music in four voices, made by rules"
+        data["terms"] = terms if names else "Apache-2.0"
     held_out = ", ".join(settings["validation"]) or f"{settings['validation_split']:.1%} of the texts"
     told = {"set": held_out, "signature": f"windows of {settings['max_tokens']}"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     curve = "curve.png"
     metrics = {
-        "description": f"Causal language model with {settings['num_layers']} layers: continues and scores texts. "
+        "description": f"Causal language model with {settings['num_layers']} layers: continues and scores "
+        f"{'music in four voices' if generator.is_music else 'texts'}. "
         f"Trained on {sum(entry['tokens'] for entry in history):,.0f} tokens.",
         "data": [*before["data"], data],
         **facts,
@@ -188,7 +194,7 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
         "seeds": [settings["seed"]],
         "parameters": generator.model.count_params(),
         "scores": [{**told, "metric": name, "value": value} for name, value in scores.items()],
-        "limits": [WRITTEN],
+        "limits": [MUSIC_LIMIT if generator.is_music else WRITTEN],
         "examples": [{"source": text, "output": more} for text, more in written],
         "training": {**settings, "history": history},
         "pictures": [{"file": curve, "caption": "Training and validation loss"}],

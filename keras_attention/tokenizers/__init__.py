@@ -7,6 +7,7 @@ from keras_attention.support.errors import UserError, parse_json, quoted
 from keras_attention.tokenizers.byte_level_tokenizer import ByteLevelTokenizer
 from keras_attention.tokenizers.character_tokenizer import CharacterTokenizer
 from keras_attention.tokenizers.marian_tokenizer import MarianTokenizer
+from keras_attention.tokenizers.note_tokenizer import NoteTokenizer
 from keras_attention.tokenizers.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_attention.tokenizers.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -14,12 +15,20 @@ __all__ = [
     "ByteLevelTokenizer",
     "CharacterTokenizer",
     "MarianTokenizer",
+    "NoteTokenizer",
     "SentencePieceTokenizer",
     "WordPieceTokenizer",
     "load_tokenizer",
 ]
 
-AnyTokenizer = ByteLevelTokenizer | CharacterTokenizer | MarianTokenizer | SentencePieceTokenizer | WordPieceTokenizer
+AnyTokenizer = (
+    ByteLevelTokenizer
+    | CharacterTokenizer
+    | MarianTokenizer
+    | NoteTokenizer
+    | SentencePieceTokenizer
+    | WordPieceTokenizer
+)
 KINDS = {tokenizer.kind: tokenizer for tokenizer in get_args(AnyTokenizer)}
 
 
@@ -30,7 +39,8 @@ def load_tokenizer(folder: str | Path) -> AnyTokenizer:
         folder: str or Path with tokenizer.json and the other files of the kind that it names.
 
     Returns:
-        ByteLevelTokenizer, CharacterTokenizer, MarianTokenizer, SentencePieceTokenizer or WordPieceTokenizer.
+        ByteLevelTokenizer, CharacterTokenizer, MarianTokenizer, NoteTokenizer, SentencePieceTokenizer or
+        WordPieceTokenizer.
 
     Raises:
         UserError: if a file is missing or damaged, the kind is unknown, or the settings are not those of this kind.

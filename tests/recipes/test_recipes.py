@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 import h5py
+import mido
 import numpy as np
 import pytest
 import tensorflow  # before the tests look at what is written to stderr
@@ -340,6 +341,24 @@ def test_a_sparse_language_model_of_images(run, tmp_path):
     assert (tmp_path / "drawn_smoke" / "images.png").stat().st_size > 1000
     code, _, err = run(recipe, *flags, "--out=other", "--attention-pattern=circle")
     assert (code, "Received: circle" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_language_model_of_music(run, tmp_path):
+    recipe = TRANSLATION.with_name("language_model.py")
+    code, out, _ = run(recipe, "--smoke", "--data=music", "--out=music")
+    assert code == 0
+    assert "nats per time step" in out
+    check_last_command(out)
+    notes = mido.MidiFile(tmp_path / "song.mid")
+    assert sum(message.type == "note_on" for track in notes.tracks for message in track) > 3
+    entry = read_entry(tmp_path / "music_smoke")
+    assert entry.metrics["data"][0]["name"] == "music in four voices, made by rules"
+    assert "continues and scores music in four voices" in entry.metrics["description"]
+    assert run(recipe, "--smoke", "--data=music", "--from=music_smoke", "--out=more")[0] == 0
+    code, _, err = run(recipe, "--smoke", "--from=music_smoke", "--out=other")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is a model of music" in err
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Texts or images for causal language models: one stream of tokens, cut into windows in the order of (seed, epoch)."""
+"""Texts, images or music for causal language models: a stream of tokens, in windows in the order of (seed, epoch)."""
 
 import math
 from dataclasses import dataclass
@@ -12,16 +12,18 @@ from keras_attention.data.batches import random_order
 from keras_attention.data.download import named_dataset
 from keras_attention.data.files import read_lines
 from keras_attention.data.idx_files import read_idx
+from keras_attention.data.music.chorales import PieceWindows, TransposedStreams, as_stream, read_chorales, rule_chorales
 from keras_attention.data.prose.documents import docstrings, hold_out, read_documents
 from keras_attention.support.atomic_files import check_holds_only, whole_folder
 from keras_attention.support.errors import UNREADABLE, UserError
 from keras_attention.support.flags import setting
-from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer, load_tokenizer
+from keras_attention.tokenizers import CharacterTokenizer, NoteTokenizer, SentencePieceTokenizer, load_tokenizer
 from keras_attention.tokenizers.special_tokens import PAD_ID
 
 STREAMS = "streams.npz"
 LINE_BREAK = "␤"  # stands for a line break in vocabularies, which have no control characters
 SMOKE_FILES, SMOKE_TEXTS, SMOKE_CHARACTERS = 20, 100, 20_000
+RULE_PIECES = 240
 SHOWN = 8  # images that a trained model completes
 
 
@@ -31,8 +33,9 @@ class StreamSettings:
 
     data: str = setting(
         "",
-        "shakespeare: download the plays; pixels: images of the IDX file --text; default: the files of --text",
-        ("", "shakespeare", "pixels"),
+        "shakespeare: download the plays; pixels: images of the IDX file --text; music: pieces in four voices, from "
+        "the files of --text or made by rules; default: the files of --text",
+        ("", "shakespeare", "pixels", "music"),
     )
     text: tuple[str, ...] = setting((), "text files; default: the docstrings of the Python standard library")
     validation: tuple[str, ...] = setting((), "text files for validation; default: a share of the texts")
@@ -58,16 +61,16 @@ class TokenStream(NamedTuple):
     """The tokens of all texts, one text after the other.
 
     Attributes:
-        tokenizer: CharacterTokenizer or SentencePieceTokenizer.
-        train, validation: int32 (N,). END is before, between and after documents, and before each image; a text with
-            line breaks has none.
-        words: int, number of words in the validation texts, or of validation images.
+        tokenizer: CharacterTokenizer, SentencePieceTokenizer or NoteTokenizer.
+        train, validation: int32 (N,). END is before, between and after documents or pieces of music, and before each
+            image; a text with line breaks has none.
+        words: int, number of words in the validation texts, of validation images, or of time steps of music.
         lines: bool, whether line breaks were kept.
         images: list of str, some validation images as strings of `PIXELS`; [] for texts.
         pixels: int, number of pixels of an image, which is one window; 0 for texts.
     """
 
-    tokenizer: CharacterTokenizer | SentencePieceTokenizer
+    tokenizer: CharacterTokenizer | SentencePieceTokenizer | NoteTokenizer
     train: np.ndarray
     validation: np.ndarray
     words: int
@@ -79,6 +82,11 @@ class TokenStream(NamedTuple):
         return f"{len(self.train):,} tokens"
 
     @property
+    def is_music(self):
+        """bool. Whether the tokens are notes."""
+        return isinstance(self.tokenizer, NoteTokenizer)
+
+    @property
     def pipeline_options(self):
         """The arguments of a TextGenerator that depend on how the texts were read."""
         return {"line_break": LINE_BREAK, "begins_with": "line_break"} if self.lines else {}
@@ -86,12 +94,17 @@ class TokenStream(NamedTuple):
     def batches(self, config):
         """Returns the training batches (`WindowBatches`) and the batches of all validation tokens (`Windows`)."""
         sizes, whole = (config.max_tokens, config.rows_per_batch), self.pixels > 0
+        if self.is_music:
+            return MusicBatches(self.train, self.tokenizer, *sizes, config.seed), PieceWindows(self.validation, *sizes)
         training = WindowBatches(self.train, *sizes, config.seed, whole)
         return training, Windows.all(self.validation, *sizes, whole)
 
     def scores(self, found):
         """The scores for a card, from "loss" (nats per token) and "accuracy" on the validation texts."""
         scores = {"loss per token": found["loss"], "accuracy": found["accuracy"]}
+        if self.is_music:
+            labels = len(self.validation) - 1  # all notes, and the END of each piece
+            return scores | {"nats per time step": found["loss"] * labels / max(1, self.words)}
         if self.pixels:
             return scores | {"nats per image": found["loss"] * self.pixels}
         return scores | {"perplexity per word": self.perplexity_per_word(found["loss"])}
@@ -102,7 +115,7 @@ class TokenStream(NamedTuple):
 
     def save(self, folder):
         """Writes the vocabulary and both streams, and replaces an earlier folder of such files."""
-        known = (STREAMS, *CharacterTokenizer.files, *SentencePieceTokenizer.files)
+        known = (STREAMS, *CharacterTokenizer.files, *SentencePieceTokenizer.files, *NoteTokenizer.files)
         Path(folder).parent.mkdir(parents=True, exist_ok=True)
         with whole_folder(folder, partial(check_holds_only, names=known)) as new:
             self.tokenizer.save(new)
@@ -127,6 +140,10 @@ def load_stream(config, tokenizer=None):
         return _read_stream(Path(config.encoded))
     if config.data == "pixels":
         return _pixel_stream(config)
+    if config.data == "music":
+        return _music_stream(config, tokenizer)
+    if isinstance(tokenizer, NoteTokenizer):
+        raise UserError("--from is a model of music. Expected: --data music, or a model of texts.")
     paths = [named_dataset(config.data) / "input.txt"] if config.data else config.text
     if config.lines:
         train, validation = _whole_text(paths, config)
@@ -173,6 +190,23 @@ def _pixel_stream(config):
     begin, ids = tokenizer.end_id, tokenizer.encode([PIXELS])[0]
     streams = [image_tokens(part, begin, ids) for part in (images[:middle], images[middle:])]
     return TokenStream(tokenizer, *streams, len(images) - middle, False, image_texts(images[middle:][:SHOWN]), pixels)
+
+
+def _music_stream(config, tokenizer=None):
+    """Pieces of music as a stream; without files, pieces made by rules."""
+    pieces = read_chorales(config.text) if config.text else rule_chorales(RULE_PIECES, config.seed)
+    pieces = pieces[: SMOKE_TEXTS if config.smoke else None]
+    if config.validation:
+        train, validation = pieces, read_chorales(config.validation)[: SMOKE_TEXTS if config.smoke else None]
+    else:
+        train, validation = hold_out(pieces, config.validation_split)
+    if not train:
+        raise UserError(f"There is {len(pieces)} piece. Expected: two or more, or a file for --validation.")
+    tokenizer = tokenizer or NoteTokenizer.train(train)
+    if not isinstance(tokenizer, NoteTokenizer):
+        raise UserError(f"--from is a model of texts. Expected: a model of music. Found: {tokenizer.kind} as tokens")
+    streams = [as_stream(part, tokenizer) for part in (train, validation)]
+    return TokenStream(tokenizer, *streams, sum(map(len, validation)), False)
 
 
 def _joined(tokenizer, texts, lines):
@@ -231,6 +265,27 @@ class WindowBatches:
         starts = starts[random_order(generator, len(starts))]
         whole = len(starts) // self.rows_per_batch * self.rows_per_batch
         return Windows(self.stream, starts[:whole].reshape(-1, self.rows_per_batch), self.max_tokens)
+
+
+class MusicBatches:
+    """Windows of pieces in random order and random keys; a pure function of (seed, epoch).
+
+    Args:
+        stream: int32 array (N,), see `chorales.as_stream`.
+        tokenizer: NoteTokenizer.
+        max_tokens, rows_per_batch, seed: see `WindowBatches`.
+
+    Raises:
+        UserError: if the stream does not fill a batch.
+    """
+
+    def __init__(self, stream, tokenizer, max_tokens, rows_per_batch, seed=0):
+        WindowBatches(stream, max_tokens, rows_per_batch)  # checks the sizes
+        self.streams, self.sizes = TransposedStreams(stream, tokenizer, seed), (max_tokens, rows_per_batch, seed)
+
+    def epoch(self, epoch):
+        """Returns the batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of int32 arrays (B, T)."""
+        return WindowBatches(self.streams.epoch(epoch), *self.sizes).epoch(epoch)
 
 
 class Windows:
