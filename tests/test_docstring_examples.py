@@ -41,6 +41,11 @@ def test_example(path, code, tmp_path, monkeypatch):
         "mask": np.ones((2, 1, 5), dtype=bool),
         **{name: generator.normal(size=(2, 5, 16)).astype("float32") for name in WIDE},
         **{name: generator.integers(0, 7, (2, 5)).astype("int32") for name in IDS},
+        "clicks": {
+            **{name: generator.integers(1, 3, (2, 5)).astype("int32") for name in ("item_ids", "answers", "ages")},
+            "categories": generator.integers(0, 7, (2, 5, 3)).astype("int32"),
+            "profile": generator.integers(0, 7, (2, 1)).astype("int32"),
+        },
         "images": generator.normal(size=(2, 8, 8, 1)).astype("float32"),
         "patches": generator.normal(size=(2, 49, 16)).astype("float32"),
     }

@@ -149,7 +149,7 @@ def test_recipes_of_the_readme_and_make_run_write_to_different_folders(monkeypat
         script, *flags = words(line)[1:]
         with pytest.raises(UserError, match="started"):
             runpy.run_path(str(ROOT / script))["main"](flags)
-    assert len(set(started)) == len(lines) == 7
+    assert len(set(started)) == len(lines) == 8
 
 
 def test_flags_in_the_text_exist():

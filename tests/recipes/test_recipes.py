@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 import h5py
+import keras
 import mido
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ import tensorflow_text  # noqa: F401
 from data.prose.test_pixels import write_images
 from finetuning.test_folders import write_pictures
 from inputs.sounds import encoded, tone
+from PIL import Image
 from recipe_modules import load_recipe
 from zoo.tiny_entry import write_tiny_entry
 
@@ -103,8 +105,8 @@ def test_the_help_has_the_names_of_the_command_line(run, path):
     code, out, _ = run(path, "--help")
     flags = {word for word in out.replace("[", " ").replace("=", " ").split() if word.startswith("--")}
     assert code == 0
-    assert "--validation-split" in flags
-    assert ("--from" in flags) == (path.stem != "distill")
+    assert ("--validation-split" in flags) == (path.stem != "recommend")
+    assert ("--from" in flags) == (path.stem not in ("distill", "recommend"))
     assert flags.isdisjoint({"--start", "--start-from", "--validation-share"})
     assert not any("_" in flag for flag in flags)
 
@@ -112,7 +114,7 @@ def test_the_help_has_the_names_of_the_command_line(run, path):
 UNREADABLE = {"bert_finetune": "--table", "bert_pretrain": "--text", "distill": "--teacher", "language_model": "--text"}
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem != "recommend"], ids=lambda path: path.stem)
 def test_a_recipe_notices_what_is_in_its_folder_before_it_reads_data(complains, path, tmp_path):
     flags = ("--out=taken", f"{UNREADABLE.get(path.stem, '--data')}=nowhere.tsv")
     flags += ("--from=none",) * (path.stem == "bert_finetune")
@@ -684,3 +686,50 @@ def test_no_teacher_to_learn_from(run, tmp_path, arguments, complaint):
     code, _, err = run(DISTILL, *arguments)
     assert (code, err.splitlines()[-1]) == (2, f"distill.py: {complaint}")
     assert not any(tmp_path.rglob("*"))
+
+
+RECOMMEND = TRANSLATION.with_name("recommend.py")
+
+
+def test_recommendations_of_a_table(run, tmp_path):
+    answers = [(user, (time + 5 * user) % 31, time) for user in range(7) for time in range(31)]
+    rows = [f"user {u},{('milk', 'tea')[item % 2]} {item},{1 + 4 * (item % 2)},{time}" for u, item, time in answers]
+    (tmp_path / "ratings.csv").write_text("user,item,rating,time\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    code, out, _ = run(
+        RECOMMEND,
+        "--data=ratings.csv",
+        "--smoke",
+        "--epochs=7",
+        "--rows-per-batch=11",
+        "--learning-rate=1e-2",
+        "--out=mine",
+    )
+    assert code == 0
+    assert "network, sequence transformer" in out
+    report = json.loads((tmp_path / "mine" / "report.json").read_text(encoding="utf-8"))
+    assert report["held_answers"] == 7 * 10
+    assert report["auc"]["network, sequence transformer"] > 0.9  # the item's name tells
+    assert Image.open(tmp_path / "mine" / "because.png").size[0] > 300
+    assert keras.saving.load_model(tmp_path / "mine" / "model.keras").count_params() > 0
+    assert not (tmp_path / "mine_checkpoints").exists()
+    code, _, err = run(RECOMMEND, "--data=ratings.csv", "--smoke", "--out=mine")
+    assert code == 2
+    assert "mine exists already. Choose another --out, or give --overwrite" in err
+    (tmp_path / "mine_checkpoints" / "step-000000002").mkdir(parents=True)
+    _, _, err = run(RECOMMEND, "--data=nowhere.csv", "--smoke", "--out=mine", "--overwrite")
+    assert "mine_checkpoints already holds checkpoints of another training" in err
+    code, _, err = run(RECOMMEND, "--data=ratings.csv", "--smoke", "--like=6")
+    assert code == 2
+    assert "no rating is 6 or more: nothing can be learned" in err
+
+
+@pytest.mark.slow
+def test_generated_clicks_are_learned_best_with_the_history(run, tmp_path):
+    found = {}
+    for sequence in ("none", "transformer"):
+        flags = [f"--sequence={sequence}", f"--out={sequence}", "--epochs=3", "--choose"]
+        assert run(RECOMMEND, *flags)[0] == 0
+        report = json.loads((tmp_path / sequence / "report.json").read_text(encoding="utf-8"))
+        found[sequence] = report["auc"][f"network, sequence {sequence}"]
+        assert (tmp_path / sequence / "because.png").exists() == (sequence == "transformer")
+    assert found["transformer"] > found["none"] + 0.01

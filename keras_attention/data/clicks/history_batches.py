@@ -1,0 +1,123 @@
+"""Batches of a target item with the history before it; a pure function of (seed, epoch)."""
+
+import numpy as np
+
+from keras_attention.data.batches import FILLER, random_order
+from keras_attention.data.clicks.interactions import Interactions
+
+HOUR, NUM_AGES = 3_600.0, 12  # ages: up to an hour, two hours, four ... about a month and longer
+
+
+def split_by_time(data: Interactions, held: int = 10, validation: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The last `held` interactions of each user are held out; for validation, the ones before them, without them.
+
+    A user with few interactions has fewer held out, at most a third, so that some stay for training.
+
+    Returns:
+        Two int arrays, positions in `Interactions`: to learn from, and held out.
+    """
+    starts, ends = _spans(data)
+    counts = np.minimum(held, (ends - starts) // 3)
+    position = np.arange(len(data))
+    left, ends = (ends - (1 + validation) * counts)[data.users], (ends - validation * counts)[data.users]
+    return np.flatnonzero(position < left), np.flatnonzero((position >= left) & (position < ends))
+
+
+def _spans(data):
+    users = np.arange(len(data.profiles))
+    return np.searchsorted(data.users, users), np.searchsorted(data.users, users, side="right")
+
+
+class HistoryBatches:
+    """Batches of target items, each with the last interactions of its user before it.
+
+    Args:
+        data: Interactions.
+        targets: int array (M,), positions of the targets.
+        length: int > 0, positions of a history (L - 1).
+        rows_per_batch: int > 0 (B).
+        seed: int >= 0.
+        known: int array of the positions that a history may hold; None: all before the target.
+        gap: int >= 0. In each epoch, up to this many interactions before a target are left out of its history, as in
+            a test whose last answers are unknown.
+        shuffle: bool. Whether the targets are in a random order.
+
+    Raises:
+        ValueError: if there are no targets, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        data: Interactions,
+        targets: np.ndarray,
+        length: int,
+        rows_per_batch: int,
+        seed: int = 0,
+        known: np.ndarray | None = None,
+        gap: int = 0,
+        shuffle: bool = True,
+    ):
+        if min(length, rows_per_batch) < 1 or gap < 0 or not len(targets):
+            raise ValueError(
+                "There must be targets, `length` and `rows_per_batch` must be positive, `gap` 0 or more. "
+                f"Received: {len(targets)} targets, length={length}, rows_per_batch={rows_per_batch}, gap={gap}"
+            )
+        self.data, self.targets, self.length, self.rows_per_batch = data, targets, length, rows_per_batch
+        self.seed, self.gap, self.shuffle = seed, gap, shuffle
+        starts, ends = _spans(data)
+        if known is not None:  # of each user, the known ones come first
+            ends = starts + np.bincount(data.users[known], minlength=len(starts))
+        self._starts, self._ends = starts, ends
+
+    def inputs(self, targets: np.ndarray, gaps: np.ndarray | int = 0) -> dict[str, np.ndarray]:
+        """The inputs of the network for targets at these positions, see `epoch`."""
+        data, users = self.data, self.data.users[targets]
+        last = np.maximum(np.minimum(targets, self._ends[users]) - gaps, self._starts[users])  # (B,), exclusive
+        history = last[:, None] + np.arange(-self.length, 0)  # (B, L - 1)
+        is_known = history >= self._starts[users][:, None]
+        history = np.where(is_known, history, 0)
+        items, answers = (np.where(is_known, column[history], 0) for column in (data.items, data.answers))
+        hours = np.maximum(data.times[targets][:, None] - data.times[history], 0) / HOUR
+        ages = np.minimum(2 + np.floor(np.log2(np.maximum(hours, 0.5))), NUM_AGES - 1)  # 1 is up to an hour
+        item_ids = np.concatenate([items, data.items[targets][:, None]], axis=1)  # (B, L)
+        padded = ((0, 0), (0, 1))
+        return {
+            "item_ids": item_ids.astype("int32"),
+            "answers": np.pad(answers, padded).astype("int32"),
+            "ages": np.pad(np.where(is_known, ages, 0), padded).astype("int32"),
+            "categories": data.categories[item_ids],
+            "profile": data.profiles[users],
+        }
+
+    def epoch(self, epoch: int) -> "HistoryEpoch":
+        """The batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of arrays.
+
+        `item_ids`, `answers` and `ages` (B, L), `categories` (B, L, C) and `profile` (B, P) are int32; the last of the
+        L positions is the target's, and a short history is padded before its beginning. `labels` is int32 (B,), the
+        target's answer from 0, or -1 where a row only fills the batch.
+        """
+        generator = np.random.PCG64([self.seed, epoch])
+        order = random_order(generator, len(self.targets)) if self.shuffle else np.arange(len(self.targets))
+        filled = np.full(-(-len(order) // self.rows_per_batch) * self.rows_per_batch, FILLER)
+        filled[: len(order)] = order
+        gaps = (generator.random_raw(len(filled)) % np.uint64(self.gap + 1)).astype("int64")
+        shape = (-1, self.rows_per_batch)
+        return HistoryEpoch(self, filled.reshape(shape), gaps.reshape(shape))
+
+
+class HistoryEpoch:
+    """See `HistoryBatches.epoch`."""
+
+    def __init__(self, batches, rows, gaps):
+        self.batches, self.rows, self.gaps = batches, rows, gaps
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        rows, source = self.rows[index], self.batches
+        is_filler = rows == FILLER
+        targets = source.targets[np.where(is_filler, 0, rows)]  # (B,)
+        batch = source.inputs(targets, self.gaps[index])
+        labels = np.where(is_filler, -1, source.data.answers[targets] - 1)
+        return batch | {"labels": labels.astype("int32")}
