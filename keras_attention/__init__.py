@@ -69,9 +69,9 @@ def load(name_or_path: str | Path) -> Any:
     Returns:
         A `Pipeline`, see `keras_attention.pipelines`: a `Translator` with `translate`, a `Classifier` with `classify`,
         a `MaskFiller` with `fill_mask`, a `TextEncoder` with `encode` or a `TextGenerator` with `generate`. Each takes
-        a str, or any sequence or iterable of str, such as a NumPy array or a pandas Series. Its `model` is the network
-        with the trained weights, a `keras.Model` that takes token ids and returns logits; `save(folder)` saves the
-        pipeline.
+        a str, or any sequence or iterable of str, such as a NumPy array or a pandas Series. A `Captioner` with
+        `caption` takes pictures. Its `model` is the network with the trained weights, a `keras.Model` that takes token
+        ids and returns logits; `save(folder)` saves the pipeline.
 
     Raises:
         UserError: if the model does not exist, or its files are damaged.

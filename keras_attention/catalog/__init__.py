@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_attention.catalog import (  # noqa: F401  (they register their architectures)
+    captioning,
     classification,
     encoding,
     generation,

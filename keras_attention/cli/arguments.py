@@ -306,6 +306,24 @@ def add_classify(commands):
     command.add_argument("--threshold", type=float, metavar="X", help="minimum probability of a label")
 
 
+def add_caption(commands):
+    command = add_command(commands, "caption", "caption", "caption", "Describe pictures, one sentence each.")
+    command.add_argument("texts", nargs="*", metavar="PICTURE", help="names of files (PNG, JPEG, WebP, GIF, BMP)")
+    command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
+    help_text = "UTF-8 text with one name of a file per line; default: standard input"
+    command.add_argument("--input", metavar="FILE", help=help_text)
+    add_encoding(command)
+    command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
+    command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
+    help_text = (
+        "draw the picture once per word, with a spotlight where it looks (.png, .svg, .pdf); several: FILE-1.png"
+    )
+    command.add_argument("--attention", metavar="FILE", help=help_text)
+    command.add_argument("--n-best", type=int, default=1, metavar="K", help="captions per picture, with scores")
+    command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 3")
+    command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer captions")
+
+
 def add_encode(commands):
     command = add_command(commands, "encode", "encode", "encode", "Turn texts into vectors.")
     command.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: --input or standard input")

@@ -174,6 +174,7 @@ def make_parser():
     arguments.add_attention(commands)
     arguments.add_finetune(commands)
     arguments.add_classify(commands)
+    arguments.add_caption(commands)
     arguments.add_fill_mask(commands)
     arguments.add_encode(commands)
     arguments.add_similar(commands)

@@ -9,6 +9,7 @@ from keras_attention.layers.attention import attend, masked_softmax
 from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
+from keras_attention.layers.hard_attention import HardAttention
 from keras_attention.layers.lstmn import LSTMNCell
 from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.masks import causal_mask, padding_mask, zero_masked
@@ -27,6 +28,7 @@ __all__ = [
     "GRUCell",
     "GatedCausalConvolution",
     "GridPositionalEmbedding",
+    "HardAttention",
     "LSTMCell",
     "LSTMNCell",
     "LearnedPositionalEmbedding",

@@ -7,6 +7,7 @@ that is installed.
 from typing import Any
 
 from keras_attention.models import convolutional_lm, gpt, recurrent_networks
+from keras_attention.models.attention_captioner import AttentionCaptioner
 from keras_attention.models.behavior_sequence import BehaviorSequenceTransformer
 from keras_attention.models.bert_encoder import BERT_PRESETS, BertEncoder
 from keras_attention.models.bert_heads import BertClassifier, BertMaskedLM, BertPretrainer
@@ -26,6 +27,7 @@ __all__ = [
     "GPT_PRESETS",
     "LANGUAGE_MODELS",
     "PRESETS",
+    "AttentionCaptioner",
     "AttentionSeq2Seq",
     "BehaviorSequenceTransformer",
     "BertClassifier",

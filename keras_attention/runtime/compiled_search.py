@@ -25,11 +25,14 @@ class CompiledSearch:
     Shapes: B sentences, S source tokens, N hypotheses, L tokens of an answer.
 
     Args:
-        weights: PreparedWeights of an AttentionSeq2Seq or Transformer.
+        weights: PreparedWeights of an AttentionSeq2Seq, Transformer or AttentionCaptioner.
+        source: str, the name of the sources among the inputs of the network. Sources other than token ids, such as
+            float32 pictures (B, height, width, channels), have no padding.
     """
 
-    def __init__(self, weights):
+    def __init__(self, weights, source="source_ids"):
         self._weights = weights
+        self._source = source
         self._programs = {}
         self._tracing = threading.Lock()
 
@@ -51,7 +54,7 @@ class CompiledSearch:
             program = self._programs.get(key)
             if program is None:
                 with tf.init_scope():  # outside of the graph that calls it
-                    signature = [tf.TensorSpec(shape, tf.int32) for shape in (source_ids.shape, source_ids.shape[:1])]
+                    signature = [_spec_of(source_ids), tf.TensorSpec(source_ids.shape[:1], tf.int32)]
                     model, derived = self._weights.network, self._weights.derived
                     function = search_function(model, max_steps, derived_weights=derived, **options)
                     program = self._compiled(function, signature, repr(key))
@@ -86,7 +89,7 @@ class CompiledSearch:
         settings = () if sampling is None else tuple(sorted((k, v) for k, v in sampling.items() if k != "seed"))
         key = ("stream", source_ids.shape, max_steps, settings)
         self.refresh()
-        begin = self._program(("begin", *key[1:3]), lambda: self._compile_beginning(source_ids.shape, max_steps))
+        begin = self._program(("begin", *key[1:3]), lambda: self._compile_beginning(source_ids, max_steps))
         memory, state = begin(tf.constant(source_ids))
         go_on = self._program(key, lambda: self._compile_step(key, memory, state, sampling))
         token, seed = tf.constant([START_ID]), tf.constant(0 if sampling is None else sampling["seed"])
@@ -112,7 +115,7 @@ class CompiledSearch:
         """
         self.refresh()
         key = ("beams", source_ids.shape, max_steps, beam_size)
-        begin = self._program(("first", *key[1:]), lambda: self._compile_beams(source_ids.shape, max_steps, beam_size))
+        begin = self._program(("first", *key[1:]), lambda: self._compile_beams(source_ids, max_steps, beam_size))
         memory, state = begin(tf.constant(source_ids))
         program = self._program(key, lambda: self._compile_beam_step(key, memory, state, beam_size))
 
@@ -140,7 +143,7 @@ class CompiledSearch:
         starts = np.full((batch * n_best, 1), START_ID, dtype="int32")
         targets = np.concatenate([starts, token_ids.reshape(batch * n_best, length)[:, :-1]], axis=1)  # (B * N, L)
         key = ("attention", sources.shape, targets.shape)
-        program = self._program(key, lambda: self._compile_attention(sources.shape, targets.shape))
+        program = self._program(key, lambda: self._compile_attention(sources, targets))
         self.refresh()
         weights = program(tf.constant(sources), tf.constant(targets)).numpy()
         return weights.reshape(batch, n_best, *weights.shape[1:])
@@ -164,14 +167,14 @@ class CompiledSearch:
         with self._weights.copies():
             return call_compiled(function, *inputs)
 
-    def _compile_beginning(self, shape, max_steps):
+    def _compile_beginning(self, sources, max_steps):
         model = self._weights.network
 
         def begin(source_ids):
             memory = model.encode(source_ids)
             return memory, model.initial_state(memory, max_steps)
 
-        return self._compiled(begin, [tf.TensorSpec(shape, tf.int32)], repr(max_steps))
+        return self._compiled(begin, [_spec_of(sources)], repr(max_steps))
 
     def _compile_step(self, key, memory, state, sampling):
         def go_on(token_ids, state, memory, index, seed):
@@ -186,14 +189,14 @@ class CompiledSearch:
         specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
         return self._compiled(go_on, specs, repr(key))
 
-    def _compile_beams(self, shape, max_steps, beam_size):
+    def _compile_beams(self, sources, max_steps, beam_size):
         model = self._weights.network
 
         def begin(source_ids):
             memory = model.encode(tf.repeat(source_ids, beam_size, axis=0))
             return memory, model.initial_state(memory, max_steps, False)
 
-        return self._compiled(begin, [tf.TensorSpec(shape, tf.int32)], f"beams {max_steps} {beam_size}")
+        return self._compiled(begin, [_spec_of(sources)], f"beams {max_steps} {beam_size}")
 
     def _compile_beam_step(self, key, memory, state, beam_size):
         """Each beam counts as a sentence of its own: a program of several beams of one would be compiled at each step.
@@ -213,12 +216,15 @@ class CompiledSearch:
         specs = [tf.TensorSpec((beam_size,), tf.int32)] * 2 + [specs_of(state), specs_of(memory)]
         return self._compiled(go_on, specs, repr(key))
 
-    def _compile_attention(self, source_shape, target_shape):
+    def _compile_attention(self, sources, targets):
         def program(source_ids, target_ids):
-            return self._weights.network.cross_attention({"source_ids": source_ids, "target_ids": target_ids})
+            return self._weights.network.cross_attention({self._source: source_ids, "target_ids": target_ids})
 
-        specs = [tf.TensorSpec(source_shape, tf.int32), tf.TensorSpec(target_shape, tf.int32)]
-        return self._compiled(program, specs, "")
+        return self._compiled(program, [_spec_of(sources), _spec_of(targets)], "")
+
+
+def _spec_of(array):
+    return tf.TensorSpec(array.shape, array.dtype)
 
 
 def specs_of(tensors):

@@ -27,3 +27,6 @@ DECODING_DEFAULTS = {
     "ranking": "gnmt",
     "force_end": False,
 }
+# Of a captioner. `max_length` counts tokens with END.
+CAPTION_DECODING = {name: DECODING[name] for name in ("beam_size", "length_penalty", "max_length")}
+CAPTION_DECODING_DEFAULTS = {"beam_size": 3, "length_penalty": 0.0, "max_length": 32}

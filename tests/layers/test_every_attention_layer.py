@@ -13,10 +13,10 @@ from layer_checks import (
     random_array,
 )
 
-from keras_attention.layers import AdditiveAttention, LuongAttention
+from keras_attention.layers import AdditiveAttention, HardAttention, LuongAttention
 
 B, T, S, D, DV = 2, 3, 7, 5, 11
-FORMS = {"additive": (AdditiveAttention, {"units": 13})}
+FORMS = {"additive": (AdditiveAttention, {"units": 13}), "hard": (HardAttention, {"units": 13})}
 for score in ("dot", "general", "concat"):
     for mode in ("global", "local_m", "local_p"):
         FORMS[f"{score}-{mode}"] = (LuongAttention, {"score": score, "mode": mode, "window": 2, "units": 13})
@@ -113,6 +113,8 @@ def test_shapes_and_dtypes(layer_class, settings):
 
 
 def test_dropout_drops_weights_and_scales_the_rest(layer_class, settings):
+    if layer_class is HardAttention:
+        pytest.skip("it has no dropout; tests/layers/test_hard_attention.py")
     layer, inputs = layer_class(**settings, dropout=0.25), make_inputs()
     for name in ("query", "key", "attention_mask"):
         inputs[name] = np.repeat(inputs[name], 101, axis=0)
@@ -127,4 +129,5 @@ def test_dropout_drops_weights_and_scales_the_rest(layer_class, settings):
 
 
 def test_saving_keeps_settings_and_outputs(layer_class, settings, tmp_path):
-    check_saving(layer_class, {**settings, "dropout": 0.2}, make_inputs(), tmp_path)
+    dropout = {} if layer_class is HardAttention else {"dropout": 0.2}
+    check_saving(layer_class, settings | dropout, make_inputs(), tmp_path)

@@ -174,6 +174,29 @@ def test_patches_are_trained_continued_and_used(run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
+    recipe = TRANSLATION.with_name("captions.py")
+    small = ("--annotation-dim=8", "--hidden-dim=13", "--beam-size=1")
+    code, out, _ = run(recipe, *small, f"--attention={attention}", "--train-size=640", "--epochs=1", "--out=first")
+    assert code == 0
+    check_last_command(out)
+    entry = read_entry(tmp_path / "first")
+    assert {"spotlights.png", "example_1.png"} < set(entry.files)
+    assert [score["metric"] for score in entry.metrics["scores"]] == [
+        "exact captions (%)",
+        "pointing (%)",
+        "attention in the box (%)",
+    ]
+    assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
+    code, out, _ = run(recipe, "--from=first", "--smoke", "--out=second")
+    assert code == 0
+    later = read_entry(tmp_path / "second")
+    assert later.config["model"] == entry.config["model"]
+    assert later.metrics["training"]["history"][0]["loss"] < entry.metrics["training"]["history"][0]["loss"]
+
+
+@pytest.mark.slow
 def test_patches_of_a_folder(run, tmp_path):
     write_pictures(tmp_path / "my_digits", range(80))
     code, out, _ = run(TRANSLATION.with_name("patches.py"), "--data=my_digits", "--smoke")
@@ -553,6 +576,7 @@ OF_ARCHITECTURE = {
     "BertEncoder": "distill",
     "GPT": "language_model",
     "PatchClassifier": "patches",
+    "AttentionCaptioner": "captions",
 }
 CONFIGS = sorted((RECIPES[0].parents[1] / "saved_models").glob("*/config.json"))
 

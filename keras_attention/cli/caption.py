@@ -1,0 +1,66 @@
+"""`keras-attention caption`: sentences that describe pictures, and where each word looks."""
+
+import sys
+import warnings
+from pathlib import Path
+
+from keras_attention.cli.io.many_texts import check_source, many_texts
+from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
+from keras_attention.support.errors import UserError
+from keras_attention.zoo.registry import no_model, open_entry
+
+MOST_DRAWN = 100  # pictures whose attention is drawn
+
+
+def caption(arguments):
+    """Prints one line per picture, its caption; with --n-best, the K best ones, each with its log probability."""
+    if arguments.model is None:
+        raise no_model("caption")
+    check_source(arguments, files=True)
+    entry = open_entry(arguments.model, "caption")
+    if arguments.attention:
+        _check_picture(arguments)
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data, which is ignored
+    search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+    with many_texts(arguments, entry.folder, entry.input.check_file) as job:
+        if arguments.attention and job.total > MOST_DRAWN:
+            raise UserError(f"--attention draws at most {MOST_DRAWN} pictures. Found: {job.total:,}")
+        model, job.unit = load(entry, "caption"), "pictures"
+        shown = []
+        for window in job.windows():
+            found = model.hypotheses(window.texts, n_best=arguments.n_best, progress=window.progress, **search)
+            lines = [_line(name, best, arguments) for name, best in zip(window.texts, found, strict=True)]
+            if arguments.attention:
+                shown += [model.spotlights(name, best[0]) for name, best in zip(window.texts, found, strict=True)]
+            job.write(lines, [False] * len(found))
+    for place, view in zip(_names(arguments.attention, len(shown)), shown, strict=True):
+        view.save(place)
+        print(f"keras-attention: {place}: where each word looks", file=sys.stderr)
+
+
+def _check_picture(arguments):
+    """Raises UserError unless the file of --attention can be written, and all pictures are answered in one run."""
+    if arguments.resume:
+        raise UserError("--attention needs all pictures at once: leave out --resume.")
+    with silent_libraries():
+        from keras_attention.visualize.figures import check_figure_path
+
+    check_figure_path(arguments.attention)
+
+
+def _line(name, captions, arguments):
+    if arguments.json:
+        from keras_attention.pipelines.media.captioner import caption_as_json
+
+        return json_text({"file": name, "captions": [caption_as_json(one) for one in captions]})
+    if arguments.n_best == 1:
+        return one_output_line(captions[0])
+    return "\t".join(f"{one_output_line(one)} {one.log_prob:.4f}" for one in captions)
+
+
+def _names(path, count):
+    """The file names of several pictures: that of a single one, else with -1, -2, ... before the ending."""
+    if count < 2:
+        return [path] * count
+    path = Path(path)
+    return [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, count + 1)]

@@ -1,0 +1,41 @@
+"""Scores of captions: whether they are exact, and whether words look at what they name."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def exact_captions(captions: Sequence[str], expected: Sequence[str]) -> float:
+    """The percentage of captions that equal the expected ones."""
+    return 100 * float(np.mean([str(one) == right for one, right in zip(captions, expected, strict=True)]))
+
+
+def pointing(
+    attention: ArrayLike, boxes: Mapping[int, Sequence[float]], size: tuple[int, int]
+) -> list[tuple[bool, float]]:
+    """Whether words look into the boxes of what they name.
+
+    Args:
+        attention: array (W, rows, columns), the attention weights of W words over the cells of a picture.
+        boxes: dict from the number of a word to (left, top, right, bottom) in pixels; a cell is in the box if its
+            middle is.
+        size: (height, width) of the picture in pixels.
+
+    Returns:
+        For each word of `boxes`: whether the cell with the largest weight is in the box, and the sum of the weights of
+        the cells in it. (False, 0.0) for words beyond W.
+    """
+    attention = np.asarray(attention, "float64")
+    _, rows, columns = attention.shape
+    y = (np.arange(rows)[:, None] + 0.5) * size[0] / rows
+    x = (np.arange(columns)[None, :] + 0.5) * size[1] / columns
+    found = []
+    for word, (left, top, right, bottom) in boxes.items():
+        if word >= len(attention):
+            found.append((False, 0.0))
+            continue
+        inside = (left <= x) & (x < right) & (top <= y) & (y < bottom)  # (rows, columns)
+        weights = attention[word]
+        found.append((bool(inside.flat[weights.argmax()]), float(weights[inside].sum())))
+    return found

@@ -1,0 +1,1 @@
+"""Pipelines that write a text about a file."""
