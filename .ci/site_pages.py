@@ -20,6 +20,7 @@ SOURCE = "https://github.com/keras-attention/keras-attention/blob/main/"
 ROOMS = (
     "layers",
     "models",
+    "inputs",
     "decoding",
     "tokenizers",
     "data",
@@ -27,12 +28,15 @@ ROOMS = (
     "pipelines",
     "finetuning",
     "evaluation",
+    "publishing",
     "catalog",
     "zoo",
     "convert",
     "export",
     "visualize",
     "server",
+    "runtime",
+    "support",
 )
 
 
