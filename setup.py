@@ -82,7 +82,7 @@ setup(
         "keras-nlp>=0.32",
         "h5py>=3.14",
         "babel>=2.18",
-        "filelock>=4.2",
+        "filelock>=4.2.1",
         "huggingface_hub>=2.4,<3",
         "markdown-it-py>=4.3",
         "matplotlib>=3.11",

@@ -69,10 +69,11 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, **_):
-    """Links to cards and their pictures lead to their pages on the site."""
+    """Links to cards and their pictures lead to their pages on the site, those to the course into the checkout."""
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)?saved_models/(\w+)/CARD\.md\)", rf"]({up}cards/\1.md)", markdown)
-    return re.sub(r"\]\((?:\.\./)?saved_models/(\w+)/(\w+\.png)\)", rf"]({up}cards/\1-\2)", markdown)
+    markdown = re.sub(r"\]\((?:\.\./)?saved_models/(\w+)/(\w+\.png)\)", rf"]({up}cards/\1-\2)", markdown)
+    return re.sub(r"\]\(\.\./(course/[^)]+)\)", rf"]({SOURCE}\1)", markdown)
 
 
 def _models():

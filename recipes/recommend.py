@@ -27,6 +27,7 @@ from keras_attention.training.losses import class_cross_entropy
 from keras_attention.training.optim import make_schedule
 from keras_attention.training.run import RunSettings
 from keras_attention.training.session import Session
+from keras_attention.zoo.registry import claim_entry
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def main(arguments=None):
     out = config.out or f"runs/recommend{'_movielens' * bool(config.data_dir)}{'_smoke' * config.smoke}"
     session = Session.start(config, out, unit="targets", check_out=check_recommender)
     config, data = session.config, read(session.config)
+    claim_entry(session.out, config.overwrite, check_recommender)
     learnt, held = split_by_time(data, validation=config.choose)
     # "item_ids", "answers" and "ages" (B, L), "categories" (B, L, C), "profile" (B, P), "labels" (B,)
     batches = HistoryBatches(data, learnt, config.history, config.rows_per_batch, config.seed, gap=config.gap)

@@ -4,7 +4,6 @@ tests/server/test_serve_page.py runs serve.md, which needs a server.
 """
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -27,7 +26,6 @@ PAGES_WITH_COMMANDS = (
     "train.md"
 )  # fmt: skip
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
-TOUR = json.loads((ROOT / "docs" / "tour.ipynb").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -138,23 +136,10 @@ def test_the_program_for_several_machines_trains_on_one(elsewhere, capsys):
     assert last < first
 
 
-@pytest.mark.thorough
-def test_the_tour_says_what_it_says(elsewhere):
-    """The cells of the notebook in order; what each prints is what stands below it."""
-    namespace = {}
-    for cell in TOUR["cells"]:
-        if cell["cell_type"] == "code":
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile("".join(cell["source"]), "tour.ipynb", "exec"), namespace)
-            shown = ["".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream"]
-            assert printed.getvalue() == "".join(shown)
-
-
-def test_links_of_the_tour_lead_somewhere():
-    for cell in TOUR["cells"]:
-        for target in LINK.findall("".join(cell["source"])) if cell["cell_type"] == "markdown" else ():
-            assert (ROOT / "docs" / target).exists(), target
+def test_each_room_has_a_reference_page():
+    rooms = re.search(r"^ROOMS = \(\n(.*?)^\)", (ROOT / ".ci" / "site_pages.py").read_text(), re.MULTILINE | re.DOTALL)
+    found = {path.parent.name for path in ROOT.glob("keras_attention/*/__init__.py")}
+    assert found - {"cli"} == set(re.findall(r"\w+", rooms.group(1)))
 
 
 @pytest.mark.thorough

@@ -301,6 +301,8 @@ class RecurrentClassifier(FromPreset, keras.Model):
 
     def pooled(self, inputs: dict[str, Tensor] | Tensor, training: bool | None = None) -> Tensor:
         """The mean of the states (B, H), which the head reads."""
+        if not self.built:
+            self.build()
         return self._read(inputs, training)[0]
 
     def _read(self, inputs, training):

@@ -38,29 +38,29 @@ def check_free(folder, overwrite=False):
 
 
 @contextmanager
-def entry_reserved(folder, overwrite=False):
+def entry_reserved(folder, overwrite=False, check=check_free):
     """Holds the lock of an entry's folder, from before a training until its model is written.
 
     Raises:
-        EntryError: see `check_free`.
+        EntryError: see `check_free`; `check` takes its place where the folder will hold something else.
         UserError: if another process holds the lock.
     """
-    check_free(folder, overwrite)
+    check(folder, overwrite)
     folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         remove_leftovers(folder)
-        check_free(folder, overwrite)  # again, because the last holder of the lock may have written the folder
+        check(folder, overwrite)  # again, because the last holder of the lock may have written the folder
         yield
 
 
-def claim_entry(folder, overwrite=False):
+def claim_entry(folder, overwrite=False, check=check_free):
     """`entry_reserved` until the command ends. Of several workers, only the chief holds the lock."""
     from keras_attention.training.devices import workers
 
-    check_free(folder, overwrite)
+    check(folder, overwrite)
     if not workers().index:
-        until_the_command_ends(entry_reserved(folder, overwrite))
+        until_the_command_ends(entry_reserved(folder, overwrite, check))
 
 
 SHORTEST_PART = 3  # minimum length of a part of a name for suggestions

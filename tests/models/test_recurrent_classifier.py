@@ -65,6 +65,11 @@ def test_padding_changes_nothing(cell):
     assert_all_close([model(make_batch(7))], [model(make_batch(11))], 1e-6)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "lstmn"])
+def test_a_new_network_can_be_read_below_its_head(cell):
+    assert RecurrentClassifier(**SIZES, cell=cell).pooled(make_batch()).shape == (len(LENGTHS), H)
+
+
 def test_token_ids_need_no_dict():
     model, batch = make_model("lstmn"), make_batch()
     assert_all_close([model(batch["token_ids"])], [model(batch)], 0)

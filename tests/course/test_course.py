@@ -1,0 +1,111 @@
+"""The chapters of the course: their cells run and print what stands below them, and solutions pass the checks."""
+
+import ast
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted((ROOT / "course").glob("*.ipynb"))
+TRAINING = ("00_tour", "05_positions")  # chapters that train for more than a few seconds
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+HEAD = re.compile(r"# Exercise (\d+\.\d+): ")
+
+
+def cells(path):
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def code_of(cell):
+    return "".join(cell["source"])
+
+
+def tag_of(cell):
+    return cell["metadata"].get("tags", [None])[0]
+
+
+def solutions(path):
+    """The code of each solved exercise, by its number."""
+    file = path.parent / "solutions" / f"{path.stem}.md"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    parts = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return {HEAD.match(part).group(1): part for part in parts}
+
+
+def run_cells(path, solved):
+    """Yields (cell, what it printed), with the solutions in the place of the exercises if `solved`."""
+    namespace, answers = {"__name__": "__main__"}, solutions(path)
+    for cell in cells(path):
+        if cell["cell_type"] != "code" or tag_of(cell) == "install":
+            continue
+        code = code_of(cell)
+        if solved and tag_of(cell) == "exercise":
+            code = answers[HEAD.match(code).group(1)]
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, path.name, "exec"), namespace)
+        yield cell, printed.getvalue()
+    matplotlib.pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
+def work_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(matplotlib.rcParams, "backend", "agg", raising=False)
+
+
+def marked(path):
+    return pytest.param(path, id=path.stem, marks=pytest.mark.thorough if path.stem in TRAINING else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("path", map(marked, CHAPTERS))
+def test_a_chapter_prints_what_stands_in_it(path):
+    for cell, printed in run_cells(path, solved=False):
+        stored = ["".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream"]
+        assert printed == "".join(stored), code_of(cell)
+
+
+@pytest.mark.parametrize("path", map(marked, CHAPTERS))
+def test_the_solutions_pass_the_checks(path):
+    verdicts = [printed for cell, printed in run_cells(path, solved=True) if tag_of(cell) == "check"]
+    assert verdicts == [f"{number} is right\n" for number in solutions(path)]
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_exercises_are_open_and_have_solutions(path):
+    """The first line of a solution is that of its exercise; a check follows each exercise."""
+    found = cells(path)
+    code = [cell for cell in found if cell["cell_type"] == "code"]
+    exercises = [code_of(cell) for cell in code if tag_of(cell) == "exercise"]
+    assert [HEAD.match(text).group(1) for text in exercises] == list(solutions(path))
+    for text, solution in zip(exercises, solutions(path).values(), strict=True):
+        assert text.splitlines()[0] == solution.splitlines()[0]
+        assert text.splitlines()[-1].endswith(" = ...")
+        ast.parse(solution)
+    for before, after in zip(code, code[1:], strict=False):
+        assert (tag_of(before) == "exercise") == (tag_of(after) == "check")
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_opens_in_colab_and_installs_itself(path):
+    found = cells(path)
+    number, title = re.match(r"# (\d+)\. (.+)", code_of(found[0])).groups()
+    assert int(number) == int(path.stem[:2])
+    assert f"colab.research.google.com/github/keras-attention/keras-attention/blob/main/course/{path.name}" in code_of(
+        found[1]
+    )
+    assert tag_of(found[2]) == "install"
+    assert title in (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    assert path.stat().st_size < 400_000
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_links_of_a_chapter_lead_somewhere(path):
+    for cell in cells(path):
+        for target in LINK.findall(code_of(cell)) if cell["cell_type"] == "markdown" else ():
+            assert (path.parent / target).exists(), target
