@@ -3,15 +3,18 @@
     python recipes/captions.py                                 # digits of scikit-learn on canvases, no download
     python recipes/captions.py --attention hard
     python recipes/captions.py --data mnist                    # downloads 11 MB once; or --data-dir DIR
+    python recipes/captions.py --data photos/captions.csv      # names of pictures (image) and captions (caption)
     python recipes/captions.py --smoke                         # a few steps, end to end
 
-Each canvas has two handwritten digits and a sentence, "three above seven" or "three left of seven". Where the digits
+A table of captions gives pictures; a picture in several rows has several captions. Without one, each canvas has two
+handwritten digits and a sentence, "three above seven" or "three left of seven". Where the digits
 are is known, so pointing is measured: whether the word "seven" attends to the seven. Digits of the training are on no
 canvas of the test.
 """
 
 import functools
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from keras_attention.cli.io.terminal import command_line, silent_libraries
 
@@ -21,8 +24,8 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.images.caption_batches import DrawnBatches
-from keras_attention.data.images.caption_data import DIGIT_SETS, all_captions, load_caption_data
-from keras_attention.data.images.digit_canvases import SIDE, drawn_values
+from keras_attention.data.images.caption_data import DIGIT_SETS, load_caption_data
+from keras_attention.inputs.image import ImageInput
 from keras_attention.layers.hard_attention import rewards_to_go
 from keras_attention.models.attention_captioner import CHOICES, SETTINGS, AttentionCaptioner
 from keras_attention.support.flags import parse_config, setting
@@ -37,9 +40,13 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 @dataclass(frozen=True)
 class Config(RunSettings):
-    data: str = setting("digits", f"digits for the canvases: {', '.join(DIGIT_SETS)}")
+    data: str = setting(
+        "digits", f"digits for canvases: {', '.join(DIGIT_SETS)}; or a table with pictures and captions"
+    )
+    image: str = setting("image", "column of the table with the names of the pictures, from its folder")
+    caption: str = setting("caption", "column of the table with their captions")
     data_dir: str = setting("", "folder of the idx files of mnist; empty: download them once")
-    validation_split: float = setting(0.1, "share of the training digits for validation")
+    validation_split: float = setting(0.1, "share of the training digits or pictures for validation")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
     train_size: int = setting(10_240, "canvases of an epoch; each epoch draws new ones")
     vocabulary_size: int = setting(200, "size of the vocabulary, at most")
@@ -58,13 +65,15 @@ class Config(RunSettings):
     beam_size: int = setting(3, "beams of the search")
 
 
+PICTURES = {"vocabulary_size": 2000, "dropout": 0.3}
 SMOKE = {"train_size": 64, "epochs": 1, "rows_per_batch": 8, "annotation_dim": 8, "embedding_dim": 8, "hidden_dim": 8,
          "beam_size": 1}  # fmt: skip
 
 
 def presets(config):
     """The defaults that depend on other flags."""
-    return (SMOKE if config.smoke else {}) | start_settings(config.start_from, config)
+    chosen = ({} if config.data in DIGIT_SETS else PICTURES) | (SMOKE if config.smoke else {})
+    return chosen | start_settings(config.start_from, config)
 
 
 def loss(model, inputs, labels, coverage):
@@ -89,23 +98,21 @@ def loss(model, inputs, labels, coverage):
 
 def main(arguments=None):
     config = parse_config(Config, __doc__, arguments, presets)
-    out = config.out or f"runs/captions_{config.data}_{config.attention}{'_smoke' * config.smoke}"
+    out = config.out or f"runs/captions_{Path(config.data).stem}_{config.attention}{'_smoke' * config.smoke}"
     session = Session.start(config, out, unit="words", check_out=check_free)
     config, start = session.config, load_start(config.start_from)
 
-    data = load_caption_data(config.data, config.data_dir, config.validation_split)
-    tokenizer = (
-        start.tokenizers["text"] if start else SentencePieceTokenizer.train(all_captions(), config.vocabulary_size)
-    )
-    # "values" (B, 48, 48, 1) from -1 to 1; "labels" (B, T) = y_1 y_2 ... END, and "target_ids" (B, T), the labels
-    # shifted to the right: START y_1 y_2 ..., so that each word is predicted from the true words before it.
-    length = 1 + max(map(len, tokenizer.encode(all_captions())))
-    draw = functools.partial(drawn_values, data.train)
-    batches = DrawnBatches(draw, tokenizer.encode, config.train_size, config.rows_per_batch, length, config.seed)
+    columns = config.image, config.caption
+    data = load_caption_data(config.data, config.data_dir, config.validation_split, ImageInput, columns)
+    tokenizer = start and start.tokenizers["text"]
+    tokenizer = tokenizer or SentencePieceTokenizer.train(data.captions, config.vocabulary_size)
+    # "values" (B, height, width, channels) from -1 to 1; "labels" (B, T) = y_1 y_2 ... END, and "target_ids" (B, T),
+    # the labels shifted to the right: START y_1 y_2 ..., so that each word is predicted from the true words before it.
+    length = 1 + max(map(len, tokenizer.encode(data.captions)))
+    batches = DrawnBatches(data.draw, tokenizer.encode, config.train_size, config.rows_per_batch, length, config.seed)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
-    model = AttentionCaptioner(
-        **settings | {"vocabulary_size": tokenizer.vocabulary_size, "input_size": (SIDE, SIDE, 1)}
-    )
+    sizes = {"vocabulary_size": tokenizer.vocabulary_size, "input_size": data.size}
+    model = AttentionCaptioner(**settings | sizes)
     model.build()
     if start:
         take_weights(model, start.model)
@@ -113,12 +120,12 @@ def main(arguments=None):
         from keras_attention.publishing import caption_entries
 
         claim_entry(session.out, config.overwrite)
-        examples = data.scenes("test", caption_entries.EXAMPLES)
-        captioner = caption_entries.captioner_of(model, tokenizer, examples, config.beam_size)
-        held = data.scenes("validation", 64 if config.smoke else 512)
+        examples = data.test(caption_entries.EXAMPLES)
+        captioner = caption_entries.captioner_of(model, tokenizer, examples, config.beam_size, 2 * length)
+        held = data.validation(64 if config.smoke else 512)
 
     total_steps = config.epochs * len(batches.epoch(0))
-    print(f"{len(data.train):,} digits, {model.count_params():,} parameters, {total_steps:,} updates")
+    print(f"{data.summary}, {model.count_params():,} parameters, {total_steps:,} updates")
     print(session.description)
     rate = make_schedule("cosine", config.learning_rate, min(config.warmup_steps, total_steps // 2), total_steps)
     optimizer = keras.optimizers.Adam(rate)
@@ -131,10 +138,10 @@ def main(arguments=None):
             if scored:
                 with session.averaged_weights():
                     scores = caption_entries.caption_scores(captioner, held, beam_size=1)
-                session.report(val_exact=scores["exact captions"], val_pointing=scores["pointing"])
+                session.report(**{f"val_{name.split()[0]}": value for name, value in scores.items()})
 
     if session.finish(weights_only=not scored):  # only in the chief worker
-        session.outcome["settings"] |= {"data_dir": "", "out": session.out.name}
+        session.outcome["settings"] |= {"data_dir": "", "data": Path(config.data).name, "out": session.out.name}
         scores = caption_entries.write_captioner(session.out, captioner, data, **session.outcome)
         print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
         session.clean_up()

@@ -6,9 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def exact_captions(captions: Sequence[str], expected: Sequence[str]) -> float:
-    """The percentage of captions that equal the expected ones."""
-    return 100 * float(np.mean([str(one) == right for one, right in zip(captions, expected, strict=True)]))
+def exact_captions(captions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """The percentage of captions that equal one of the captions of their picture.
+
+    Args:
+        captions: list of N str.
+        references: list of N sequences of str.
+    """
+    return 100 * float(np.mean([str(one) in right for one, right in zip(captions, references, strict=True)]))
 
 
 def pointing(

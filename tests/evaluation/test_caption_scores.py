@@ -5,7 +5,7 @@ from keras_attention.evaluation.caption_scores import exact_captions, pointing
 
 
 def test_exact_captions():
-    assert exact_captions(["a b", "a", "b", "c d"], ["a b", "b", "b", "c"]) == 50
+    assert exact_captions(["a b", "a", "b", "c d"], [("a b",), ("b",), ("c", "b"), ("c",)]) == 50
 
 
 def test_pointing():

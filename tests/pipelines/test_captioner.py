@@ -16,6 +16,7 @@ from pipelines.tiny_captioner import tiny_captioner, tiny_scenes, tokenizer
 
 import keras_attention as ka
 from keras_attention.cli import main as cli
+from keras_attention.data.images.caption_data import CaptionedPicture
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.media.captioner import Caption
 from keras_attention.publishing.caption_entries import caption_scores
@@ -144,10 +145,16 @@ def test_scores_of_captions_that_are_right_and_wrong(monkeypatch):
     answers[1] = Caption("one above", words=["one", "above"], attention=maps[1][:2])  # another number of words
     answers[2] = Caption("x" + scenes[2].caption, words=answers[2].words, attention=maps[2][::-1])
     monkeypatch.setattr(type(captioner), "caption", lambda self, images, **search: answers)
-    found = caption_scores(captioner, list(scenes))
+    held = [CaptionedPicture(scene.pixels, (scene.caption,), scene.boxes) for scene in scenes]
+    found = caption_scores(captioner, held)
     assert found["exact captions"] == pytest.approx(100 / 3)
     assert found["pointing"] == pytest.approx(100 / 3)
     assert found["attention in the box"] == pytest.approx(100 / 3, abs=0.01)
+    pictures = [CaptionedPicture(one.picture, (*one.captions, str(answers[1])), {}) for one in held[:2]]
+    answers.pop()
+    assert caption_scores(captioner, pictures) == {"exact captions": 100, "BLEU": pytest.approx(50, abs=50)}
+    pictures[1] = pictures[1]._replace(captions=("none of it",))
+    assert caption_scores(captioner, pictures)["exact captions"] == 50
 
 
 @pytest.fixture

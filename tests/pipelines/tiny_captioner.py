@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 
-from keras_attention.data.images.caption_data import all_captions
-from keras_attention.data.images.digit_canvases import scenes, squares
+from keras_attention.data.images.caption_data import CaptionedPicture
+from keras_attention.data.images.digit_canvases import captions, scenes, squares
 from keras_attention.data.images.labelled_images import LabelledImages
 from keras_attention.models import AttentionCaptioner
 from keras_attention.publishing.caption_entries import captioner_of
@@ -14,7 +14,7 @@ from keras_attention.tokenizers import SentencePieceTokenizer
 
 @functools.cache
 def tokenizer():
-    return SentencePieceTokenizer.train(all_captions(), 200)
+    return SentencePieceTokenizer.train(captions(), 200)
 
 
 @functools.cache
@@ -32,4 +32,5 @@ def tiny_captioner(attention="soft", beam_size=2):
     model.build()
     for i, weight in enumerate(model.trainable_weights):
         weight.assign(np.random.default_rng(i).uniform(-0.7, 0.7, weight.shape))
-    return captioner_of(model, tokenizer(), list(tiny_scenes()[:2]), beam_size)
+    samples = [CaptionedPicture(scene.pixels, (scene.caption,), scene.boxes) for scene in tiny_scenes()[:2]]
+    return captioner_of(model, tokenizer(), samples, beam_size, max_length=12)

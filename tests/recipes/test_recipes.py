@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tensorflow  # before the tests look at what is written to stderr
 import tensorflow_text  # noqa: F401
+from data.images.test_digit_canvases import write_table
 from data.prose.test_pixels import write_images
 from finetuning.test_folders import write_pictures
 from inputs.sounds import encoded, tone
@@ -194,6 +195,19 @@ def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
     later = read_entry(tmp_path / "second")
     assert later.config["model"] == entry.config["model"]
     assert later.metrics["training"]["history"][0]["loss"] < entry.metrics["training"]["history"][0]["loss"]
+
+
+@pytest.mark.slow
+def test_captions_of_a_table(run, tmp_path):
+    write_table(tmp_path / "photos")
+    code, out, _ = run(TRANSLATION.with_name("captions.py"), "--data=photos/captions.csv", "--smoke")
+    assert code == 0
+    check_last_command(out)
+    entry = read_entry(tmp_path / "runs" / "captions_captions_soft_smoke")
+    assert entry.config["model"]["input_size"] == [16, 24, 1]
+    assert [score["metric"] for score in entry.metrics["scores"]] == ["exact captions (%)", "BLEU"]
+    assert entry.metrics["data"][0]["name"] == "captions.csv"
+    assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
 
 
 @pytest.mark.slow

@@ -1,12 +1,16 @@
 """Canvases with two digits: their sentences, boxes and pixels; a pure function of the seed."""
 
+import re
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from keras_attention.data.images.caption_batches import DrawnBatches, decoder_arrays
-from keras_attention.data.images.caption_data import all_captions, load_caption_data
-from keras_attention.data.images.digit_canvases import SIDE, WORDS, drawn_values, scenes, squares
+from keras_attention.data.images.caption_data import load_caption_data
+from keras_attention.data.images.digit_canvases import SIDE, WORDS, captions, drawn_values, scenes, squares
 from keras_attention.data.images.labelled_images import LabelledImages
+from keras_attention.inputs.image import ImageInput
 from keras_attention.support.errors import UserError
 
 
@@ -34,7 +38,7 @@ def test_the_sentence_says_where_the_digits_are(digits):
     relations = set()
     for scene in scenes(digits, 211, 3):
         words = scene.caption.split()
-        assert scene.caption in all_captions()
+        assert scene.caption in captions()
         first, second = scene.boxes[0], scene.boxes[len(words) - 1]
         for word, box in ((words[0], first), (words[-1], second)):
             assert 0 <= box.left < box.right <= SIDE
@@ -97,14 +101,70 @@ def test_decoder_arrays_shift_the_labels():
 
 def test_no_digit_is_in_two_parts():
     data = load_caption_data("digits")
-    parts = [{pixels.tobytes() for pixels in part.pixels} for part in (data.train, data.validation, data.test)]
+    train, validation, test = (part.args[0] for part in (data.draw, data.validation, data.test))
+    parts = [{pixels.tobytes() for pixels in part.pixels} for part in (train, validation, test)]
     assert sum(map(len, parts)) == len(set().union(*parts))
-    assert [len(part) for part in (data.train, data.validation, data.test)] == [1294, 144, 359]
-    first, again = (data.scenes("test", 3) for _ in range(2))
-    assert [scene.caption for scene in first] == [scene.caption for scene in again]
-    assert [scene.caption for scene in data.scenes("validation", 3)] != [scene.caption for scene in first]
+    assert [len(part) for part in (train, validation, test)] == [1294, 144, 359]
+    first, again = (data.test(3) for _ in range(2))
+    assert [one.captions for one in first] == [one.captions for one in again]
+    assert [one.captions for one in data.validation(3)] != [one.captions for one in first]
+    assert first[0].boxes
+    assert data.size == first[0].picture.shape == (48, 48, 1)
+
+
+def write_table(folder, count=20, header="image,caption"):
+    """A table with pictures of 18 x 22 pixels, each in two rows; the picture `number` is that gray."""
+    rows = [header]
+    for number in range(count):
+        (folder / "inside").mkdir(exist_ok=True, parents=True)
+        Image.fromarray(np.full((18, 22), 10 * number, "uint8")).save(folder / "inside" / f"{number}.png")
+        rows += [f"inside/{number}.png,gray {number}", f'inside/{number}.png,"picture  {number}, gray"']
+    (folder / "captions.csv").write_text("\n".join(rows) + "\n")
+    return str(folder / "captions.csv")
+
+
+def test_a_table_of_captions(tmp_path):
+    data = load_caption_data(write_table(tmp_path), validation_split=0.2, kind=ImageInput)
+    assert data.size == (16, 24, 1)
+    validation, test = data.validation(99), data.test(99)
+    assert (len(validation), len(test)) == (4, 2)
+    values, captions = data.draw(101, [1, 2])
+    again = data.draw(101, [1, 2])
+    np.testing.assert_array_equal(values, again[0])
+    assert captions == again[1]
+    assert values.shape == (101, 16, 24, 1)
+    assert values.dtype == "float32"
+    numbers = set()
+    for value, caption in zip(values, captions, strict=True):
+        number = int(re.search(r"\d+", caption)[0])
+        assert caption in (f"gray {number}", f"picture {number}, gray")
+        np.testing.assert_allclose(value, 20 * number / 255 - 1, atol=1e-5)
+        numbers.add(number)
+    held = {int(one.picture[0, 0, 0]) // 10 for one in (*validation, *test)}
+    assert len(held) == 6
+    assert not held & numbers
+    assert len(data.captions) == 28
+    assert all(len(one.captions) == 2 and one.boxes == {} for one in test)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_text("image,text\na.png,b\n"), "caption"),
+        (lambda path: path.write_text("image,caption\n"), "no row"),
+        (lambda path: path.write_bytes(b"image,caption\n\xff\xfe,b\n"), "UTF-8"),
+        (lambda path: path.write_text("image,caption\ninside/1.png,b\nnothing.png,c\ninside/2.png,d\n"), "line 3"),
+        (lambda path: path.write_text("image,caption\ninside/1.png,b\n"), "has 1 pictures. Expected: at least 3"),
+        (lambda path: (path.parent / "inside" / "1.png").write_bytes(b"\x89PNG cut"), "1.png is not a picture"),
+    ],
+)
+def test_wrong_tables_are_named(tmp_path, change, message):
+    path = write_table(tmp_path)
+    change(tmp_path / "captions.csv")
+    with pytest.raises(UserError, match=message):
+        load_caption_data(path, kind=ImageInput)
 
 
 def test_an_unknown_set_is_named():
-    with pytest.raises(UserError, match="There is no set of digits 'letters'. Expected one of: digits, mnist"):
+    with pytest.raises(UserError, match="no table 'letters'. Expected one of: digits, mnist; or a table"):
         load_caption_data("letters")
