@@ -44,6 +44,7 @@ def _gpt_parameters(model):
     width = model["hidden_dim"]
     attention, feed_forward, norm = layer_parts(model)
     positions = model["max_length"] if model["positions"] == "learned" else 0
+    attention += model["max_length"] * width if model["positions"] == "relative" else 0
     layers = model["num_layers"] * (attention + feed_forward + 2 * norm)
     return (model["vocabulary_size"] + positions) * width + layers + norm
 
@@ -76,7 +77,7 @@ register(
             "num_heads": whole(1, 128),
             "num_layers": whole(1, 64),
             "max_length": whole(2, 65536),
-            "positions": choice("learned", "sinusoidal", "rotary"),
+            "positions": choice("learned", "sinusoidal", "rotary", "relative"),
             "dropout": number(0, 0.99),
             "activation": choice("gelu_approximate", "gelu", "relu", "silu"),
             "layer_norm_epsilon": number(1e-14, 0.1),

@@ -17,6 +17,7 @@ from keras_attention.layers.multi_head import MultiHeadAttention
 from keras_attention.layers.patch_embedding import GridPositionalEmbedding, PatchEmbedding
 from keras_attention.layers.positions import LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from keras_attention.layers.recurrent import GRUCell, LSTMCell
+from keras_attention.layers.relative_positions import RelativeScores
 from keras_attention.layers.ssru import SSRU, SSRUDecoderLayer
 from keras_attention.layers.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
@@ -35,6 +36,7 @@ __all__ = [
     "LuongAttention",
     "MultiHeadAttention",
     "PatchEmbedding",
+    "RelativeScores",
     "SSRUDecoderLayer",
     "SinusoidalPositionalEmbedding",
     "TransformerDecoderLayer",

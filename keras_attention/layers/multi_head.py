@@ -32,6 +32,7 @@ from keras_attention.layers.fast.heads_first import (
 )
 from keras_attention.layers.masks import Tensor, zero_masked
 from keras_attention.layers.positions import rotate
+from keras_attention.layers.relative_positions import RelativeScores
 from keras_attention.layers.sparse_patterns import pattern_of_attention
 
 
@@ -70,6 +71,8 @@ class MultiHeadAttention(keras.layers.Layer):
         num_key_value_heads: int > 0, Hkv, a divisor of `num_heads` and by default equal to it. Each head of keys and
             values is shared by a group of adjacent query heads (grouped-query attention).
         attention_pattern: str or None, a sparse pattern such as "bigbird:block=64,length=4096" (`sparse_patterns`).
+        max_relative_distance: int > 0, tokens, or None. If set, `RelativeScores` are added to the scores, which needs a
+            causal mask or a cache, and no attention in chunks: memory is proportional to T S.
 
     Call arguments:
         query: float tensor (B, T, Dq), or (B, ..., Dq) with more axes.
@@ -134,6 +137,7 @@ class MultiHeadAttention(keras.layers.Layer):
         seed: int | None = None,
         num_key_value_heads: int | None = None,
         attention_pattern: str | None = None,
+        max_relative_distance: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -177,6 +181,12 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query_projection = self._projection("btd,dhk->bthk", (num_heads, key_dim), "query")
         self.key_projection = self._projection("bsd,dhk->bshk", (self.num_key_value_heads, key_dim), "key")
         self.value_projection = self._projection("bsd,dhv->bshv", (self.num_key_value_heads, self.value_dim), "value")
+        self.max_relative_distance = max_relative_distance
+        self.relative_scores = None
+        if max_relative_distance is not None:
+            positive(max_relative_distance, "max_relative_distance")
+            options = {"embeddings_initializer": self.kernel_initializer.clone(), "dtype": self.dtype_policy}
+            self.relative_scores = RelativeScores(max_relative_distance, name="relative", **options)
         self.weight_dropout = Dropout(dropout, seed=seed, dtype=self.score_dtype, name="weight_dropout")
 
     def _projection(self, equation, output_shape, name):
@@ -203,6 +213,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 if shape is None:
                     raise ValueError("The first call needs a `value`, because its width is not known yet.")
                 projection.build((None, None, shape[-1]))
+        if self.relative_scores is not None:
+            self.relative_scores.build((None, None, self.num_heads, self.key_dim))
         dims = self._output_dims or (query_shape[-1],)
         letters = "defgijlmnopqrsuwxyz"[: len(dims)]
         self.output_projection = self._projection(f"bthv,hv{letters}->bt{letters}", dims, "attention_output")
@@ -242,7 +254,7 @@ class MultiHeadAttention(keras.layers.Layer):
         known = projected_key_value if cache is None else cache
         masks = query_mask, value_mask, key_mask, attention_mask
         options = {"return_attention_scores": return_attention_scores, "use_causal_mask": use_causal_mask}
-        self._check_call(query, value, projected_key_value, cache, cache_index, rotation)
+        self._check_call(query, value, projected_key_value, cache, cache_index, rotation, use_causal_mask, positions)
         if known is None and len(query.shape) > 3:
             return self._attend_along_axes(query, value, key, masks, positions, training, **options)
         lengths = num_queries, num_keys = ops.shape(query)[1], ops.shape(value if known is None else known[1])[1]
@@ -263,11 +275,12 @@ class MultiHeadAttention(keras.layers.Layer):
                 query, key, value = self._project(query, value, key, keys_used, joined=False)
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
+        relative = None if self.relative_scores is None else self.relative_scores(query, positions)  # (B, H, T, S)
 
         # Attend
         drop = functools.partial(self.weight_dropout, training=training)
         weights = None
-        if known is not None or in_chunks or self.num_key_value_heads < self.num_heads:
+        if known is not None or in_chunks or relative is not None or self.num_key_value_heads < self.num_heads:
             key, value = (key, value) if projected_key_value is not None else heads_first(key, value)
             if cache is not None:
                 key, value = cache = write_to_cache(cache, cache_index, key, value)
@@ -276,7 +289,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 options = self.num_key_value_heads, pairs, dropout, self.score_dtype
                 context, queries_used = attend_in_chunks(query, key, value, *options)
             else:
-                attended = query, key, value, pairs.all(num_queries, num_keys), drop, self.score_dtype
+                attended = query, key, value, pairs.all(num_queries, num_keys), drop, self.score_dtype, relative
                 if cache is not None and is_long(cache) and not (return_attention_scores or training):
                     context = attend_to_long_cache(*attended, written=cache_index + num_queries)
                 else:
@@ -302,6 +315,7 @@ class MultiHeadAttention(keras.layers.Layer):
         causal, start = use_causal_mask or cache is not None, 0 if cache_index is None else cache_index
         pairs = AllowedPairs(masks, causal, self._pattern, start, positions)
         in_chunks = not return_attention_scores and is_large(query, lengths[1], self.num_heads, pairs.pattern)
+        in_chunks = in_chunks and self.relative_scores is None
         only_by_position = cache is not None and pairs.every_query_sees_itself
         used = pairs.used(*lengths, roughly=in_chunks or only_by_position)
         return pairs, in_chunks, *used
@@ -337,7 +351,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return unfold(result, query, axes)
         return unfold(result[0], query, axes), unfold_weights(result[1], query, value, axes)
 
-    def _check_call(self, query, value, projected_key_value, cache, cache_index, rotation):
+    def _check_call(self, query, value, projected_key_value, cache, cache_index, rotation, use_causal_mask, positions):
         if projected_key_value is not None and cache is not None:
             raise ValueError("`cache` needs a `value` to write. Received: `projected_key_value`")
         if (cache is None) != (cache_index is None):
@@ -347,6 +361,15 @@ class MultiHeadAttention(keras.layers.Layer):
             raise ValueError(f"Either `value` or `projected_key_value` must be given. Received: {received}")
         if rotation is not None and (projected_key_value is not None or len(query.shape) > 3):
             raise ValueError("`rotation` is for `query` and `value` of three axes. Received: other inputs")
+        if self.relative_scores is not None and (
+            projected_key_value is not None or len(query.shape) > 3 or not (use_causal_mask or cache is not None)
+        ):
+            raise ValueError(
+                "`max_relative_distance` is for causal self-attention with three axes: pass use_causal_mask=True or a "
+                f"cache. Received: query.shape={tuple(query.shape)}, use_causal_mask={use_causal_mask}"
+            )
+        if self.relative_scores is not None and cache is not None and positions is None:
+            raise ValueError("With `max_relative_distance`, a cache needs `positions`. Received: positions=None")
 
     def compute_output_shape(self, query_shape, value_shape, key_shape=None, return_attention_scores=False):
         output_shape = (*query_shape[:-1], *(self._output_dims or query_shape[-1:]))
@@ -380,6 +403,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "seed": self.seed,
             "num_key_value_heads": self.num_key_value_heads,
             "attention_pattern": self.attention_pattern,
+            "max_relative_distance": self.max_relative_distance,
         }
 
 

@@ -187,6 +187,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         attention_dropout: float in [0, 1), on attention weights; None: the value of `dropout`.
         kernel_initializer: initializer of the kernels; None: Glorot & Bengio (2010).
         attention_pattern: str or None, a sparse pattern for self-attention (`sparse_patterns`).
+        max_relative_distance: int > 0 or None, for self-attention, see `MultiHeadAttention`.
 
     Call arguments:
         decoder_sequence: float tensor (B, T, D).
@@ -231,6 +232,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         attention_dropout: float | None = None,
         kernel_initializer: str | keras.Initializer | None = None,
         attention_pattern: str | None = None,
+        max_relative_distance: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -243,6 +245,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
         self.normalize_first = normalize_first
         self.kernel_initializer = None if kernel_initializer is None else keras.initializers.get(kernel_initializer)
         self.attention_pattern = attention_pattern
+        self.max_relative_distance = max_relative_distance
         self.supports_masking = True
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy, name="dropout_layer")
 
@@ -254,7 +257,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
 
         start = self.kernel_initializer
         width = decoder_sequence_shape[-1]
-        self.self_attention = attention_for(self, width, "self", self.attention_pattern)
+        self.self_attention = attention_for(self, width, "self", self.attention_pattern, self.max_relative_distance)
         self.self_attention.build(decoder_sequence_shape, decoder_sequence_shape)
         self.self_attention_norm = norm("self_attention_norm")
         self.cross_attention = None
@@ -355,10 +358,11 @@ class TransformerDecoderLayer(keras.layers.Layer):
             "normalize_first": self.normalize_first,
             "kernel_initializer": start and keras.initializers.serialize(start),
             "attention_pattern": self.attention_pattern,
+            "max_relative_distance": self.max_relative_distance,
         }
 
 
-def attention_for(layer, width, what, attention_pattern=None):
+def attention_for(layer, width, what, attention_pattern=None, max_relative_distance=None):
     """Multi-head attention of an encoder or decoder layer, with heads of width D / H.
 
     The default initializer is that of Glorot & Bengio (2010) for a (D, D) matrix. Keras computes the fans of the kernel
@@ -374,6 +378,7 @@ def attention_for(layer, width, what, attention_pattern=None):
         dropout=layer.attention_dropout,
         kernel_initializer=layer.kernel_initializer or keras.initializers.RandomUniform(-limit, limit),
         attention_pattern=attention_pattern,
+        max_relative_distance=max_relative_distance,
         dtype=layer.dtype_policy,
         name=f"{what}_attention",
     )

@@ -31,7 +31,7 @@ from keras_attention.models.shared import (
 )
 
 SIZES = ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_heads", "num_layers", "max_length")
-POSITIONS = ("learned", "sinusoidal", "rotary")
+POSITIONS = ("learned", "sinusoidal", "rotary", "relative")
 SETTINGS = (*SIZES, "positions", "dropout", "activation", "layer_norm_epsilon", "pad_id", "attention_pattern")
 
 
@@ -53,7 +53,7 @@ def check_settings(**settings):
     check_epsilon(settings)
     check_pattern(settings)
     width, heads, positions = (settings[name] for name in ("hidden_dim", "num_heads", "positions"))
-    if (width // heads if positions == "rotary" else width) % 2 and positions != "learned":
+    if (width // heads if positions == "rotary" else width) % 2 and positions in ("sinusoidal", "rotary"):
         what = "heads of an even width" if positions == "rotary" else "an even `hidden_dim`"
         raise ValueError(f"`positions={positions}` needs {what}. Received: hidden_dim={width}, num_heads={heads}")
     check_pad_id(settings)
@@ -75,7 +75,8 @@ class GPT(SequenceLogits, keras.Model):
         num_heads: int > 0.
         num_layers: int > 0.
         max_length: int > 0, tokens (n_ctx in the authors' code). The longest text that `call` accepts.
-        positions: "learned", "sinusoidal", or "rotary": no vector is added; queries and keys are rotated instead.
+        positions: "learned", "sinusoidal", or "rotary": no vector is added; queries and keys are rotated instead; or
+            "relative": each head has a learned vector for each distance of query and key (`RelativeScores`).
         dropout: float in [0, 1), on embeddings, attention weights and the output of each sub-layer.
         activation: "gelu_approximate" (with tanh), "gelu" (exact, with erf), "relu" or "silu".
         layer_norm_epsilon: float in (0, 1), added to variances.
@@ -96,9 +97,9 @@ class GPT(SequenceLogits, keras.Model):
 
     Source: Radford et al. (2019), section 2.3, https://cdn.openai.com/better-language-models/language_models.pdf, based
     on Radford et al. (2018). As in the authors' code, the output shares the embeddings and has no bias, and GELU is
-    approximated with tanh. Sinusoidal positions: Vaswani et al. (2017); rotary positions: Su et al. (2021). Kernels and
-    embeddings are initialized from a normal distribution with standard deviation 0.02. Difference: the constructor does
-    not apply `scale_residual_projections`; `new_language_model` does.
+    approximated with tanh. Sinusoidal positions: Vaswani et al. (2017); rotary positions: Su et al. (2021); relative
+    positions: Huang et al. (2018). Kernels and embeddings are initialized from a normal distribution with standard
+    deviation 0.02. Difference: the constructor does not apply `scale_residual_projections`; `new_language_model` does.
 
     Example:
         model = GPT(8000, hidden_dim=128, intermediate_dim=512, num_heads=2, num_layers=2, max_length=128)
@@ -156,6 +157,7 @@ class GPT(SequenceLogits, keras.Model):
                 normalize_first=True,
                 kernel_initializer=start(),
                 attention_pattern=pattern_of_layer(attention_pattern, i, max_length),
+                max_relative_distance=max_length if positions == "relative" else None,
                 name=f"layer_{i}",
             )
             for i in range(num_layers)
@@ -269,7 +271,7 @@ class GPT(SequenceLogits, keras.Model):
         before = ops.broadcast_to(memory["mask"][:, None, :-1], (batch_size, beams, length - 1))
         lineage = ops.concatenate([before, ops.reshape(wrote, (batch_size, beams, -1))], axis=-1)  # (B, k, P - 1 + L k)
         positions = None
-        if self.attention_pattern is not None:
+        if self.attention_pattern is not None or self.positions == "relative":
             cached = self._cached_positions(memory["mask"], ops.shape(ancestors)[1], beams)  # (B, P - 1 + L k)
             positions = ops.broadcast_to(position, (batch_size, beams)), cached
         caches = []
@@ -292,7 +294,7 @@ class GPT(SequenceLogits, keras.Model):
         x, rotation = self.token_embedding(token_ids), None
         if self.position_embedding is not None:
             x = self.position_embedding(x, positions=positions)
-        else:
+        elif self.positions == "rotary":
             positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None] if positions is None else positions
             rotation = rotary_angles(positions, self.hidden_dim // self.num_heads)  # (1 or B, T, K/2)
         return self.dropout_layer(x, training=training), rotation

@@ -143,7 +143,7 @@ class MusicAttention(NamedTuple):
         axes.set_ylabel("% of the attention\nof the outlined note", size=7.0)
         axes.set_xlabel("bar", size=8.0)
         axes.tick_params(axis="y", labelsize=7.0)
-        axes.legend(frameon=False, fontsize=6.0, ncols=len(of_bars), loc="upper left")
+        axes.legend(frameon=False, fontsize=6.0, loc="center left", bbox_to_anchor=(1, 0.5), borderaxespad=0.2)
         self._bar_lines(axes)
 
     def _bar_lines(self, axes):

@@ -71,7 +71,12 @@ def attention(weights, settings, name, vectors):
     for head in range(heads):
         for t in range(len(vectors)):
             query = projected("query", head, t)
-            scores = np.exp([query @ projected("key", head, s) / math.sqrt(width) for s in range(t + 1)])
+            scores = np.zeros(t + 1)
+            for s in range(t + 1):
+                key = projected("key", head, s)
+                if settings["positions"] == "relative":
+                    key = key + weights[f"{name}/relative/embeddings"][t - s, head]
+                scores[s] = np.exp(query @ key / math.sqrt(width))
             of_heads[head, t, : t + 1] = scores / scores.sum()
             context = sum(of_heads[head, t, s] * projected("value", head, s) for s in range(t + 1))
             outputs[t] = outputs[t] + context @ weights[f"{name}/attention_output/kernel"][head]

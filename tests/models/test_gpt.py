@@ -21,6 +21,7 @@ FORMS = {
     "learned": {},
     "sinusoidal": {"positions": "sinusoidal", "activation": "relu"},
     "rotary": {"positions": "rotary", "activation": "silu", "pad_id": None},
+    "relative": {"positions": "relative"},
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
 
@@ -166,7 +167,7 @@ SEARCHES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("form", ["learned", "rotary"])
+@pytest.mark.parametrize("form", ["learned", "rotary", "relative"])
 def test_every_search_writes_as_if_it_read_all_again(search, form):
     """With the cache, and with the whole text at every step, compiled; the log probabilities are those of the model."""
     function, options, beams = SEARCHES[search]
@@ -204,7 +205,7 @@ def test_every_search_writes_as_if_it_read_all_again(search, form):
         np.testing.assert_array_equal(with_memory.token_ids, found[0])
 
 
-@pytest.mark.parametrize("form", ["learned", "rotary"])
+@pytest.mark.parametrize("form", ["learned", "rotary", "relative"])
 def test_beginnings_that_are_filled_up_further_give_the_same_logits(form):
     model = make_model(**FORMS[form])
     token_ids = np.array([[0, 0, 5, 7, 11], [3, 13, 2, 7, 5]], "int32")
@@ -219,7 +220,7 @@ def test_beginnings_that_are_filled_up_further_give_the_same_logits(form):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("mixed_float16", 0.05), ("mixed_bfloat16", 0.4)])
-@pytest.mark.parametrize("form", ["learned", "rotary"])
+@pytest.mark.parametrize("form", ["learned", "rotary", "relative"])
 def test_half_precision_stays_near(form, dtype, tolerance):
     batch = make_batch()
     half, whole = (outputs_of(make_model(**FORMS[form], **options), batch) for options in ({"dtype": dtype}, {}))
@@ -258,7 +259,10 @@ def test_residual_projections_are_scaled():
     [
         ({"hidden_dim": 13}, "`num_heads` must divide `hidden_dim`. Received: num_heads=3, hidden_dim=13"),
         ({"num_layers": 0}, "`num_layers` must be a positive integer. Received: num_layers=0"),
-        ({"positions": "none"}, "`positions` must be one of learned, sinusoidal, rotary. Received: positions=none"),
+        (
+            {"positions": "none"},
+            "one of learned, sinusoidal, rotary, relative. Received: positions=none",
+        ),
         ({"activation": "tanh"}, "`activation` must be one of .* Received: activation=tanh"),
         ({"positions": "rotary", "num_heads": 4}, "needs heads of an even width. Received: hidden_dim=12, num_heads=4"),
         ({"positions": "sinusoidal", "hidden_dim": 9}, "needs an even `hidden_dim`. Received: hidden_dim=9"),

@@ -8,6 +8,7 @@ from zoo.tiny_gpt import tiny_generator
 from zoo.tiny_music import PIECES, note_tokenizer, tiny_musician
 
 from keras_attention.data.music.chorales import as_text, steps_of
+from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError
 
 musician = functools.cache(tiny_musician)
@@ -74,8 +75,12 @@ def test_other_models_have_no_such_picture():
 
 
 @pytest.mark.slow
-def test_writes_steps_of_four_voices(tmp_path):
-    text = musician().generate(TEXT[:11], max_tokens=43, temperature=1.0, seed=5)
+@pytest.mark.parametrize("positions", ["rotary", "relative"])
+def test_writes_steps_of_four_voices(positions, tmp_path):
+    generator = musician(positions=positions)
+    text = generator.generate(TEXT[:11], max_tokens=43, temperature=1.0, seed=5)
     assert all(len(step.split(",")) == 4 for step in (TEXT[:11] + text).split()[:-1])
-    musician().save(tmp_path / "entry")
-    assert musician().samples == [""]
+    generator.save(tmp_path / "entry")
+    assert generator.samples == [""]
+    loaded = load_pipeline(tmp_path / "entry")
+    assert loaded.generate(TEXT[:11], max_tokens=43, temperature=1.0, seed=5) == text

@@ -48,7 +48,7 @@ def mask_in_cache(mask, cache, index):
     return ops.slice_update(everywhere, (0, index), ops.cast(mask, "bool"))
 
 
-def attend_heads_first(query, key, value, mask, drop, score_dtype):
+def attend_heads_first(query, key, value, mask, drop, score_dtype, relative=None):
     """Equals `attend`, with a heads-first layout and grouped heads.
 
     Args:
@@ -58,6 +58,7 @@ def attend_heads_first(query, key, value, mask, drop, score_dtype):
         mask: bool tensor that broadcasts to (B, H, T, S), or None.
         drop: function of the weights (B, H, T, S).
         score_dtype: dtype of scores and weights.
+        relative: float tensor (B, H, T, S) that is added to the products of queries and keys, or None.
 
     Returns:
         Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`.
@@ -65,28 +66,32 @@ def attend_heads_first(query, key, value, mask, drop, score_dtype):
     query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)  # (B, H, T, K), (B Hkv, K, S)
     by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
     scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)
-    weights = masked_softmax(ops.reshape(scores, (*by_query, num_keys)), mask)  # (B, H, T, S)
+    scores = ops.reshape(scores, (*by_query, num_keys))
+    scores = scores if relative is None else scores + ops.cast(relative, score_dtype) / width**0.5
+    weights = masked_softmax(scores, mask)  # (B, H, T, S)
     kept = ops.cast(drop(weights), value.dtype)
     context = ops.matmul(ops.reshape(kept, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
     context = ops.reshape(context, (*by_query, ops.shape(value)[-1]))  # (B, H, T, V)
     return ops.transpose(context, (0, 2, 1, 3)), weights
 
 
-def attend_to_long_cache(query, key, value, mask, drop, score_dtype, written):
+def attend_to_long_cache(query, key, value, mask, drop, score_dtype, relative=None, *, written):
     """The context of `attend_heads_first`, which reads only a quarter of the cache as long as no more is written.
 
     Args:
-        query, key, value, mask, drop, score_dtype: see `attend_heads_first`; S, the length of the cache, is static.
+        query, key, value, mask, drop, score_dtype, relative: see `attend_heads_first`; S, the length of the cache, is
+            static.
         written: int or scalar int tensor. The mask allows at most the first `written` keys.
     """
     quarter = -(-ops.shape(value)[1] // 4)
 
     def read_quarter():
         some = key[..., :quarter], value[:, :quarter], None if mask is None else mask[..., :quarter]
-        return attend_heads_first(query, *some, drop, score_dtype)[0]
+        near = None if relative is None else relative[..., :quarter]
+        return attend_heads_first(query, *some, drop, score_dtype, near)[0]
 
     def read_all():
-        return attend_heads_first(query, key, value, mask, drop, score_dtype)[0]
+        return attend_heads_first(query, key, value, mask, drop, score_dtype, relative)[0]
 
     return ops.cond(ops.convert_to_tensor(written) <= quarter, read_quarter, read_all)
 
