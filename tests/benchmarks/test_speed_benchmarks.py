@@ -187,7 +187,7 @@ def test_classifiers_of_few_labels(tmp_path):
     assert again[-5:] == lines[-5:]
     assert not any(line.startswith("---") for line in again)
     card = (entry.folder / "CARD.md").read_text()
-    assert "## joy: accuracy, %, by number of labels" in card
+    assert "## joy: macro-F1, %, by number of labels" in card
     assert "](low_labels.png)" in card
 
 
