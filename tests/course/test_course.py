@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "course").glob("*.ipynb"))
-TRAINING = ("00_tour", "05_positions")  # chapters that train for more than a few seconds
+TRAINING = ("00_tour", "05_positions", "08_bert")  # chapters that train for more than a few seconds
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 HEAD = re.compile(r"# Exercise (\d+\.\d+): ")
 
