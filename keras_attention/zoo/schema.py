@@ -261,8 +261,10 @@ def architecture_of(config, where="config.json"):
     """The Architecture of a `config.json`; raises EntryError if it is not registered."""
     name = config["architecture"]
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        known = ", ".join(sorted(ARCHITECTURES))
-        raise EntryError(f"{where} has architecture={quoted(name)}. Known: {known}")
+        raise EntryError(
+            f"{where} has architecture={quoted(name)}. Expected: one of {len(ARCHITECTURES)} that this version "
+            "knows, such as Transformer. The model may be from a later version: update keras_attention."
+        )
     return ARCHITECTURES[name]
 
 

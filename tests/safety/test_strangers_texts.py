@@ -103,6 +103,8 @@ def test_no_terminal_obeys_a_card(hostile, monkeypatch, capsys, command):
 class Obeying:
     """A language model that writes what it was told to, as a byte-level one can."""
 
+    is_music = False
+
     def stream(self, prompt, **sampling):
         yield from (HOSTILE[:5], HOSTILE[5:])
 
