@@ -18,7 +18,7 @@ MIDI_ENDINGS = (".mid", ".midi")
 TICKS = 480  # of a beat
 TEMPO = 96  # beats per minute
 VELOCITY = 80
-MOST_BYTES, MOST_STEPS = 5_000_000, 100_000
+MOST_BYTES, MOST_STEPS, MOST_TRACKS = 5_000_000, 100_000, 32
 DAMAGED = (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError)  # raised by mido
 
 
@@ -107,6 +107,10 @@ def read_midi(path):
     first, last = (edge(note[place] for notes in tracks for note in notes) for edge, place in ((min, 0), (max, 1)))
     if last - first > MOST_STEPS:
         raise UserError(f"{path}: has {last - first:,} sixteenths. Expected: at most {MOST_STEPS:,}.")
+    if len(tracks) > MOST_TRACKS:
+        raise UserError(f"{path}: has {len(tracks):,} tracks with notes. Expected: at most {MOST_TRACKS}.")
+    if sum(end - start for notes in tracks for start, end, _ in notes) > MOST_TRACKS * MOST_STEPS:
+        raise UserError(f"{path}: has too many notes at once. Expected: at most {len(VOICES)}.")
     tracks.sort(key=lambda notes: -sum(pitch for _, _, pitch in notes) / len(notes))
     rows = [_sounding(notes, first, last) for notes in tracks]
     if len(rows) == len(VOICES) and all(len(sounds) <= 1 for row in rows for sounds in row):

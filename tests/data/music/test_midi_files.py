@@ -103,6 +103,12 @@ def test_limits(tmp_path):
         read_midi(one_track(path, [(0, 24, 60)], channel=9))
     with pytest.raises(UserError, match="has 200,000 sixteenths"):
         read_midi(one_track(path, [(0, 24 * 200_000, 60)]))
+    track = b"MTrk\0\0\0\x0d\0\x90\x3c\x40\x81\x00\x80\x3c\0\0\xff\x2f\0"  # one note
+    path.write_bytes(b"MThd\0\0\0\6\0\1\0\x25\0\x60" + 37 * track)
+    with pytest.raises(UserError, match="has 37 tracks with notes. Expected: at most 32"):
+        read_midi(path)
+    with pytest.raises(UserError, match="has too many notes at once"):
+        read_midi(one_track(path, [(0, 24 * 90_000, pitch) for pitch in range(20, 61)]))
     with pytest.raises(UserError, match="no such file"):
         read_midi(tmp_path / "other.mid")
     with pytest.raises(UserError, match="there is no note to write"):
