@@ -5,6 +5,7 @@ processes share the cores (`make test`), each has one thread.
 """
 
 import os
+import sys
 from collections import Counter
 
 import pytest
@@ -74,9 +75,11 @@ def graphs():
 
 @pytest.fixture(autouse=True)
 def environment():
-    """What a test sets is gone when it ends."""
+    """What a test sets is gone when it ends: variables, and the policy of Keras, which recipes choose for a device."""
     before = dict(os.environ)
     yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].config.set_dtype_policy("float32")
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
