@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_attention.evaluation.bag_of_words import Blend
 from keras_attention.inputs import Field
-from keras_attention.pipelines.base import Pipeline
 from keras_attention.pipelines.explanation import Explanation
 from keras_attention.pipelines.labels import (
     LABEL_ANSWER,
@@ -22,6 +21,7 @@ from keras_attention.pipelines.labels import (
     label_fields,
     label_text,
 )
+from keras_attention.pipelines.media.file_pipeline import FilePipeline
 from keras_attention.pipelines.texts import Progress
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.work_budget import stop_if_unwanted
@@ -69,7 +69,7 @@ class FeatureModel(NamedTuple):
         return self._replace(kernel=rounded) if close else self
 
 
-class InputClassifier(Pipeline):
+class InputClassifier(FilePipeline):
     """Classifies inputs of any kind that is a file: pictures or sounds.
 
     Args:
@@ -127,14 +127,6 @@ class InputClassifier(Pipeline):
         found = [self.kind.features(np.stack([one["values"] for one in part])) for part in parts]
         return np.concatenate([np.asarray(part) for part in found])
 
-    @classmethod
-    def request_fields_for(cls, kind):
-        return {**kind.fields, **cls.request_fields}
-
-    @property
-    def input(self):
-        return self.kind
-
     @property
     def facts(self):
         return self.facts_of({"task": self.task})
@@ -144,31 +136,13 @@ class InputClassifier(Pipeline):
         return {"kind": config["task"]["kind"], "labels": config["task"]["label_names"]}
 
     @property
-    def samples(self):
-        return self._samples
-
-    def examples(self):
-        examples = super().examples()
-        return [{**example, "source": self._file(number)} for number, example in enumerate(examples, start=1)]
-
-    @property
     def extra_files(self):
-        """Writers of the files of `samples`, unless the entry has examples already."""
+        """Writers of the files of `samples`, and of the linear model on features, if there is one."""
         words = self.blend.words if self.blend else None
-        files = (
-            []
-            if words is None
-            else [lambda folder: save_features(folder, {"kernel": words.kernel, "bias": words.bias})]
-        )
-        if self.entry is not None:
-            return files
-        return files + [
-            lambda folder, at=number, value=value: self.kind.write_example(value, folder / self._file(at))
-            for number, value in enumerate(self._samples, start=1)
-        ]
-
-    def _file(self, number):
-        return f"example_{number}{self.kind.example_suffix}"
+        if words is None:
+            return super().extra_files
+        features = {"kernel": words.kernel, "bias": words.bias}
+        return [lambda folder: save_features(folder, features), *super().extra_files]
 
     def example_inputs(self, length: int) -> dict[str, np.ndarray]:
         """Arrays of one input, to compile the network; `length` is that of the padded axis, if the kind has one."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_attention.decoding import Hypotheses
 from keras_attention.inputs import Field
-from keras_attention.pipelines.base import Pipeline
+from keras_attention.pipelines.media.file_pipeline import FilePipeline
 from keras_attention.pipelines.texts import Progress
 from keras_attention.runtime.buckets import BATCH_SIZES
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch
@@ -61,7 +61,7 @@ class Caption(str):
         return [((cell % columns + 0.5) / columns, (cell // columns + 0.5) / rows) for cell in map(int, best)]
 
 
-class Captioner(Pipeline):
+class Captioner(FilePipeline):
     """Describes pictures with a trained network.
 
     Args:
@@ -139,14 +139,6 @@ class Captioner(Pipeline):
     def tokenizers(self):
         return {"text": self.tokenizer}
 
-    @classmethod
-    def request_fields_for(cls, kind):
-        return {**kind.fields, **cls.request_fields}
-
-    @property
-    def input(self):
-        return self.kind
-
     @property
     def facts(self):
         return {"beam_size": self.decoding["beam_size"]}
@@ -154,27 +146,6 @@ class Captioner(Pipeline):
     @classmethod
     def facts_of(cls, config):
         return {"beam_size": {**CAPTION_DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
-
-    @property
-    def samples(self):
-        return self._samples
-
-    def examples(self):
-        examples = super().examples()
-        return [{**example, "source": self._file(number)} for number, example in enumerate(examples, start=1)]
-
-    @property
-    def extra_files(self):
-        """Writers of the files of `samples`, unless the entry has examples already."""
-        if self.entry is not None:
-            return []
-        return [
-            lambda folder, at=number, value=value: self.kind.write_example(value, folder / self._file(at))
-            for number, value in enumerate(self._samples, start=1)
-        ]
-
-    def _file(self, number):
-        return f"example_{number}{self.kind.example_suffix}"
 
     def answers(self, sources, sources_b=None):
         return list(map(str, self.caption(sources)))
