@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from convert.tiny_checkpoints import TINY_BERT
@@ -111,7 +111,6 @@ def page(*arguments, **options):
 class StubPipeline(Pipeline):
     """Shows a page, and is exported as prepared files."""
 
-    exports: ClassVar = {"saved_model": "safety.crash_scenarios:write_saved_model"}
     attention_view = staticmethod(page)
 
     @classmethod
@@ -126,6 +125,9 @@ class StubPipeline(Pipeline):
 
     def reply(self, **request):
         return []
+
+
+export.WRITERS[StubPipeline.__name__] = {"saved_model": "safety.crash_scenarios:write_saved_model"}
 
 
 def finetune_with_checkpoints(examples, *arguments, checkpoint_dir, resume, restart, **options):

@@ -127,6 +127,8 @@ class Score(NamedTuple):
 
 
 class StubWriter:
+    is_music = False
+
     def generations(self, prompts, n, **sampling):
         return [[Continuation(f" and {number}") for number in range(n)] for _ in prompts]
 
