@@ -46,6 +46,7 @@ def test_example(path, code, tmp_path, monkeypatch):
             "categories": generator.integers(0, 7, (2, 5, 3)).astype("int32"),
             "profile": generator.integers(0, 7, (2, 1)).astype("int32"),
         },
+        "spectrograms": generator.uniform(-1, 1, size=(2, 12, 40)).astype("float32"),
         "images": generator.normal(size=(2, 8, 8, 1)).astype("float32"),
         "patches": generator.normal(size=(2, 49, 16)).astype("float32"),
     }

@@ -37,6 +37,7 @@ def make_layers():
     from keras_attention import layers
 
     made = {"additive": layers.AdditiveAttention(5), "hard": layers.HardAttention(5)}
+    made["location"] = layers.LocationAwareAttention(5)
     for score in ("dot", "general", "concat"):
         for mode in ("global", "local_m", "local_p"):
             made[f"{score}-{mode}"] = layers.LuongAttention(score, mode, window=2)

@@ -13,6 +13,7 @@ from keras_attention.catalog import (  # noqa: F401  (they register their archit
     encoding,
     generation,
     mask_filling,
+    transcription,
     translation,
 )
 from keras_attention.support.providers import provide

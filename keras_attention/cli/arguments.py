@@ -309,19 +309,31 @@ def add_classify(commands):
 def add_caption(commands):
     command = add_command(commands, "caption", "caption", "caption", "Describe pictures, one sentence each.")
     command.add_argument("texts", nargs="*", metavar="PICTURE", help="names of files (PNG, JPEG, WebP, GIF, BMP)")
+    help_text = (
+        "draw the picture once per word, with a spotlight where it looks (.png, .svg, .pdf); several: FILE-1.png"
+    )
+    _add_written(command, help_text, "captions per picture")
+
+
+def add_transcribe(commands):
+    command = add_command(commands, "transcribe", "caption", "transcribe", "Write what is said in recordings.")
+    command.add_argument("texts", nargs="*", metavar="SOUND", help="names of files (WAV, FLAC, OGG, MP3, AIFF)")
+    help_text = "draw the sound, and where each word looks (.png, .svg, .pdf); several: FILE-1.png"
+    _add_written(command, help_text, "transcripts per recording")
+
+
+def _add_written(command, help_text_of_attention, answers):
+    """Adds the options of commands that write a text about each of some files."""
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
     help_text = "UTF-8 text with one name of a file per line; default: standard input"
     command.add_argument("--input", metavar="FILE", help=help_text)
     add_encoding(command)
     command.add_argument("--output", metavar="FILE", help="written whole or not at all; default: standard output")
     command.add_argument("--resume", action="store_true", help="continue an interrupted run from --input to --output")
-    help_text = (
-        "draw the picture once per word, with a spotlight where it looks (.png, .svg, .pdf); several: FILE-1.png"
-    )
-    command.add_argument("--attention", metavar="FILE", help=help_text)
-    command.add_argument("--n-best", type=int, default=1, metavar="K", help="captions per picture, with scores")
+    command.add_argument("--attention", metavar="FILE", help=help_text_of_attention)
+    command.add_argument("--n-best", type=int, default=1, metavar="K", help=f"{answers}, with scores")
     command.add_argument("--beam", type=int, metavar="K", help="beam size; default: from the model, mostly 3")
-    command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer captions")
+    command.add_argument("--length-penalty", type=float, metavar="X", help="0 or more; larger prefers longer texts")
 
 
 def add_encode(commands):

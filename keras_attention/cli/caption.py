@@ -1,61 +1,101 @@
-"""`keras-attention caption`: sentences that describe pictures, and where each word looks."""
+"""`keras-attention caption` and `transcribe`: what a picture shows or a recording says, word by word."""
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_attention.cli.io.many_texts import check_source, many_texts
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
 from keras_attention.support.errors import UserError
 from keras_attention.zoo.registry import no_model, open_entry
 
-MOST_DRAWN = 100  # pictures whose attention is drawn
+MOST_DRAWN = 100  # inputs whose attention is drawn
+
+
+class Written(NamedTuple):
+    """What a task writes about files.
+
+    Attributes:
+        task: str.
+        plural: str, what the files are.
+        answers: str, the key of the answers in JSON.
+        as_json: callable(answer) -> dict of JSON types.
+        view: callable(pipeline, file, answer) -> the picture of its attention.
+    """
+
+    task: str
+    plural: str
+    answers: str
+    as_json: Callable
+    view: Callable
 
 
 def caption(arguments):
     """Prints one line per picture, its caption; with --n-best, the K best ones, each with its log probability."""
+
+    def as_json(one):
+        from keras_attention.pipelines.media.captioner import caption_as_json
+
+        return caption_as_json(one)
+
+    _write(arguments, Written("caption", "pictures", "captions", as_json, lambda model, *both: model.spotlights(*both)))
+
+
+def transcribe(arguments):
+    """Prints one line per recording, what is said; with --n-best, the K best ones, each with its log probability."""
+
+    def as_json(one):
+        from keras_attention.pipelines.media.transcriber import transcript_as_json
+
+        return transcript_as_json(one)
+
+    view = Written("transcribe", "recordings", "transcripts", as_json, lambda model, *both: model.alignment(*both))
+    _write(arguments, view)
+
+
+def _write(arguments, written):
     if arguments.model is None:
-        raise no_model("caption")
+        raise no_model(written.task)
     check_source(arguments, files=True)
-    entry = open_entry(arguments.model, "caption")
+    entry = open_entry(arguments.model, written.task)
     if arguments.attention:
-        _check_picture(arguments)
+        _check_picture(arguments, written)
     warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged EXIF data, which is ignored
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     with many_texts(arguments, entry.folder, entry.input.check_file) as job:
         if arguments.attention and job.total > MOST_DRAWN:
-            raise UserError(f"--attention draws at most {MOST_DRAWN} pictures. Found: {job.total:,}")
-        model, job.unit = load(entry, "caption"), "pictures"
+            raise UserError(f"--attention draws at most {MOST_DRAWN} {written.plural}. Found: {job.total:,}")
+        model, job.unit = load(entry, written.task), written.plural
         shown = []
         for window in job.windows():
             found = model.hypotheses(window.texts, n_best=arguments.n_best, progress=window.progress, **search)
-            lines = [_line(name, best, arguments) for name, best in zip(window.texts, found, strict=True)]
+            lines = [_line(name, best, arguments, written) for name, best in zip(window.texts, found, strict=True)]
             if arguments.attention:
-                shown += [model.spotlights(name, best[0]) for name, best in zip(window.texts, found, strict=True)]
+                shown += [written.view(model, name, best[0]) for name, best in zip(window.texts, found, strict=True)]
             job.write(lines, [False] * len(found))
     for place, view in zip(_names(arguments.attention, len(shown)), shown, strict=True):
         view.save(place)
         print(f"keras-attention: {place}: where each word looks", file=sys.stderr)
 
 
-def _check_picture(arguments):
-    """Raises UserError unless the file of --attention can be written, and all pictures are answered in one run."""
+def _check_picture(arguments, written):
+    """Raises UserError unless the file of --attention can be written, and all inputs are answered in one run."""
     if arguments.resume:
-        raise UserError("--attention needs all pictures at once: leave out --resume.")
+        raise UserError(f"--attention needs all {written.plural} at once: leave out --resume.")
     with silent_libraries():
         from keras_attention.visualize.figures import check_figure_path
 
     check_figure_path(arguments.attention)
 
 
-def _line(name, captions, arguments):
+def _line(name, answers, arguments, written):
     if arguments.json:
-        from keras_attention.pipelines.media.captioner import caption_as_json
-
-        return json_text({"file": name, "captions": [caption_as_json(one) for one in captions]})
+        return json_text({"file": name, written.answers: [written.as_json(one) for one in answers]})
     if arguments.n_best == 1:
-        return one_output_line(captions[0])
-    return "\t".join(f"{one_output_line(one)} {one.log_prob:.4f}" for one in captions)
+        return one_output_line(answers[0])
+    return "\t".join(f"{one_output_line(one)} {one.log_prob:.4f}" for one in answers)
 
 
 def _names(path, count):

@@ -175,6 +175,7 @@ def make_parser():
     arguments.add_finetune(commands)
     arguments.add_classify(commands)
     arguments.add_caption(commands)
+    arguments.add_transcribe(commands)
     arguments.add_fill_mask(commands)
     arguments.add_encode(commands)
     arguments.add_similar(commands)

@@ -1,4 +1,4 @@
-"""Scores of captions: whether they are exact, and whether words look at what they name."""
+"""Scores of captions and transcripts: whether they are right, and whether words look at what they name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -44,3 +44,28 @@ def pointing(
         weights = attention[word]
         found.append((bool(inside.flat[weights.argmax()]), float(weights[inside].sum())))
     return found
+
+
+def edit_distance(found: Sequence, expected: Sequence) -> int:
+    """The least number of words to insert, delete or replace so that `found` becomes `expected` (Levenshtein)."""
+    costs = list(range(len(expected) + 1))
+    for i, one in enumerate(found, start=1):
+        before, costs[0] = costs[0], i
+        for j, other in enumerate(expected, start=1):
+            before, costs[j] = costs[j], min(costs[j] + 1, costs[j - 1] + 1, before + (one != other))
+    return costs[-1]
+
+
+def word_error_rate(found: Sequence[Sequence], expected: Sequence[Sequence]) -> float:
+    """Wrong words in percent of the expected ones: 100 * (sum of the edit distances) / (number of expected words).
+
+    Args:
+        found, expected: N sequences of words; a str is a sequence of characters.
+    """
+    wrong = sum(edit_distance(*both) for both in zip(found, expected, strict=True))
+    return 100.0 * wrong / max(1, sum(map(len, expected)))
+
+
+def within_words(times: Sequence[float], places: Sequence[tuple[float, float]]) -> list[bool]:
+    """For each word, whether the time at which it looks most is between its start and end, in seconds."""
+    return [start <= time < end for time, (start, end) in zip(times, places, strict=True)]

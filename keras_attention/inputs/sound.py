@@ -257,30 +257,49 @@ class SoundInput:
         """The Recording of a waveform (samples, channels)."""
         import numpy as np
 
-        if not len(waveform):
-            raise UserError(f"{name} has no samples. {KINDS}")
-        if not np.isfinite(waveform).all():
-            raise UserError(f"{name} holds NaN or infinity. Expected: finite samples.")
-        largest = float(np.abs(waveform).max())
-        waveform = (waveform / (largest or 1.0)).mean(axis=1, dtype="float64")
-        length = self.length
-        if len(waveform) > 2 * length * rate / self.rate:  # only the part that is read is worth a good filter
+        waveform, length = mono(waveform, name), self.length
+        cut = len(waveform) > 2 * length * rate / self.rate
+        if cut:  # only the part that is read is worth a good filter
             waveform = _loudest_part(waveform, int(2 * length * rate / self.rate))
-            cut = True
-        else:
-            cut = False
-        if rate != self.rate:
-            from scipy.signal import resample_poly
-
-            ratio = Fraction(self.rate, int(rate)).limit_denominator(LONGEST_SIDE)
-            waveform = resample_poly(waveform, max(1, ratio.numerator), ratio.denominator)
+        waveform = resampled(waveform, rate, self.rate)
         cut = cut or len(waveform) > length
         if len(waveform) > length:
             waveform = _loudest_part(waveform, length)
         missing = length - len(waveform)
-        waveform = np.pad(waveform, (missing // 2, missing - missing // 2))
-        samples = np.rint(LOUDEST * waveform / (np.abs(waveform).max() or 1.0)).astype("int16")
-        return Recording(samples, cut)
+        return Recording(as_samples(np.pad(waveform, (missing // 2, missing - missing // 2))), cut)
+
+
+def mono(waveform: "np.ndarray", name: str) -> "np.ndarray":
+    """One channel (samples,), the mean of a waveform (samples, channels) whose largest number becomes 1.
+
+    Raises:
+        UserError: if it has no samples, or a number is not finite.
+    """
+    import numpy as np
+
+    if not len(waveform):
+        raise UserError(f"{name} has no samples. {KINDS}")
+    if not np.isfinite(waveform).all():
+        raise UserError(f"{name} holds NaN or infinity. Expected: finite samples.")
+    largest = float(np.abs(waveform).max())
+    return (waveform / (largest or 1.0)).mean(axis=1, dtype="float64")
+
+
+def resampled(waveform: "np.ndarray", rate: int, new_rate: int) -> "np.ndarray":
+    """A waveform (samples,) at another rate."""
+    if rate == new_rate:
+        return waveform
+    from scipy.signal import resample_poly
+
+    ratio = Fraction(new_rate, int(rate)).limit_denominator(LONGEST_SIDE)
+    return resample_poly(waveform, max(1, ratio.numerator), ratio.denominator)
+
+
+def as_samples(waveform: "np.ndarray") -> "np.ndarray":
+    """int16 array of a waveform; the loudest sample becomes +-32767."""
+    import numpy as np
+
+    return np.rint(LOUDEST * waveform / (np.abs(waveform).max() or 1.0)).astype("int16")
 
 
 SOUNDS_TO_READ = 200

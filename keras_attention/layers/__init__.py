@@ -10,6 +10,7 @@ from keras_attention.layers.causal_convolution import GatedCausalConvolution
 from keras_attention.layers.dropout import Dropout
 from keras_attention.layers.feed_forward import FeedForward
 from keras_attention.layers.hard_attention import HardAttention
+from keras_attention.layers.location_aware import LocationAwareAttention
 from keras_attention.layers.lstmn import LSTMNCell
 from keras_attention.layers.luong import LuongAttention
 from keras_attention.layers.masks import causal_mask, padding_mask, zero_masked
@@ -33,6 +34,7 @@ __all__ = [
     "LSTMCell",
     "LSTMNCell",
     "LearnedPositionalEmbedding",
+    "LocationAwareAttention",
     "LuongAttention",
     "MultiHeadAttention",
     "PatchEmbedding",

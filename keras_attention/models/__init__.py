@@ -18,6 +18,7 @@ from keras_attention.models.patch_classifier import PatchClassifier
 from keras_attention.models.patch_pretrainer import PatchPretrainer
 from keras_attention.models.recurrent_networks import RecurrentClassifier, RecurrentLM
 from keras_attention.models.seq2seq import AttentionSeq2Seq
+from keras_attention.models.speech_recognizer import SpeechRecognizer
 from keras_attention.models.static_vectors import StaticVectorClassifier
 from keras_attention.models.transformer import PRESETS, Transformer
 
@@ -40,6 +41,7 @@ __all__ = [
     "PatchPretrainer",
     "RecurrentClassifier",
     "RecurrentLM",
+    "SpeechRecognizer",
     "StaticVectorClassifier",
     "Transformer",
     "new_language_model",

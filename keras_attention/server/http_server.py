@@ -71,9 +71,10 @@ ERRORS = {
         (503, "Not ready, all workers busy, or no answer in time: try again"),
     )
 }
-DEMO = {"demo.css": "text/css", "demo.js": "text/javascript", "translation.js": "text/javascript"}
+DEMO = {"demo.css": "text/css", **{f"{name}.js": "text/javascript" for name in ("demo", "looks", "translation")}}
 DEMO_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:; "
+    "media-src data:"
 )
 
 

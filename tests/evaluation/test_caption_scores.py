@@ -1,7 +1,15 @@
+import itertools
+
 import numpy as np
 import pytest
 
-from keras_attention.evaluation.caption_scores import exact_captions, pointing
+from keras_attention.evaluation.caption_scores import (
+    edit_distance,
+    exact_captions,
+    pointing,
+    within_words,
+    word_error_rate,
+)
 
 
 def test_exact_captions():
@@ -17,3 +25,28 @@ def test_pointing():
     assert found == [(True, 0.75), (True, pytest.approx(2 / 12)), (False, 0.0)]
     assert pointing(attention, {0: (25, 7, 26, 8)}, (15, 40)) == [(True, 0.75)]
     assert pointing(attention, {0: (26, 7, 35, 8)}, (15, 40)) == [(False, 0.0)]
+
+
+def slow_distance(found, expected):
+    """By its recursive definition."""
+    if not found or not expected:
+        return len(found) + len(expected)
+    replaced = slow_distance(found[1:], expected[1:]) + (found[0] != expected[0])
+    return min(replaced, slow_distance(found[1:], expected) + 1, slow_distance(found, expected[1:]) + 1)
+
+
+def test_the_edit_distance_is_that_of_its_definition():
+    generator = np.random.default_rng(0)
+    texts = ["".join(map(str, generator.integers(0, 3, length))) for length in (0, 1, 2, 3, 4, 5)]
+    for found, expected in itertools.product(texts, texts):
+        assert edit_distance(found, expected) == slow_distance(found, expected)
+
+
+def test_rates_count_words_of_the_reference():
+    assert word_error_rate(["12", "3"], ["123", "3"]) == pytest.approx(25)
+    assert word_error_rate(["1111", ""], ["1", "2"]) == pytest.approx(200)
+    assert word_error_rate([["one", "two"]], [["one", "three"]]) == pytest.approx(50)
+
+
+def test_a_time_is_within_a_word_from_its_start_to_before_its_end():
+    assert within_words([0.1, 0.3, 0.5], [(0.1, 0.2), (0.2, 0.3), (0.4, 0.6)]) == [True, False, True]

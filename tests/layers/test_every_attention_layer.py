@@ -13,10 +13,11 @@ from layer_checks import (
     random_array,
 )
 
-from keras_attention.layers import AdditiveAttention, HardAttention, LuongAttention
+from keras_attention.layers import AdditiveAttention, HardAttention, LocationAwareAttention, LuongAttention
 
 B, T, S, D, DV = 2, 3, 7, 5, 11
 FORMS = {"additive": (AdditiveAttention, {"units": 13}), "hard": (HardAttention, {"units": 13})}
+FORMS["location"] = (LocationAwareAttention, {"units": 13, "num_filters": 3, "kernel_size": 5})
 for score in ("dot", "general", "concat"):
     for mode in ("global", "local_m", "local_p"):
         FORMS[f"{score}-{mode}"] = (LuongAttention, {"score": score, "mode": mode, "window": 2, "units": 13})

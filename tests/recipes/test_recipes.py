@@ -178,8 +178,9 @@ def test_patches_are_trained_continued_and_used(run, tmp_path):
 @pytest.mark.parametrize("attention", ["soft", "hard"])
 def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
     recipe = TRANSLATION.with_name("captions.py")
-    small = ("--annotation-dim=8", "--hidden-dim=13", "--beam-size=1")
-    code, out, _ = run(recipe, *small, f"--attention={attention}", "--train-size=640", "--epochs=1", "--out=first")
+    small = ("--annotation-dim=8", "--hidden-dim=13", "--beam-size=1", "--ema-decay=none")
+    once = ("--epochs=1", "--out=first")
+    code, out, _ = run(recipe, *small, f"--attention={attention}", "--train-size=1280", *once)
     assert code == 0
     check_last_command(out)
     entry = read_entry(tmp_path / "first")
@@ -188,6 +189,28 @@ def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
         "exact captions (%)",
         "pointing (%)",
         "attention in the box (%)",
+    ]
+    assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
+    code, out, _ = run(recipe, "--from=first", "--smoke", "--out=second")
+    assert code == 0
+    later = read_entry(tmp_path / "second")
+    assert later.config["model"] == entry.config["model"]
+    assert later.metrics["training"]["history"][0]["loss"] < entry.metrics["training"]["history"][0]["loss"]
+
+
+@pytest.mark.slow
+def test_speech_is_learned_continued_and_transcribed(run, tmp_path):
+    recipe = TRANSLATION.with_name("speech.py")
+    small = ("--convolution-dim=8", "--encoder-dim=8", "--hidden-dim=13", "--beam-size=1", "--test-strings=7")
+    code, out, _ = run(recipe, *small, "--train-size=640", "--epochs=1", "--out=first")
+    assert code == 0
+    check_last_command(out)
+    entry = read_entry(tmp_path / "first")
+    assert {"alignment.png", "example_1.flac"} < set(entry.files)
+    assert [score["metric"] for score in entry.metrics["scores"][:3]] == [
+        "word errors (%)",
+        "exact transcripts (%)",
+        "pointing (%)",
     ]
     assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
     code, out, _ = run(recipe, "--from=first", "--smoke", "--out=second")
@@ -591,6 +614,7 @@ OF_ARCHITECTURE = {
     "GPT": "language_model",
     "PatchClassifier": "patches",
     "AttentionCaptioner": "captions",
+    "SpeechRecognizer": "speech",
 }
 CONFIGS = sorted((RECIPES[0].parents[1] / "saved_models").glob("*/config.json"))
 

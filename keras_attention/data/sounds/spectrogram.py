@@ -1,5 +1,6 @@
 """Log-mel spectrograms of waveforms, as products of matrices: the same code in training, in Python and in a graph."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -142,3 +143,39 @@ def cepstral_statistics(values: Any) -> Any:
     cuts = [frames * part // PARTS for part in range(PARTS + 1)]
     found += [ops.mean(cepstra[:, a:b], axis=1) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
     return ops.concatenate(found, axis=1)
+
+
+def frames_of(samples: int, window: int, hop: int, multiple: int = 1) -> int:
+    """The number of frames that cover a waveform of `samples` samples, rounded up to a multiple."""
+    frames = 1 + max(0, -(-(samples - window) // hop))
+    return -(-frames // multiple) * multiple
+
+
+def padded_log_mel(
+    waveforms: Sequence[np.ndarray],
+    settings: MelSettings,
+    padding: float,
+    multiple: int = 1,
+    total_multiple: int = 1,
+) -> np.ndarray:
+    """The log-mel spectrograms of waveforms of different lengths.
+
+    Args:
+        waveforms: sequence of B float arrays, from -1 to 1.
+        settings: MelSettings; its `frames` has no effect.
+        padding: float, the values of the frames after the end of a waveform.
+        multiple: int > 0; the frames of each waveform are rounded up to a multiple, with silence.
+        total_multiple: int > 0; T becomes a multiple of it, with padding.
+
+    Returns:
+        float32 array (B, T, M).
+    """
+    lengths = [frames_of(len(one), settings.window, settings.hop, multiple) for one in waveforms]
+    frames = -(-max(lengths) // total_multiple) * total_multiple
+    filled = np.zeros((len(waveforms), settings.window + (frames - 1) * settings.hop), "float32")
+    for row, one in zip(filled, waveforms, strict=True):
+        row[: len(one)] = one
+    values = np.array(log_mel(filled, settings._replace(frames=frames)), "float32")
+    for row, length in zip(values, lengths, strict=True):
+        row[length:] = padding
+    return values

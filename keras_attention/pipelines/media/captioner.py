@@ -1,23 +1,13 @@
 """Picture in, sentence out: the pipeline of networks that describe a picture word by word."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_attention.decoding import Hypotheses
 from keras_attention.inputs import Field
-from keras_attention.pipelines.media.file_pipeline import FilePipeline
+from keras_attention.pipelines.media.text_from_file import TextFromFile
 from keras_attention.pipelines.texts import Progress
-from keras_attention.runtime.buckets import BATCH_SIZES
-from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch
-from keras_attention.runtime.prepared_weights import PreparedWeights
-from keras_attention.runtime.work_budget import stop_if_unwanted
-from keras_attention.support.errors import UserError, check_finite, quoted
-from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.tokenizers.special_tokens import END_ID
-from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS, DECODING_DEFAULTS
-from keras_attention.zoo.schema import architecture_of
 
 if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
     from keras_attention.visualize.spotlights import Spotlights
@@ -61,19 +51,11 @@ class Caption(str):
         return [((cell % columns + 0.5) / columns, (cell // columns + 0.5) / rows) for cell in map(int, best)]
 
 
-class Captioner(FilePipeline):
+class Captioner(TextFromFile):
     """Describes pictures with a trained network.
 
-    Args:
-        model: built AttentionCaptioner.
-        tokenizer: see `keras_attention.tokenizers`, of the captions.
-        kind: kind of input with `is_file`, such as `inputs.image.ImageInput`.
-        decoding: dict or None, defaults of the search, see `zoo.decoding_settings.CAPTION_DECODING`.
-        language: str, of the captions.
-        samples: sequence of pictures. Their captions become the examples of the card, and they become files of the
-            entry.
-
-    A loaded one answers with `model.caption(["one.png", "two.png"])`.
+    A loaded one answers with `model.caption(["one.png", "two.png"])`. For the arguments, see `TextFromFile`; `kind` is
+    an `inputs.image.ImageInput`.
     """
 
     request_fields = {
@@ -99,64 +81,10 @@ class Captioner(FilePipeline):
             "The best captions, best first.",
         )
     }
-    has_attention = True
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: AnyTokenizer,
-        kind: Any,
-        decoding: dict[str, Any] | None = None,
-        language: str = "en",
-        samples: Sequence = (),
-    ):
-        self._weights = PreparedWeights(model)
-        self.tokenizer, self.kind, self.language = tokenizer, kind, language
-        self.decoding = {**CAPTION_DECODING_DEFAULTS, **(decoding or {})}
-        self._samples = [kind.read(sample) for sample in samples]
-        self.compiled = CompiledSearch(self._weights, source="values")
-
-    @classmethod
-    def from_parts(cls, model, tokenizers, config):
-        use = architecture_of({"architecture": type(model).__name__}).use
-        kind = use.input({**config, "model": model.get_config()})
-        return cls(model, tokenizers["text"], kind, config["decoding"], config["language"])
-
-    @classmethod
-    def from_loaded(cls, loaded):
-        pipeline = super().from_loaded(loaded)
-        pipeline._weights.private = True
-        return pipeline
-
-    def described(self):
-        return {"decoding": self.decoding, "language": self.language, self.kind.name: self.kind.described()}
-
-    @property
-    def model(self) -> Any:
-        return self._weights.model
-
-    @property
-    def tokenizers(self):
-        return {"text": self.tokenizer}
-
-    @property
-    def facts(self):
-        return {"beam_size": self.decoding["beam_size"]}
-
-    @classmethod
-    def facts_of(cls, config):
-        return {"beam_size": {**CAPTION_DECODING_DEFAULTS, **(config.get("decoding") or {})}["beam_size"]}
-
-    def answers(self, sources, sources_b=None):
-        return list(map(str, self.caption(sources)))
 
     def reply(self, n_best=1, attention=False, **inputs):
         (items,) = inputs.values()
-        values = []
-        for item in items:
-            stop_if_unwanted()  # decoding large files takes time
-            values.append(self.kind.from_json(item))
-        found = self.hypotheses(values, n_best=n_best)
+        found = self.hypotheses(self.values_of(items), n_best=n_best)
         return [{"captions": [caption_as_json(one, attention) for one in captions]} for captions in found]
 
     def caption(self, images: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
@@ -176,43 +104,9 @@ class Captioner(FilePipeline):
         Raises:
             UserError: if a picture cannot be read, or a setting is out of range.
         """
-        items, alone = self.kind.as_list(images)
-        found = self.hypotheses(items, n_best=n_best, progress=progress, **search)
-        answers = [best for best, *_ in found] if n_best == 1 else found
-        return answers[0] if alone else answers
+        return self.best(images, n_best, progress, **search)
 
-    def hypotheses(
-        self, items: list, *, n_best: int = 1, progress: Progress = None, **search: Any
-    ) -> list[list[Caption]]:
-        """The best captions of each picture in a list, best first; see `caption`."""
-        settings, answers = self.settings(n_best, **search), []
-        while len(answers) < len(items):
-            left = items[len(answers) : len(answers) + BATCH_SIZES[-1]]
-            answers += self._search(
-                [self.kind.arrays(self.kind.read(item))["values"] for item in left], n_best, settings
-            )
-            if progress:
-                progress(len(answers), len(items))
-        return answers
-
-    def _search(self, values, n_best, settings):
-        """The Captions of at most `BATCH_SIZES[-1]` arrays of pictures."""
-        size = next(size for size in BATCH_SIZES if size >= len(values))
-        filled = np.zeros((size, *values[0].shape), "float32")
-        filled[: len(values)] = values
-        limits = np.where(np.arange(size) < len(values), settings["max_length"], 0).astype("int32")
-        options = {name: {**DECODING_DEFAULTS, **settings}[name] for name in SEARCH_OPTIONS}
-        options |= {"n_best": n_best, "unknowns": False}
-        found = self.compiled.search(filled, limits, settings["max_length"], **options)
-        check_finite(found.log_probs[: len(values), 0], "a log probability")
-        weights = self.compiled.attention(filled, found.token_ids)[:, :, 0, 0]  # (B, N, T, S)
-        return [
-            [self._caption(found, weights, i, j) for j in range(n_best) if found.lengths[i, j] > 0]
-            for i in range(len(values))
-        ]
-
-    def _caption(self, found: Hypotheses, weights: np.ndarray, i: int, j: int) -> Caption:
-        """Converts hypothesis j of picture i into a Caption."""
+    def answer_of(self, found, weights, i, j, frames):
         token_ids = found.token_ids[i, j, : found.lengths[i, j]].tolist()
         ids = [number for number in token_ids if number != END_ID]
         tokens = self.tokenizer.tokens(ids)
@@ -230,25 +124,6 @@ class Captioner(FilePipeline):
         text = self.tokenizer.decode([ids])[0]
         return Caption(text, float(found.scores[i, j]), float(found.log_probs[i, j]), token_ids, words, attention)
 
-    def settings(
-        self,
-        n_best: int = 1,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        max_length: int | None = None,
-    ) -> dict[str, Any]:
-        """The checked settings of a search: the given ones, and the model's defaults for the others."""
-        given = {"beam_size": beam_size, "length_penalty": length_penalty, "max_length": max_length}
-        settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
-        for name, (what, holds) in CAPTION_DECODING.items():
-            if not holds(settings[name]):
-                raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(settings[name])}")
-        if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
-            raise UserError(
-                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {quoted(n_best)}"
-            )
-        return settings
-
     def attention_view(self, text: Any, text_b: str | None = None, **options: Any) -> "Spotlights":
         """The picture once per word, with a spotlight where the word looks (Xu et al. 2015, figure 2).
 
@@ -262,10 +137,8 @@ class Captioner(FilePipeline):
             UserError: if the picture cannot be read.
         """
         self.check_view(text_b, options)
-        items, alone = self.kind.as_list(text)
-        if not alone:
-            raise UserError(f"Expected one {self.kind.name}. Received: {len(items)}")
-        return self.spotlights(items[0], self.caption(items)[0])
+        value = self.one_value(text)
+        return self.spotlights(value, self.caption([value])[0])
 
     def spotlights(self, picture: Any, caption: Caption) -> "Spotlights":
         """The picture that `attention_view` draws, for a Caption that is known already."""

@@ -3,7 +3,7 @@ const $ = (id) => document.getElementById(id);
 const make = (name, text, parent) => { const e = document.createElement(name); if (text !== undefined) e.textContent = text; if (parent) parent.append(e); return e; };
 const DEBOUNCE_MS = 250, GAP = "[MASK]", RETRY_MS = 1000, ROWS_AT_A_TIME = 16;
 const TITLES = { translate: "Text to translate", classify: "Text to classify", "fill-mask": `Text with ${GAP} in place of missing words`, encode: "Text", generate: "Beginning of a text" };
-const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write" };
+const GROUPS = { translate: "Translate", classify: "Classify", encode: "Compare texts", "fill-mask": "Fill gaps", generate: "Write", caption: "Describe pictures", transcribe: "Write what is said" };
 const PATIENCE_MS = 300;  // without an answer, before the page says what takes time
 const FULL_COLOUR = 0.1;  // as in visualize/pages.py
 let models = [], limits, model, key = sessionStorage.getItem("key"), keyed = null, views = 0, content = null, recorder = null, asked = null, writing = null, timer = null, table = null, uploads = 0;
@@ -108,6 +108,7 @@ function choose(detect = false) {
   $("text-title").textContent = isSeries(model) ? "Numbers, separated by commas or blanks" : TITLES[model.task] || "Text";
   $("text").maxLength = isSeries(model) ? model.body_bytes : limits.characters; $("series").hidden = !isSeries(model); $("numbers").value = "";
   $("first").hidden = isFile(model); $("picture").hidden = !isImage(model); $("sound").hidden = !isSound(model);
+  $("image-title").textContent = model.task === "caption" ? "Picture to describe" : "Picture to classify"; $("clip-title").textContent = model.task === "transcribe" ? "Recording of speech" : "Sound to classify";
   $("second").hidden = !isPair(model) && model.task !== "encode";
   $("text-b").rows = model.task === "encode" ? 4 : 2;
   $("answers").replaceChildren(); $("view").hidden = true; views++;  // those of another model
@@ -262,7 +263,7 @@ function insertGap() {
 async function ask() {
   clearTimeout(timer); timer = null; asked?.abort(); writing?.abort(); writing = null;
   $("write").textContent = "Write"; document.querySelector(".answer").classList.remove("waiting");
-  $("explained").hidden = $("explain").hidden = $("choices").hidden = true;
+  $("explained").hidden = $("explain").hidden = $("choices").hidden = true; hideLook();
   const text = $("text").value, second = $("text-b").value, controller = asked = new AbortController();
   if (model.task === "generate") {
     $("answers").replaceChildren(); $("written").replaceChildren(); $("hint").hidden = $("alternatives").hidden = true; $("view").hidden = true;
@@ -284,6 +285,7 @@ async function ask() {
     found.rows.forEach(showRow);
     if (pairOf(model)) showWords($("answers").firstElementChild, found.rows[0].text);
     tell([duration(performance.now() - began), ...found.notes].join(" · "));
+    if (found.look) await showLook(found.look);
     $("explain").hidden = model.task !== "classify" || isFile(model) || isSeries(model);
     if (model.attention) showView(text, second);
   } catch (error) {
@@ -315,6 +317,7 @@ async function answerTo(text, second, signal) {
     return { rows, notes: ["click a word to insert it", ...notes(answer)] };
   }
   if (model.task === "encode") return nearest(body, text, second, signal);
+  if (model.task in WRITTEN) return answerAboutFile(signal);
   const [answer] = (await call(`/v1/${model.task}`, body, signal)).answers;
   const rows = Object.entries(answer).map(([name, value]) => ({ text: `${name}: ${[value].flat().join(", ")}`, score: "", share: 0 }));
   return { rows, notes: notes(answer) };

@@ -1,0 +1,74 @@
+"""Recordings of speech as inputs: sounds that are read whole, however long they are."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from keras_attention.inputs.sound import LOUDEST, Recording, SoundInput, as_samples, mono, resampled
+from keras_attention.support.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PADDING = -2.0  # the values of frames after the end, as `models.SpeechRecognizer` expects them
+MULTIPLE = 4  # of the number of frames
+
+
+class SpeechInput(SoundInput):
+    """One recording, brought to the rate of a network, as a log-mel spectrogram with as many frames as it needs.
+
+    It is read in the forms of `SoundInput`. Nothing is cut off: a longer recording than the network takes is refused.
+
+    Args:
+        size: (frames, bands), the most frames of a recording, and the mel bands of the network's input.
+        rate: int, samples per second.
+        window: int, samples of a frame.
+        hop: int, samples from frame to frame.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    padding = {"values": PADDING}
+
+    def __init__(self, size: Sequence[int], rate: int = 8_000, window: int = 256, hop: int = 80):
+        super().__init__(size, rate, window, hop)
+        if len(self.size) != 2 or self.size[0] % MULTIPLE:
+            raise ValueError(f"`size` must be (frames, bands), frames a multiple of {MULTIPLE}. Received: {self.size}")
+
+    def described(self) -> dict[str, Any]:
+        """The arguments other than the bands, for config.json: dict of JSON types."""
+        return {**super().described(), "frames": self.size[0]}
+
+    @property
+    def seconds(self) -> float:
+        """float > 0, the longest recording."""
+        return self.length / self.rate
+
+    def arrays(self, value: Recording) -> dict[str, "np.ndarray"]:
+        """What the network reads of a recording: `values`, float32 (frames, bands)."""
+        return {"values": self.batch([value.samples.astype("float32") / LOUDEST])[0]}
+
+    def batch(self, waveforms: Sequence["np.ndarray"], total_multiple: int = 1) -> "np.ndarray":
+        """The values (B, frames, bands) of waveforms at the network's rate, see `spectrogram.padded_log_mel`."""
+        from keras_attention.data.sounds.spectrogram import MelSettings, padded_log_mel
+
+        settings = MelSettings(self.rate, self.window, self.hop, 1, self.size[1])
+        return padded_log_mel(waveforms, settings, PADDING, MULTIPLE, total_multiple)
+
+    def drawn(self, value: Recording) -> "np.ndarray":
+        """The spectrogram (frames, bands) of a recording that `read` has returned, from 0 (silence) to 1."""
+        return (self.arrays(value)["values"] + 1) / 2
+
+    def example_arrays(self, length: int = MULTIPLE) -> dict[str, "np.ndarray"]:
+        """`arrays` of silence with `length` frames, to compile a network."""
+        import numpy as np
+
+        return {"values": np.full((length, self.size[1]), -1, "float32")}
+
+    def _fitted(self, waveform, rate, name):
+        seconds = len(waveform) / rate
+        if seconds > self.seconds:
+            raise UserError(
+                f"{name} has {seconds:,.1f} seconds. This model reads up to {self.seconds:,.0f}: divide the recording."
+            )
+        return Recording(as_samples(resampled(mono(waveform, name), rate, self.rate)), False)

@@ -1,0 +1,160 @@
+"""Recording in, text out: the pipeline of networks that write what is said."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_attention.inputs import Field
+from keras_attention.pipelines.media.text_from_file import TextFromFile
+from keras_attention.pipelines.texts import Progress
+from keras_attention.tokenizers.special_tokens import END_ID
+
+if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
+    from keras_attention.visualize.speech_maps import SpeechAttention
+
+
+SHORTEST_WORD = 0.1  # seconds
+
+
+class Transcript(str):
+    """One answer: a str, what is said, that also says how it was found.
+
+    Attributes:
+        score: float by which the search ranks transcripts.
+        log_prob: float, summed natural log probability of the tokens.
+        token_ids: tuple of int, the ids of the tokens; the last is END unless the maximum length was reached.
+        words: list of W str, one for each token of the text.
+        attention: float32 array (W, S), the attention weights of each word over S cells of equal length; each row sums
+            to 1.
+        cell: float, seconds of a cell.
+    """
+
+    score: float
+    log_prob: float
+    token_ids: tuple[int, ...]
+    words: list[str]
+    attention: np.ndarray
+    cell: float
+
+    def __new__(cls, text="", score=0.0, log_prob=0.0, token_ids=(), words=(), attention=None, cell=0.0):
+        transcript = super().__new__(cls, text)
+        transcript.score, transcript.log_prob, transcript.cell = score, log_prob, cell
+        transcript.token_ids, transcript.words = tuple(token_ids), list(words)
+        transcript.attention = np.zeros((0, 1), "float32") if attention is None else attention
+        return transcript
+
+    def __reduce__(self):
+        fields = self.score, self.log_prob, self.token_ids, self.words, self.attention, self.cell
+        return type(self), (str(self), *fields)
+
+    @property
+    def times(self) -> list[float]:
+        """Seconds at which the network looks for each word: the mean over the cells, weighted by the attention."""
+        middles = self.cell * (np.arange(self.attention.shape[1]) + 0.5)
+        return [float(weights @ middles) for weights in self.attention]
+
+
+class Transcriber(TextFromFile):
+    """Writes what is said in recordings with a trained network.
+
+    A loaded one answers with `model.transcribe(["one.wav", "two.wav"])`. For the arguments, see `TextFromFile`; `kind`
+    is an `inputs.speech.SpeechInput`.
+    """
+
+    request_fields = {
+        "n_best": Field(int, "Transcripts per recording, up to the beam size of the model.", 1, 1, 64),
+        "attention": Field(bool, "Whether to return the attention weights of each word.", False),
+    }
+    answer_fields = {
+        "transcripts": Field(
+            [
+                {
+                    "text": Field(str),
+                    "score": Field(float, "What the search maximizes: length-normalized log probability."),
+                    "log_prob": Field(float, "Summed natural log probability of the tokens."),
+                    "words": Field(list[str]),
+                    "times": Field(list[float], "Seconds from the start at which the network looks for each word."),
+                    "attention": Field(
+                        list[list[float]] | None, "With `attention`: for each word, the weights over cells of time."
+                    ),
+                }
+            ],
+            "The best transcripts, best first.",
+        )
+    }
+
+    def reply(self, n_best=1, attention=False, **inputs):
+        (items,) = inputs.values()
+        found = self.hypotheses(self.values_of(items), n_best=n_best)
+        return [{"transcripts": [transcript_as_json(one, attention) for one in some]} for some in found]
+
+    def transcribe(self, sounds: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
+        """Writes what is said in one recording or many.
+
+        Args:
+            sounds: one recording in any form that the kind of input reads, such as the name of a file, or an iterable
+                of recordings.
+            n_best: int in [1, beam_size], transcripts per recording.
+            progress: callable (recordings done, number of recordings) or None.
+            search: beam_size, length_penalty, max_length, see `beam_search`. Defaults are the model's own.
+
+        Returns:
+            For each recording a Transcript, which is a str with the attributes `score`, `times`, `attention` and
+            others; with `n_best` above 1 a list of them, best first. All in a list, or the only one for a single
+            recording.
+
+        Raises:
+            UserError: if a recording cannot be read or is too long, or a setting is out of range.
+        """
+        return self.best(sounds, n_best, progress, **search)
+
+    def limit_of(self, frames, settings):
+        seconds = frames * self.kind.hop / self.kind.rate
+        return min(settings["max_length"], 2 + int(seconds / SHORTEST_WORD))
+
+    def answer_of(self, found, weights, i, j, frames):
+        token_ids = found.token_ids[i, j, : found.lengths[i, j]].tolist()
+        ids = [number for number in token_ids if number != END_ID]
+        frames_per_cell = self._weights.network.frames_per_cell
+        attention = weights[i, j, : len(ids), : frames // frames_per_cell].astype("float32")
+        numbers = float(found.scores[i, j]), float(found.log_probs[i, j])
+        cell = frames_per_cell * self.kind.hop / self.kind.rate
+        text, words = self.tokenizer.decode([ids])[0], self.tokenizer.tokens(ids)
+        return Transcript(text, *numbers, token_ids, words, attention, cell)
+
+    def attention_view(self, text: Any, text_b: str | None = None, **options: Any) -> "SpeechAttention":
+        """The spectrogram, and below it where each word looks (Chorowski et al. 2015, figure 2).
+
+        Args:
+            text: one recording, in any form that the kind reads.
+
+        Returns:
+            SpeechAttention.
+
+        Raises:
+            UserError: if the recording cannot be read.
+        """
+        self.check_view(text_b, options)
+        value = self.one_value(text)
+        return self.alignment(value, self.transcribe([value])[0])
+
+    def alignment(self, sound: Any, transcript: Transcript) -> "SpeechAttention":
+        """The picture that `attention_view` draws, for a Transcript that is known already."""
+        from keras_attention.visualize.speech_maps import SpeechAttention
+
+        drawn = self.kind.drawn(self.kind.read(sound))
+        seconds = len(drawn) * self.kind.hop / self.kind.rate
+        return SpeechAttention(drawn, transcript.words, transcript.attention, seconds, str(transcript))
+
+
+def transcript_as_json(transcript: Transcript, attention: bool = False) -> dict[str, Any]:
+    """A Transcript as a dict of JSON types, with or without its attention weights."""
+    weights = np.round(transcript.attention.astype("float64"), 5).tolist() if attention else None
+    return {
+        "text": str(transcript),
+        "score": transcript.score,
+        "log_prob": transcript.log_prob,
+        "words": transcript.words,
+        "times": [round(time, 3) for time in transcript.times],
+        "attention": weights,
+    }
