@@ -87,9 +87,9 @@ def write_captioner(folder, captioner, data: CaptionData, *, settings, result, f
     picture = {"file": "spotlights.png", "caption": f"Where each word of {quoted_caption(view.title)} looks"}
     what = "two handwritten digits on a canvas" if held[0].boxes else "pictures"
     metrics = {
-        "description": f"Describes {what}, such as {quoted_caption(held[0].captions[0])}, "
-        f"with {attention} attention (Xu et al. 2015): a convolutional network, then an LSTM that attends to "
-        f"{model.grid[0]} x {model.grid[1]} cells for each word.",
+        "description": f"Describes {what}, such as {quoted_caption(held[0].captions[0])}, with {attention} attention. "
+        f"A convolutional network, then an LSTM that attends to {model.grid[0]} x {model.grid[1]} cells for each word "
+        "(Xu et al. 2015).",
         "data": [data.origin],
         **facts,
         "minutes": result.seconds / 60,

@@ -80,9 +80,9 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
     model = transcriber.model
     by = "its place and content" if model.attention == "location" else "content alone"
     metrics = {
-        "description": f"Writes strings of spoken {data.named}, such as {example.text}, with attention by {by} "
-        "(Chorowski et al. 2015): convolutions over the spectrogram and a bidirectional GRU, then an LSTM that attends "
-        "to the sound for each word.",
+        "description": f"Writes strings of spoken {data.named}, such as {example.text}, with attention by {by}. "
+        "Convolutions over the spectrogram and a bidirectional GRU, then an LSTM that attends to the sound for each "
+        "word (Chorowski et al. 2015).",
         "data": [data.origin],
         **facts,
         "minutes": result.seconds / 60,
