@@ -110,7 +110,8 @@ def whole_rows(path, content, delimiter, columns):
 def recognised_delimiter(content, delimiter, columns):
     """The delimiter of a table: that of its file name, or another usual one if only it gives the wanted columns.
 
-    Spreadsheets of many countries write semicolons into files whose name ends with .csv.
+    Spreadsheets of many countries write semicolons into files whose name ends with .csv. If no delimiter gives the
+    wanted columns, it is one that gives several columns, so that an error can list them.
 
     Args:
         content: bytes, UTF-8.
@@ -118,11 +119,13 @@ def recognised_delimiter(content, delimiter, columns):
         columns: list of str, the names of the wanted columns.
     """
     header = content.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].rstrip(b"\r").decode(errors="replace")
+    splits = {}
     for candidate in (delimiter, *USUAL_DELIMITERS):
         names = [name.removeprefix('"').removesuffix('"').replace('""', '"') for name in header.split(candidate)]
         if all(names.count(column) == 1 for column in columns):
             return candidate
-    return delimiter
+        splits[candidate] = names
+    return delimiter if len(splits[delimiter]) > 1 else max(splits, key=lambda candidate: len(splits[candidate]))
 
 
 def _read_header(path, raw, delimiter, columns):

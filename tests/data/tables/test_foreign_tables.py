@@ -48,6 +48,13 @@ def test_the_delimiter_is_the_one_that_gives_the_columns(tmp_path, delimiter, su
     assert answered.head == [delimiter.join(("id", "review", "drink", "label", "probability"))]
 
 
+def test_a_missing_column_of_a_table_with_semicolons_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("Text;Label\na, b;c\n")
+    with pytest.raises(UserError, match="no column 'text'. The columns are: 'Text', 'Label'"):
+        read_table(path, "text", "label")
+
+
 def test_the_delimiter_of_the_name_comes_first_and_a_given_one_is_obeyed(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("text,label,x;y\na,b,c;d\n")
