@@ -157,7 +157,7 @@ def fill_mask(arguments):
                     truncated.append(False)
                     continue
                 lines += _fillings(text, fillings, arguments.json)
-                truncated.append(fillings[0].truncated)
+                truncated.append(any(filling.truncated for filling in fillings))
             job.write(lines, truncated, notes)
     return code
 
@@ -165,4 +165,4 @@ def fill_mask(arguments):
 def _fillings(text, fillings, as_json):
     if as_json:
         return [json_text({"text": text, "fillings": [filling._asdict() for filling in fillings]})]
-    return [one_output_line(f"{filling.score:.4f}\t{filling.text}") for filling in fillings]
+    return [one_output_line(f"{filling.score:.4f}\t{filling.text}") for filling in fillings] or [""]

@@ -81,7 +81,7 @@ def fillings_as_json(fillings):
     """Converts the Fillings of one text into a dict of JSON types."""
     return {
         "fillings": [{name: getattr(one, name) for name in SHOWN} for one in fillings],
-        "truncated": fillings[0].truncated,
+        "truncated": any(one.truncated for one in fillings),
     }
 
 
@@ -131,7 +131,7 @@ class MaskFiller(TextEncoder):
         self._continues = ~special & tokenizer.is_continuation
 
     def answers(self, sources, sources_b=None):
-        return [best.text for best, *_ in self.fill_mask(sources, top_k=1)]
+        return [best[0].text if best else "" for best in self.fill_mask(sources, top_k=1)]
 
     def agreement(self, other: Any, texts: list[str], texts_b: list[str] | None = None) -> dict[str, float]:
         """The share of texts that are filled in the same way."""
@@ -139,9 +139,7 @@ class MaskFiller(TextEncoder):
         return {"same words (%)": 100.0 * sum(map(str.__eq__, mine, its)) / len(texts)}
 
     def reply(self, texts, top=5):
-        found = iter(self.fill_mask([text for text in texts if not is_blank(text)], top_k=top))
-        nothing: dict = {"fillings": [], "truncated": False}
-        return [{**nothing} if is_blank(text) else fillings_as_json(next(found)) for text in texts]
+        return [fillings_as_json(fillings) for fillings in self.fill_mask(texts, top_k=top)]
 
     @property
     def samples(self):
@@ -167,7 +165,8 @@ class MaskFiller(TextEncoder):
             max_pieces: int in [1, 8]. Maximum number of vocabulary pieces in a word.
 
         Returns:
-            For each text a list of Filling, best first; a single such list if `texts` is a str.
+            For each text a list of Filling, best first; a single such list if `texts` is a str. An empty or blank text
+            has none: [].
 
         Raises:
             UserError: if a text has no mask, too many masks, or a mask beyond the model's limit; or a setting is out of
@@ -180,10 +179,12 @@ class MaskFiller(TextEncoder):
         texts = [re.sub(ANY_CASE, MASK, text) for text in texts]
         sequences = text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens, masks=True, warn=False)
         for text, sequence in zip(texts, sequences, strict=True):
-            self._check(text, sequence)
+            if not is_blank(text):
+                self._check(text, sequence)
         warn_of_cut(sequences, self.max_tokens)
         answers = [
-            self._fill(text, sequence, top_k, max_pieces) for text, sequence in zip(texts, sequences, strict=True)
+            [] if is_blank(text) else self._fill(text, sequence, top_k, max_pieces)
+            for text, sequence in zip(texts, sequences, strict=True)
         ]
         return answers[0] if alone else answers
 

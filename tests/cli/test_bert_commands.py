@@ -48,6 +48,9 @@ def test_fill_mask(run, complains, filler):
     assert [line.split("\t")[1] for line in lines] == [filling.text for found in expected for filling in found]
     code, out, _ = run("fill-mask", "--model", filler, "--json", stdin=b"a [MASK]\n")
     assert json.loads(out)["fillings"][0]["words"]
+    assert run("fill-mask", "--model", filler, "", "a [MASK]", "--top", "2")[1].splitlines()[0] == ""
+    code, out, _ = run("fill-mask", "--model", filler, "--json", stdin=b"\n")
+    assert (code, json.loads(out)) == (0, {"text": "", "fillings": []})
     assert "1 to 32 masks" in complains("fill-mask", "--model", filler, "no mask")
     assert "it can fill-mask" in complains("classify", "--model", filler, "a")
 

@@ -6,6 +6,7 @@ from pipelines.hard_texts import WRITTEN
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, write_tiny
 
 from keras_attention.cli import classify, encode, translate
+from keras_attention.support.blank_texts import is_blank
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +32,8 @@ def test_every_written_text(run, models, monkeypatch, command):
     folder, pipeline = models[command]
     for module in (translate, classify, encode):
         monkeypatch.setattr(module, "load", lambda entry, task: pipeline)
-    lines = 5 if command == "fill-mask" else 1
     for name, text in SHORT.items():
+        lines = 5 if command == "fill-mask" and not is_blank(text) else 1
         given = text.encode("utf-8", errors="surrogateescape" if "bytes" in name else "surrogatepass")
         for code, out, err in (
             run(command, "--model", folder, "--", text),

@@ -103,6 +103,15 @@ def test_masks_may_be_written_in_lower_case():
     assert filler.attention_view("a [mask] runs [Mask]") == filler.attention_view("a [MASK] runs [MASK]")
 
 
+def test_an_empty_text_has_no_filling_and_keeps_its_place():
+    filler = tiny_mask_filler()
+    first, nothing, blank, last = filler.fill_mask(["a [MASK]", "", " \u200b", "runs [MASK]"], top_k=2)
+    assert (nothing, blank, filler.fill_mask("")) == ([], [], [])
+    assert [first, last] == filler.fill_mask(["a [MASK]", "runs [MASK]"], top_k=2)
+    assert filler.answers(["", "a [MASK]"]) == ["", first[0].text]
+    assert filler.reply([""]) == [{"fillings": [], "truncated": False}]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
