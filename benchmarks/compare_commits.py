@@ -208,16 +208,19 @@ def answer_examples(path):
         raise RuntimeError(f"The package comes from {code}. Expected: {os.environ['PYTHONPATH']}")
     answers = {}
     for name in keras_attention.list_models():
-        metrics = json.loads((code / "saved_models" / name / "metrics.json").read_text(encoding="utf-8"))
+        folder = code / "saved_models" / name
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         pipeline = keras_attention.load(name)
         texts = [example["source"] for example in metrics["examples"]]
+        if len(texts[0]) < 100 and (folder / texts[0]).is_file():  # a sound, not a text
+            texts = [folder / text for text in texts]
         if hasattr(pipeline, "translate"):
             shortest = pipeline.translate(min(texts, key=len), return_attention=True)
             answers[name] = {"texts": plain(pipeline.translate(texts, n_best=2)), "attention": plain(shortest)}
         else:
             seconds = [example.get("source_b") for example in metrics["examples"]]
             if hasattr(pipeline, "classify"):
-                found = pipeline.classify(texts, seconds if any(seconds) else None, return_scores=True)
+                found = pipeline.classify(texts, *([seconds] if any(seconds) else []), return_scores=True)
             elif hasattr(pipeline, "generate"):
                 found = pipeline.generate(texts, max_tokens=20)
             else:
