@@ -7,8 +7,7 @@ state is a dict, all beams of a sentence share `state["shared"]`: the search nei
 Shapes: B sentences, K beams, N sequences (B * K in a beam search), L steps, S source positions, V vocabulary.
 """
 
-from keras_attention.decoding.beam_search import beam_search
 from keras_attention.decoding.hypotheses import Hypotheses, repeat_beams, replace_unknowns
-from keras_attention.decoding.sampling import greedy_search, sample
+from keras_attention.decoding.token_loop import beam_search, greedy_search, sample
 
 __all__ = ["Hypotheses", "beam_search", "greedy_search", "repeat_beams", "replace_unknowns", "sample"]

@@ -1,136 +1,11 @@
-"""Greedy search and sampling: one loop that adds a token to each sequence. Beam search uses the same limits.
+"""How a token is chosen: which are allowed, the most probable ones, and draws after temperature, top-k and top-p.
 
-The random numbers of sampling are the same on every backend.
+The random numbers are the same on every backend. `token_loop` has greedy search and sampling.
 """
-
-from typing import Any
 
 from keras import ops
 
-from keras_attention.decoding.hypotheses import Hypotheses, Step, Tensor, has_attention, split_attention
-
-
-def greedy_search(
-    step: Step,
-    state: Any,
-    batch_size: int,
-    *,
-    start_id: int,
-    end_id: int,
-    pad_id: int = 0,
-    unknown_id: int | None = None,
-    max_length: int | Tensor,
-    max_steps: int | None = None,
-    min_length: int = 0,
-) -> Hypotheses:
-    """Takes the most probable allowed token at each step, until END or the maximum length.
-
-    Args:
-        step: function (token_ids int32 (B,), state) -> (logits (B, V), state).
-        state: nested structure of tensors with leading axis B.
-        batch_size: int > 0, B.
-        start_id, end_id, pad_id: int. START and PAD are never generated.
-        unknown_id: int or None. If given, it is never generated either.
-        max_length: int >= 1 or int tensor (B,). The largest number of tokens, counting END.
-        max_steps: int. The static bound on `max_length`; needed only if `max_length` is a tensor.
-        min_length: int >= 0. The smallest number of tokens, counting END; END is not generated earlier.
-
-    Returns:
-        `Hypotheses` with one hypothesis per sentence; its score is its log probability. Ties go to the lower token id.
-
-    Raises:
-        ValueError: if a length or a special id is out of range.
-
-    Source: none; the usual rule. Log probabilities are those of the model, not renormalized over the allowed tokens.
-    """
-    special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
-    lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
-    return grow_one_sequence(step, state, batch_size, most_probable, **special, **lengths)
-
-
-def sample(
-    step: Step,
-    state: Any,
-    batch_size: int,
-    *,
-    seed: int | Tensor,
-    sentence_keys: Tensor | None = None,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    start_id: int,
-    end_id: int,
-    pad_id: int = 0,
-    unknown_id: int | None = None,
-    max_length: int | Tensor,
-    max_steps: int | None = None,
-    min_length: int = 0,
-) -> Hypotheses:
-    """Samples each token from softmax(logits / temperature) of the allowed tokens, after top-k and then top-p.
-
-    The draws of a sentence depend only on (seed, sentence key, step), not on the batch or the backend.
-
-    Args:
-        step, state, batch_size, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length: as in
-            `greedy_search`.
-        seed: int or int scalar tensor. The same seed gives the same answer.
-        sentence_keys: int tensor (B,); None means 0, 1, 2, ... Equal keys give equal random numbers.
-        temperature: float in (0, 3e38]. Values below 1 sharpen the distribution.
-        top_k: int >= 0. Keeps the k most probable tokens; ties go to the lower id. 0 keeps all tokens.
-        top_p: float in (0, 1]. Keeps the smallest set of most probable tokens that has at least this probability, and
-            all tokens that are as probable as the last token of the set.
-
-    Returns:
-        `Hypotheses` with one hypothesis per sentence; its score is its log probability under the model itself, before
-        temperature, top-k and top-p.
-
-    Raises:
-        ValueError: if an argument is out of range.
-
-    Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020), section 3.1.
-    """
-    choose = sampler(seed, batch_size, sentence_keys, temperature, top_k, top_p)
-    special = {"start_id": start_id, "end_id": end_id, "pad_id": pad_id, "unknown_id": unknown_id}
-    lengths = {"max_length": max_length, "max_steps": max_steps, "min_length": min_length}
-    return grow_one_sequence(step, state, batch_size, choose, **special, **lengths)
-
-
-def grow_one_sequence(
-    step, state, batch_size, choose, *, start_id, end_id, pad_id, unknown_id, max_length, max_steps, min_length
-):
-    """Adds the tokens that `choose(allowed logits (B, V), step index)` returns, until END or the maximum length."""
-    never = forbidden_ids(start_id, end_id, pad_id, unknown_id)
-    max_steps, limits = length_limits(batch_size, max_length, min_length, max_steps)
-    keep_attention = has_attention(state)
-
-    def unfinished(index, done, *_):
-        return ops.logical_and(index < max_steps, ops.logical_not(ops.all(done)))
-
-    def body(index, done, last_ids, token_ids, lengths, log_probs, state):
-        logits, state = step(last_ids, state)
-        state, _ = split_attention(state, keep_attention)
-        logits = ops.cast(logits, "float32")  # (B, V)
-        allowed = forbid(allowed_logits(logits, never), [end_id], index + 1 < min_length)
-        chosen = ops.where(done, pad_id, choose(allowed, index))  # (B,)
-        chosen_logits = ops.take_along_axis(logits, chosen[:, None], axis=-1)[:, 0]
-        gained = chosen_logits - ops.logsumexp(logits, axis=-1)
-        log_probs = ops.where(done, log_probs, log_probs + gained)
-        lengths = ops.where(done, lengths, lengths + 1)
-        token_ids = ops.where(ops.arange(max_steps, dtype="int32") == index, chosen[:, None], token_ids)  # (B, L)
-        done = ops.logical_or(done, ops.logical_or(chosen == end_id, lengths >= limits))
-        return index + 1, done, chosen, token_ids, lengths, log_probs, state
-
-    start = (
-        ops.convert_to_tensor(0, "int32"),
-        limits <= 0,
-        ops.full((batch_size,), start_id, "int32"),
-        ops.full((batch_size, max_steps), pad_id, "int32"),
-        ops.zeros((batch_size,), "int32"),
-        ops.zeros((batch_size,), "float32"),
-        state,
-    )
-    _, _, _, token_ids, lengths, log_probs, _ = ops.while_loop(unfinished, body, start)
-    return Hypotheses(token_ids[:, None, :], lengths[:, None], log_probs[:, None], log_probs[:, None])
+from keras_attention.support.moved import moved_name
 
 
 def most_probable(logits, index):
@@ -407,3 +282,7 @@ def _take_largest(values, indices, count, last):
         this = indices == index
         values, indices = ops.where(this, -float("inf"), values), ops.where(this, TAKEN, indices)
     return ops.concatenate(top, axis=-1), ops.minimum(ops.concatenate(top_indices, axis=-1), last)
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)

@@ -4,7 +4,8 @@ import re
 
 import tensorflow as tf
 
-from keras_attention.decoding.sampling import draw_within, forbid, grow_one_sequence, most_probable, soften, uniform
+from keras_attention.decoding.sampling import draw_within, forbid, most_probable, soften, uniform
+from keras_attention.decoding.token_loop import grow_one_sequence
 from keras_attention.export import CONTINUED, TEXT
 from keras_attention.export.graph_texts import in_graph, strip, write_graph
 from keras_attention.pipelines.translator import CHARACTERS_PER_TOKEN

@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.decoding import Hypotheses, beam_search
-from keras_attention.decoding.sampling import allowed_logits, most_probable, sampler
+from keras_attention.decoding.sampling import most_probable, sampler
+from keras_attention.decoding.token_loop import Sequences, extend, first_sequences, next_tokens
 from keras_attention.runtime.stored_programs import call_compiled, stored_program
 from keras_attention.runtime.work_budget import in_this_context
 from keras_attention.support.cores import available_cores
@@ -91,15 +92,15 @@ class CompiledSearch:
         self.refresh()
         begin = self._program(("begin", *key[1:3]), lambda: self._compile_beginning(source_ids, max_steps))
         memory, state = begin(tf.constant(source_ids))
-        go_on = self._program(key, lambda: self._compile_step(key, memory, state, sampling))
-        token, seed = tf.constant([START_ID]), tf.constant(0 if sampling is None else sampling["seed"])
-        for index in range(limit):
+        sequences = first_sequences(tf.constant([limit]), max_steps, START_ID, PAD_ID)
+        go_on = self._program(key, lambda: self._compile_step(key, sequences, memory, state, sampling))
+        limits, seed = tf.constant([limit]), tf.constant(0 if sampling is None else sampling["seed"])
+        while not sequences.done.numpy()[0]:  # an index into a tensor would run an operation
             self.refresh()
-            token, state, total = go_on(token, state, memory, tf.constant(index), seed)
-            check_finite(total.numpy(), "a logit")
-            yield int(token[0])
-            if token[0] == END_ID:
-                return
+            sequences, state = go_on(sequences, state, memory, limits, seed)
+            sequences = Sequences(*sequences)  # from a plain tuple
+            check_finite(sequences.log_probs.numpy(), "a logit")
+            yield int(sequences.last_ids.numpy()[0])
 
     def stepper(self, source_ids, max_steps, beam_size):
         """The decoder step of K beams of one sentence, for a search in Python.
@@ -176,17 +177,18 @@ class CompiledSearch:
 
         return self._compiled(begin, [_spec_of(sources)], repr(max_steps))
 
-    def _compile_step(self, key, memory, state, sampling):
-        def go_on(token_ids, state, memory, index, seed):
-            choose = most_probable
-            if sampling is not None:
-                choose = sampler(**{**sampling, "seed": seed}, batch_size=1)
-            logits, new = self._weights.network.step(token_ids, state, memory, **self._weights.derived())
-            allowed = allowed_logits(tf.cast(logits, "float32"), [START_ID, PAD_ID, UNKNOWN_ID])
-            return choose(allowed, index), {name: new[name] for name in state}, tf.reduce_logsumexp(logits)
+    def _compile_step(self, key, sequences, memory, state, sampling):
+        never = [START_ID, PAD_ID, UNKNOWN_ID]
 
-        index = seed = tf.TensorSpec((), tf.int32)
-        specs = [tf.TensorSpec((1,), tf.int32), specs_of(state), specs_of(memory), index, seed]
+        def go_on(sequences, state, memory, limits, seed):
+            pick_token = most_probable
+            if sampling is not None:
+                pick_token = sampler(**{**sampling, "seed": seed}, batch_size=1)
+            step = partial(self._weights.network.step, **self._weights.derived())
+            rules = {"limits": limits, "never": never, "end_id": END_ID, "pad_id": PAD_ID}
+            return next_tokens(step, partial(extend, pick_token=pick_token, **rules), (memory,), sequences, state)
+
+        specs = [*map(specs_of, (sequences, state, memory)), tf.TensorSpec((1,), tf.int32), tf.TensorSpec((), tf.int32)]
         return self._compiled(go_on, specs, repr(key))
 
     def _compile_beams(self, sources, max_steps, beam_size):

@@ -3,7 +3,7 @@
 import threading
 import time
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from keras_attention.decoding.sampling import (
     top_tokens,
     uniform,
 )
+from keras_attention.decoding.token_loop import grow
 from keras_attention.runtime.buckets import SOURCE_LENGTHS, source_bucket
 from keras_attention.runtime.compiled_search import specs_of
 from keras_attention.runtime.stored_programs import stored_program
@@ -99,6 +100,24 @@ class Written(NamedTuple):
     log_probs: np.ndarray
     top_ids: np.ndarray
     top_log_probs: np.ndarray
+
+
+class Chunk(NamedTuple):
+    """The tokens that one call of a program generates for N sequences.
+
+    Attributes:
+        made: int32 scalar, the number of steps so far.
+        last_ids: int32 (N,), the newest token of each sequence.
+        seen: bool (N, V), the tokens to which the repetition penalty applies.
+        done: bool (N,), whether a sequence has ended.
+        written: tuple of the fields of `Written`, tensors (N, CHUNK, ...).
+    """
+
+    made: Any
+    last_ids: Any
+    seen: Any
+    done: Any
+    written: tuple
 
 
 class CompiledSteps:
@@ -195,7 +214,7 @@ class CompiledSteps:
             stop_if_unwanted()
             began, count = time.perf_counter(), min(count, last - index)
             found = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
-            made, tokens, state, was_there, done, *written = found
+            (made, tokens, was_there, done, written), state = found
             made = int(made)
             fitting = int(seconds * made / (time.perf_counter() - began))
             yield Written(*(np.swapaxes(part.numpy()[:sequences, :made], 0, 1) for part in written))
@@ -252,15 +271,15 @@ class CompiledSteps:
         return self.model.encode(token_ids, mask)
 
     def _writing(self, size, kept):
-        """The function that generates up to CHUNK tokens. It returns their number, the new state and the tokens."""
+        """The function that generates up to CHUNK tokens. It returns a Chunk and the new state."""
         width = min(ALTERNATIVES, self.model.vocabulary_size)
 
         def write(tokens, state, memory, seen, done, index, count, fixed):
-            def unfinished(made, tokens, state, seen, done, *written):
-                return tf.logical_and(made < count, tf.logical_not(tf.reduce_all(done)))
+            def unfinished(chunk):
+                return tf.logical_and(chunk.made < count, tf.logical_not(tf.reduce_all(chunk.done)))
 
-            def one_more(made, tokens, state, seen, done, *written):
-                logits, state = self.model.step(tokens, state, memory)  # (N, V)
+            def choose(chunk, logits, _):  # (N, V)
+                made, tokens, seen, done, written = chunk
                 seen = tf.logical_or(seen, tf.one_hot(tokens, logits.shape[-1], True, False, dtype=tf.bool))
                 tokens = self._chosen(logits, seen, index + made, kept, fixed)
                 total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # (N, 1)
@@ -271,17 +290,17 @@ class CompiledSteps:
                     lambda: (tf.zeros((size, width)), tf.zeros((size, width), tf.int32)),
                 )
                 here = tf.equal(tf.range(CHUNK), made)  # (CHUNK,)
-                written = [
+                written = tuple(
                     tf.where(tf.reshape(here, [1, -1, *[1] * (part.shape.rank - 2)]), new[:, None], part)
                     for part, new in zip(written, (tokens, log_probs, top_ids, top), strict=True)
-                ]
-                return made + 1, tokens, state, seen, tf.logical_or(done, tokens == self.end_id), *written
+                )
+                return Chunk(made + 1, tokens, seen, tf.logical_or(done, tokens == self.end_id), written), None
 
             places = [[size, CHUNK], [size, CHUNK], [size, CHUNK, width], [size, CHUNK, width]]
             dtypes = (tf.int32, tf.float32, tf.int32, tf.float32)
-            written = [tf.zeros(place, dtype) for place, dtype in zip(places, dtypes, strict=True)]
-            start = (tf.constant(0), tokens, state, seen, done, *written)
-            return tf.while_loop(unfinished, one_more, start)
+            written = tuple(tf.zeros(place, dtype) for place, dtype in zip(places, dtypes, strict=True))
+            start = Chunk(tf.constant(0), tokens, seen, done, written)
+            return grow(self.model.step, choose, start, state, unfinished, memory)
 
         return write
 

@@ -61,6 +61,8 @@ MOVED_MODULES = {
 }
 # A module that has lost names -> the module that has each of them today.
 MOVED_NAMES = {
+    "decoding.beam_search": dict.fromkeys(("SearchState", "beam_search", "search_sentences"), "decoding.token_loop"),
+    "decoding.sampling": dict.fromkeys(("greedy_search", "grow_one_sequence", "sample"), "decoding.token_loop"),
     "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"

@@ -130,7 +130,7 @@ def test_the_ranking_by_length_follows_the_rules_of_transformers(alpha, early_st
         lengths = np.array([len(tokens) for tokens in expected])
         np.testing.assert_allclose(found.scores[row], found.log_probs[row] / lengths**alpha, rtol=1e-5)
     assert (found.lengths == 11).any()
-    assert (found.lengths < 11).any()
+    assert (found.lengths < 11).any() or (alpha > 1.5 and not early_stopping)  # which prefers the longest
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
