@@ -8,12 +8,19 @@ from keras import ops
 from keras_attention.layers.masks import Tensor
 
 
+def dot_product(query: Tensor, key: Tensor) -> Tensor:
+    """Returns Q K^T (..., T, S) for queries (..., T, d) and keys (..., S, d)."""
+    return ops.matmul(query, ops.swapaxes(key, -1, -2))
+
+
 def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None = None,
     drop: Callable[[Tensor], Tensor] = lambda weights: weights,
+    similarity: Callable[[Tensor, Tensor], Tensor] = dot_product,
+    average: Callable[[Tensor, Tensor], Tensor] = ops.matmul,
 ) -> tuple[Tensor, Tensor]:
     """Scaled dot-product attention: averages the values, weighted by the similarity of their keys to the query.
 
@@ -25,6 +32,9 @@ def attend(
         value: float tensor (..., S, Dv).
         mask: bool tensor that broadcasts to (..., T, S), or None. True means "may be attended to".
         drop: function of the weights (..., T, S), for example a `Dropout` layer in training.
+        similarity: function (Q / sqrt(d), K) -> scores, the product Q K^T / sqrt(d); another one for keys in another
+            layout, see `layers.fast.heads_first`.
+        average: function (weights, V) -> context, the product of both; another one for values in another layout.
 
     Returns:
         Context (..., T, Dv) in the dtype of `value`, and the weights (..., T, S), before `drop`. Scores and weights are
@@ -38,9 +48,9 @@ def attend(
     """
     dtype = keras.backend.result_type(query.dtype, "float32")
     query, key = ops.cast(query, dtype), ops.cast(key, dtype)
-    scores = ops.matmul(query / query.shape[-1] ** 0.5, ops.swapaxes(key, -1, -2))  # (..., T, S)
+    scores = similarity(query / query.shape[-1] ** 0.5, key)  # Q K^T / sqrt(d): (..., T, S)
     weights = masked_softmax(scores, mask)
-    return ops.matmul(ops.cast(drop(weights), value.dtype), value), weights  # (..., T, Dv)
+    return average(ops.cast(drop(weights), value.dtype), value), weights  # (..., T, Dv)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:

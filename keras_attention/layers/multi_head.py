@@ -13,9 +13,9 @@ from keras_attention.layers.fast.blocks import AllowedPairs, four_axes, with_bat
 from keras_attention.layers.fast.chunked_attention import is_large
 from keras_attention.layers.fast.heads_first import (
     HeadProjection,
-    attend_heads_first,
     attend_in_chunks,
     attend_to_long_cache,
+    average_by_head,
     fold,
     fold_attention_mask,
     fold_padding_mask,
@@ -24,6 +24,7 @@ from keras_attention.layers.fast.heads_first import (
     mask_in_cache,
     other_axes,
     project,
+    similarity_by_head,
     standard_axes,
     unfold,
     unfold_weights,
@@ -278,25 +279,28 @@ class MultiHeadAttention(keras.layers.Layer):
         relative = None if self.relative_scores is None else self.relative_scores(query, positions)  # (B, H, T, S)
 
         # Attend
-        drop = functools.partial(self.weight_dropout, training=training)
-        weights = None
-        if known is not None or in_chunks or relative is not None or self.num_key_value_heads < self.num_heads:
+        drop, weights = functools.partial(self.weight_dropout, training=training), None
+        by_head = known is not None or relative is not None or self.num_key_value_heads < self.num_heads
+        if by_head or in_chunks:
             key, value = (key, value) if projected_key_value is not None else heads_first(key, value)
             if cache is not None:
                 key, value = cache = write_to_cache(cache, cache_index, key, value)
-            if in_chunks:
-                dropout = self.weight_dropout.next_draw(training)
-                options = self.num_key_value_heads, pairs, dropout, self.score_dtype
-                context, queries_used = attend_in_chunks(query, key, value, *options)
-            else:
-                attended = query, key, value, pairs.all(num_queries, num_keys), drop, self.score_dtype, relative
-                if cache is not None and is_long(cache) and not (return_attention_scores or training):
-                    context = attend_to_long_cache(*attended, written=cache_index + num_queries)
-                else:
-                    context, weights = attend_heads_first(*attended)
         else:
-            query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))  # (B, H, T, K)
-            context, weights = attend(query, key, value, pairs.all(num_queries, num_keys), drop)
+            key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (key, value))  # (B, H, S, K), (B, H, S, V)
+        if in_chunks:
+            dropout = self.weight_dropout.next_draw(training)
+            options = self.num_key_value_heads, pairs, dropout, self.score_dtype
+            context, queries_used = attend_in_chunks(query, key, value, *options)
+        else:
+            query = ops.transpose(query, (0, 2, 1, 3))  # (B, H, T, K)
+            attended = query, key, value, pairs.all(num_queries, num_keys), drop
+            if cache is not None and is_long(cache) and not (return_attention_scores or training):
+                context = attend_to_long_cache(*attended, relative, written=cache_index + num_queries)
+            elif by_head:
+                similarity = functools.partial(similarity_by_head, relative=relative)
+                context, weights = attend(*attended, similarity, average_by_head)
+            else:
+                context, weights = attend(*attended)
             context = ops.transpose(context, (0, 2, 1, 3))  # (B, T, H, V)
 
         # Join

@@ -67,6 +67,9 @@ MOVED_NAMES = {
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {
+    "layers.fast.layouts:attend_heads_first": "keras_attention.layers.attend with `similarity_by_head` and "
+    "`average_by_head` of layers.fast.heads_first",
+    "layers.fast.layouts:scaled": "keras_attention.layers.attend, which divides queries by sqrt(d)",
     "finetuning.start:starting_encoder": "keras_attention.models.BertClassifier.from_trained, which makes a classifier",
     "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
     "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),

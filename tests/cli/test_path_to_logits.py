@@ -13,7 +13,7 @@ from zoo.tiny_entry import DECODING, ENGLISH, tiny_parts
 import keras_attention
 from keras_attention import load
 from keras_attention.cli import main as cli
-from keras_attention.layers.fast import heads_first
+from keras_attention.layers import attention
 from keras_attention.models import Transformer
 from keras_attention.pipelines.translator import Translator
 from keras_attention.support.compile_cache import EAGER, VARIABLE
@@ -68,7 +68,7 @@ def test_few_steps_from_the_command_to_logits_and_softmax(make, tmp_path, monkey
     translator.save(tmp_path / "tiny", source_language="en", target_language="ISO 8601")
     monkeypatch.setenv(EAGER, "1")
     steps = noting(monkeypatch, type(translator.model), "step")
-    softmax = noting(monkeypatch, heads_first, "masked_softmax")
+    softmax = noting(monkeypatch, attention, "masked_softmax")
     answer = translated(tmp_path / "tiny", capsys)
     steps_of_the_answer = len(load(tmp_path / "tiny").translate(ENGLISH, return_attention=True)[0].tokens)
     assert len(steps) >= steps_of_the_answer, "a breakpoint in `step` is reached for each token"

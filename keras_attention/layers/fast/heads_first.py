@@ -1,12 +1,13 @@
 """Layouts of multi-head attention: more axes folded into one, and heads first, with projections, caches and groups."""
 
 import math
+from functools import partial
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attention.layers.attention import masked_softmax
+from keras_attention.layers.attention import attend
 from keras_attention.layers.fast.chunked_attention import DotScore, chunked_attention
 from keras_attention.layers.masks import zero_masked
 from keras_attention.support.keras_private import adding_weights
@@ -48,50 +49,49 @@ def mask_in_cache(mask, cache, index):
     return ops.slice_update(everywhere, (0, index), ops.cast(mask, "bool"))
 
 
-def attend_heads_first(query, key, value, mask, drop, score_dtype, relative=None):
-    """Equals `attend`, with a heads-first layout and grouped heads.
+def similarity_by_head(query, key, relative=None):
+    """The `similarity` of `attend` for keys in the layout of `heads_first`, with grouped heads.
 
     Args:
-        query: float tensor (B, T, H, K).
-        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), the layout of `heads_first`; H / Hkv query heads share
-            each of their heads.
-        mask: bool tensor that broadcasts to (B, H, T, S), or None.
-        drop: function of the weights (B, H, T, S).
-        score_dtype: dtype of scores and weights.
+        query: float tensor (B, H, T, K), divided by sqrt(K).
+        key: float tensor (B Hkv, K, S); H / Hkv query heads share each of its heads.
         relative: float tensor (B, H, T, S) that is added to the products of queries and keys, or None.
 
     Returns:
-        Context (B, T, H, V) in the dtype of `value`, and weights (B, H, T, S) before `drop`.
+        Scores (B, H, T, S).
     """
-    query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)  # (B, H, T, K), (B Hkv, K, S)
     by_query, (groups, width, num_keys) = ops.shape(query)[:3], ops.shape(key)
     scores = ops.matmul(ops.reshape(query, (groups, -1, width)), key)  # (B Hkv, H/Hkv T, S)
     scores = ops.reshape(scores, (*by_query, num_keys))
-    scores = scores if relative is None else scores + ops.cast(relative, score_dtype) / width**0.5
-    weights = masked_softmax(scores, mask)  # (B, H, T, S)
-    kept = ops.cast(drop(weights), value.dtype)
-    context = ops.matmul(ops.reshape(kept, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
-    context = ops.reshape(context, (*by_query, ops.shape(value)[-1]))  # (B, H, T, V)
-    return ops.transpose(context, (0, 2, 1, 3)), weights
+    return scores if relative is None else scores + ops.cast(relative, scores.dtype) / width**0.5
 
 
-def attend_to_long_cache(query, key, value, mask, drop, score_dtype, relative=None, *, written):
-    """The context of `attend_heads_first`, which reads only a quarter of the cache as long as no more is written.
+def average_by_head(weights, value):
+    """The `average` of `attend`: weights (B, H, T, S) times values (B Hkv, S, V), the context (B, H, T, V)."""
+    by_query, (groups, num_keys, width) = ops.shape(weights)[:3], ops.shape(value)
+    context = ops.matmul(ops.reshape(weights, (groups, -1, num_keys)), value)  # (B Hkv, H/Hkv T, V)
+    return ops.reshape(context, (*by_query, width))
+
+
+def attend_to_long_cache(query, key, value, mask, drop, relative=None, *, written):
+    """The context of `attend`, which reads only a quarter of the cache as long as no more is written.
 
     Args:
-        query, key, value, mask, drop, score_dtype, relative: see `attend_heads_first`; S, the length of the cache, is
-            static.
+        query: float tensor (B, H, T, K).
+        key, value: the cache, float tensors (B Hkv, K, S), (B Hkv, S, V); S is static.
+        mask, drop: see `attend`.
+        relative: see `similarity_by_head`.
         written: int or scalar int tensor. The mask allows at most the first `written` keys.
     """
     quarter = -(-ops.shape(value)[1] // 4)
 
     def read_quarter():
         some = key[..., :quarter], value[:, :quarter], None if mask is None else mask[..., :quarter]
-        near = None if relative is None else relative[..., :quarter]
-        return attend_heads_first(query, *some, drop, score_dtype, near)[0]
+        near = partial(similarity_by_head, relative=None if relative is None else relative[..., :quarter])
+        return attend(query, *some, drop, near, average_by_head)[0]
 
     def read_all():
-        return attend_heads_first(query, key, value, mask, drop, score_dtype, relative)[0]
+        return attend(query, key, value, mask, drop, partial(similarity_by_head, relative=relative), average_by_head)[0]
 
     return ops.cond(ops.convert_to_tensor(written) <= quarter, read_quarter, read_all)
 
@@ -103,27 +103,24 @@ def is_long(cache):
 
 
 def attend_in_chunks(query, key, value, key_heads, pairs, dropout, score_dtype):
-    """Equals `attend_heads_first` with `AllowedPairs` as mask; needs memory proportional to T + S instead of T S.
+    """Equals `attend` with `AllowedPairs` as mask; needs memory proportional to T + S instead of T S.
 
     Args:
-        query, key, value, score_dtype: as in `attend_heads_first`.
+        query: float tensor (B, T, H, K).
+        key, value: float tensors (B Hkv, K, S), (B Hkv, S, V), the layout of `heads_first`.
         key_heads: int, Hkv. It must be static where B is not.
         pairs: AllowedPairs.
         dropout: result of `Dropout.next_draw`, or None.
+        score_dtype: dtype of scores and weights.
 
     Returns:
         Context (B, T, H, V), and a bool tensor (B, T) that is False for queries whose keys are masked in all heads.
     """
-    query, key = scaled(query, score_dtype), ops.cast(key, score_dtype)
-    key = ops.transpose(key, (0, 2, 1))  # (B Hkv, S, K)
+    query = ops.transpose(ops.cast(query, score_dtype) / query.shape[-1] ** 0.5, (0, 2, 1, 3))  # (B, H, T, K)
+    key = ops.transpose(ops.cast(key, score_dtype), (0, 2, 1))  # (B Hkv, S, K)
     key, value = (ops.reshape(x, (ops.shape(query)[0], key_heads, *ops.shape(x)[1:])) for x in (key, value))
     context, seen = chunked_attention(query, key, value, DotScore(), pairs=pairs, dropout=dropout)
     return ops.transpose(context, (0, 2, 1, 3)), ops.any(seen, axis=1)
-
-
-def scaled(query, score_dtype):
-    """Returns query / sqrt(K) as (B, H, T, K) in `score_dtype`."""
-    return ops.transpose(ops.cast(query, score_dtype) / query.shape[-1] ** 0.5, (0, 2, 1, 3))
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
