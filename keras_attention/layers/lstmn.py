@@ -6,8 +6,9 @@ import keras
 from keras import ops, tree
 
 from keras_attention.layers.attention import masked_softmax
+from keras_attention.layers.fast.recurrent_gradients import lstm_gates_back
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.recurrent import kernel_of, lstm_gates, lstm_gates_back
+from keras_attention.layers.recurrent import kernel_of, lstm_gates
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
@@ -150,8 +151,8 @@ def longer_tape(states, before, after):
 def read_with_tape(cell, sequence):
     """Runs a cell over whole sequences (B, T, D), T static; returns the outputs (B, T, H) and weights (B, T, T).
 
-    The gradient is implemented by hand, see `recurrent.read_forwards`. It recomputes the hidden layer of the scoring
-    network, because storing it would take B T^2 A numbers. The gradient of the weights is ignored.
+    The gradient is implemented by hand, see `recurrent_gradients.read_forwards`. It recomputes the hidden layer of the
+    scoring network, because storing it would take B T^2 A numbers. The gradient of the weights is ignored.
     """
     dense = (cell.recurrent_projection, cell.key_projection, cell.summary_projection, cell.score_projection)
     weights = [ops.cast(kernel_of(part), cell.compute_dtype) for part in dense]

@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_attention.layers import AdditiveAttention, GRUCell, padding_mask
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.fast.recurrent_gradients import read_both_ways_fast
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.recurrent import read_both_ways_fast
 from keras_attention.models.bert_heads import mean_of_tokens
 from keras_attention.models.shared import FromPreset, check_choices, check_rates, check_sizes, named_inputs
 

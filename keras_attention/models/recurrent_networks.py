@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_attention.layers import GRUCell, LSTMCell, LSTMNCell, padding_mask
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.fast.recurrent_gradients import read_forwards
 from keras_attention.layers.lstmn import fill_tape, longer_tape, read_with_tape
 from keras_attention.layers.masks import Tensor
-from keras_attention.layers.recurrent import read_forwards, run_over_time, time_first
+from keras_attention.layers.recurrent import run_over_time, time_first
 from keras_attention.models.bert_heads import mean_of_tokens
 from keras_attention.models.shared import (
     FromPreset,

@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_attention.layers.additive import AdditiveAttention
 from keras_attention.layers.dropout import Dropout
+from keras_attention.layers.fast.recurrent_gradients import read_both_ways_fast
 from keras_attention.layers.location_aware import LocationAwareAttention
 from keras_attention.layers.masks import Tensor, padding_mask
-from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways_fast, run_over_time, time_first
+from keras_attention.layers.recurrent import GRUCell, LSTMCell, run_over_time, time_first
 from keras_attention.models.shared import SequenceLogits, check_choices, check_rates, check_sizes
 
 SIZES = (

@@ -61,6 +61,9 @@ MOVED_MODULES = {
 }
 # A module that has lost names -> the module that has each of them today.
 MOVED_NAMES = {
+    "layers.recurrent": dict.fromkeys(
+        ("lstm_gates_back", "read_both_ways_fast", "read_forwards"), "layers.fast.recurrent_gradients"
+    ),
     "decoding.beam_search": dict.fromkeys(("SearchState", "beam_search", "search_sentences"), "decoding.token_loop"),
     "decoding.sampling": dict.fromkeys(("greedy_search", "grow_one_sequence", "sample"), "decoding.token_loop"),
     "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},

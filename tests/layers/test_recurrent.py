@@ -6,15 +6,8 @@ from layer_checks import EXECUTIONS, assert_all_close, random_array, weighted_su
 from models.seq2seq_equations import gru, lstm
 
 from keras_attention.layers import TransformerEncoderLayer
-from keras_attention.layers.recurrent import (
-    GRUCell,
-    LSTMCell,
-    read_both_ways,
-    read_both_ways_fast,
-    read_forwards,
-    run_over_time,
-    time_first,
-)
+from keras_attention.layers.fast.recurrent_gradients import read_both_ways_fast, read_forwards
+from keras_attention.layers.recurrent import GRUCell, LSTMCell, read_both_ways, run_over_time, time_first
 
 pytestmark = pytest.mark.sampled(3)
 
