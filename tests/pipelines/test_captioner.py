@@ -20,6 +20,7 @@ from keras_attention.data.images.caption_data import CaptionedPicture
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.media.captioner import Caption
 from keras_attention.publishing.caption_entries import caption_scores
+from keras_attention.runtime.work_budget import MemoryBudget, Unwanted, cache_bytes, working
 from keras_attention.support.errors import EntryError, UserError
 
 
@@ -83,6 +84,19 @@ def test_forms_of_pictures_and_the_numbers_of_answers(captioner, pictures):
     done = []
     captioner.caption(pictures * 9, progress=lambda *both: done.append(both))
     assert done == [(32, 45), (45, 45)]
+
+
+def test_a_search_takes_its_memory_from_the_budget_of_the_server(monkeypatch):
+    captioner, budget, in_use = tiny_captioner(), MemoryBudget(10**9), []
+
+    def search(*arguments, **options):
+        in_use.append(budget.in_use)
+        raise Unwanted
+
+    monkeypatch.setattr(captioner.compiled, "search", search)
+    with working(lambda: True, budget), pytest.raises(Unwanted):
+        captioner.caption([tiny_scenes()[0].pixels], beam_size=5)
+    assert (in_use, budget.in_use) == ([cache_bytes(captioner.model, 5, 12 + 1)], 0)
 
 
 def test_points_are_the_middles_of_the_cells_with_the_largest_weights():

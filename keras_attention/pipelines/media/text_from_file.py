@@ -12,7 +12,7 @@ from keras_attention.pipelines.texts import Progress
 from keras_attention.runtime.buckets import BATCH_SIZES, batches
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch
 from keras_attention.runtime.prepared_weights import PreparedWeights
-from keras_attention.runtime.work_budget import stop_if_unwanted
+from keras_attention.runtime.work_budget import cache_bytes, memory, stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import AnyTokenizer
 from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS, DECODING_DEFAULTS
@@ -138,14 +138,15 @@ class TextFromFile(FilePipeline):
         options |= {"n_best": n_best, "unknowns": False}
         answers: list[list] = [[]] * len(values)
         for positions, size, length in batches(lengths, longest):
-            stop_if_unwanted()
             shape = values[0].shape if fill is None else (length, *values[0].shape[1:])
             filled = np.full((size, *shape), fill or 0, "float32")
             for row, position in zip(filled, positions, strict=False):
                 row[: len(values[position])] = values[position]
             limits = np.zeros(size, "int32")
             limits[: len(positions)] = [self.limit_of(len(values[one]), settings) for one in positions]
-            found = self.compiled.search(filled, limits, settings["max_length"], **options)
+            steps = settings["max_length"]
+            with memory(cache_bytes(self.model, size * options["beam_size"], steps + length)):
+                found = self.compiled.search(filled, limits, steps, **options)
             check_finite(found.log_probs[: len(positions), 0], "a log probability")
             weights = self.compiled.attention(filled, found.token_ids)[:, :, 0, 0]  # (B, N, T, S)
             for i, position in enumerate(positions):
