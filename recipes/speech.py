@@ -20,7 +20,7 @@ with silent_libraries():
 
 from keras_attention.cli.main import run_recipe
 from keras_attention.data.images.caption_batches import DrawnBatches
-from keras_attention.data.sounds.spoken_strings import TONES, joined, load_speech_data
+from keras_attention.data.sounds.spoken_strings import TONES, TRAINING, joined, load_speech_data
 from keras_attention.inputs.sound import LOUDEST, SUFFIXES
 from keras_attention.inputs.speech import SpeechInput
 from keras_attention.models.speech_recognizer import CHOICES, SETTINGS, SpeechRecognizer
@@ -35,7 +35,6 @@ from keras_attention.zoo.warm_start import load_start, start_settings, take_weig
 
 RATE, WINDOW, HOP = 8_000, 256, 80  # samples per second, of a frame, and from frame to frame
 FRAMES = 6_000  # of the longest recording: a minute
-WORDS = (1, 5)  # of a string in training
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class Config(RunSettings):
     validation_split: float = setting(0.06, "share of the recordings for validation")
     start_from: str = setting("", "start from this trained model, with its settings", name="from")
     train_size: int = setting(6_400, "strings of an epoch; each epoch draws new ones")
+    most_words: int = setting(8, "words of the longest string in training")
     test_strings: int = setting(500, "strings of the test, for each range of lengths")
     attention: str = setting("location", "by place and content, or by content alone", CHOICES["attention"])
     num_bands: int = setting(40, "mel bands of the spectrogram")
@@ -83,16 +83,17 @@ def main(arguments=None):
         return kind.read(path).samples / LOUDEST
 
     data = load_speech_data(config.data, RATE, read, SUFFIXES, config.validation_split)
+    lengths = 1, config.most_words
     tokenizer = start.tokenizers["text"] if start else CharacterTokenizer(data.characters)
 
     def draw(count, seed):
-        strings = joined(data.train, count, seed, RATE)
+        strings = joined(data.train, count, seed, RATE, TRAINING._replace(words=lengths))
         return kind.batch([one.waveform for one in strings], total_multiple=64), [one.text for one in strings]
 
     # "values" (B, frames, bands): log-mel spectrograms from -1 to 1, then padding; "labels" (B, T) = y_1 y_2 ... END,
     # and "target_ids" (B, T), the labels shifted to the right: each word is predicted from the true words before it.
-    length = WORDS[1] + 1
-    batches = DrawnBatches(draw, tokenizer.encode, config.train_size, config.rows_per_batch, length, config.seed)
+    sizes = config.train_size, config.rows_per_batch, config.most_words + 1
+    batches = DrawnBatches(draw, tokenizer.encode, *sizes, config.seed)
     settings = {name: value for name, value in asdict(config).items() if name in SETTINGS}
     model = SpeechRecognizer(tokenizer.vocabulary_size, **settings)
     model.build()
@@ -102,9 +103,9 @@ def main(arguments=None):
         from keras_attention.publishing import speech_entries
 
         claim_entry(session.out, config.overwrite)
-        examples = speech_entries.spoken_strings(data.test, speech_entries.EXAMPLES, 4, RATE, WORDS)
+        examples = speech_entries.spoken_strings(data.test, speech_entries.EXAMPLES, 4, RATE, lengths)
         transcriber = speech_entries.transcriber_of(model, tokenizer, kind, examples, config.beam_size)
-        held = speech_entries.spoken_strings(data.validation, 16 if config.smoke else 256, 1, RATE, WORDS)
+        held = speech_entries.spoken_strings(data.validation, 16 if config.smoke else 256, 1, RATE, lengths)
 
     total_steps = config.epochs * len(batches.epoch(0))
     print(f"{data.summary}, {model.count_params():,} parameters, {total_steps:,} updates")

@@ -10,7 +10,6 @@ from keras_attention.pipelines.media.transcriber import Transcriber
 from keras_attention.zoo.entry_io import write_entry
 
 TEST_STRINGS = 500  # of each range of lengths
-LENGTHS = (1, 5), (6, 10), (11, 20)  # words of a string; the network is trained on the first
 EXAMPLES = 6
 MOST_WORDS = 200  # of a transcript
 LIMITS = [
@@ -70,11 +69,12 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
     """
     for weight in transcriber.model.weights:  # as they are stored, so that scores and examples are those of the entry
         weight.assign(np.asarray(weight).astype("float16").astype("float32"))
-    count, rate = settings["test_strings"], transcriber.kind.rate
+    count, rate, most = settings["test_strings"], transcriber.kind.rate, settings["most_words"]
+    lengths = (1, most), (most + 1, 2 * most)  # as in the training, and longer
     scores = {
-        words: transcription_scores(transcriber, spoken_strings(data.test, count, 2, rate, words)) for words in LENGTHS
+        words: transcription_scores(transcriber, spoken_strings(data.test, count, 2, rate, words)) for words in lengths
     }
-    (example,) = spoken_strings(data.test, 1, 3, rate, (5, 5))
+    (example,) = spoken_strings(data.test, 1, 3, rate, (6, 6))
     view = transcriber.attention_view((example.waveform, rate))
     picture = {"file": "alignment.png", "caption": f"Where each word of {view.title} looks in its recording"}
     model = transcriber.model
@@ -99,7 +99,11 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
             for metric, value in found.items()
         ],
         "pictures": [picture],
-        "limits": [f"A recording has at most {transcriber.kind.seconds:.0f} seconds.", *LIMITS],
+        "limits": [
+            f"The network is trained on strings of up to {most} words. In longer ones, it leaves out words.",
+            f"A recording has at most {transcriber.kind.seconds:.0f} seconds.",
+            *LIMITS,
+        ],
         "examples": transcriber.examples(),
         "training": {**settings, "history": result.history},
     }
@@ -107,7 +111,7 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
     files = [*transcriber.extra_files, *draw]
     options = {"about": transcriber.described(), "extra_files": files, "overwrite": overwrite}
     write_entry(folder, model, transcriber.tokenizers, metrics=metrics, weights_dtype="float16", **options)
-    return scores[LENGTHS[0]]
+    return scores[lengths[0]]
 
 
 SIGNATURES = {
