@@ -17,6 +17,14 @@ COMMANDS = {
     "classify": ("classify", *MOODS, "--input", "in", "--output", "out"),
     "classify --table": ("classify", *MOODS, "--table", "in", "--output", "out", "--delimiter", ","),
     "classify --explain": ("classify", *MOODS, "--table", "in", "--explain", "out", "--delimiter", ","),
+    "translate --terms": ("translate", *DATES, "a", "--terms", "in", "--output", "out"),
+    "translate --do-not-translate": ("translate", *DATES, "a", "--do-not-translate", "in", "--output", "out"),
+    "classify --attention": ("classify", *MOODS, "in", "--attention", "out"),
+    "caption": ("caption", *DATES, "other", "in", "--output", "out"),
+    "caption --attention": ("caption", *DATES, "in", "--attention", "out"),
+    "transcribe --attention": ("transcribe", *DATES, "in", "--attention", "out"),
+    "generate --out": ("generate", *DATES, "in", "--out", "out"),
+    "generate --attention": ("generate", *DATES, "in", "--attention", "out"),
     "encode": ("encode", "--input", "in", "--output", "out"),
     "evaluate --source": ("evaluate", *DATES, "--source", "in", "--target", "other", "--output", "out"),
     "evaluate --target": ("evaluate", *DATES, "--source", "other", "--target", "in", "--output", "out"),
@@ -67,6 +75,13 @@ def test_no_partial_answers_replace_the_input(complaint, tmp_path, command, name
         assert f"{name} for partial answers" in complaint(COMMANDS[command], **{"in": path})
 
 
+@pytest.mark.parametrize("command", ["classify", "caption", "transcribe"])
+def test_no_numbered_picture_replaces_an_input(complaint, tmp_path, command):
+    (tmp_path / "view-2.png").hardlink_to(tmp_path / "file")
+    told = complaint((command, *MOODS, "other", "view-2.png", "--attention", "view.png"))
+    assert "the input and --attention are the same file, view-2.png" in told
+
+
 def test_answers_and_page_have_files_of_their_own(complaint):
     words = ("classify", *MOODS, "a dog", "--output", "same.html", "--explain", "same.html")
     assert "--explain and --output are the same file" in complaint(words) or "--output and --explain" in complaint(
@@ -82,4 +97,9 @@ def test_two_readings_of_one_file_and_one_device_are_fine(tmp_path):
         {"input": same, "output": None},
     ):
         check_files_apart(argparse.Namespace(function="evaluate", **named))
+    check_files_apart(argparse.Namespace(function="translate", texts=[same], output=same))  # this text is no name
+    (tmp_path / "one-1.png").touch()
+    check_files_apart(
+        argparse.Namespace(function="caption", texts=[f"{tmp_path}/one-1.png"], attention=f"{tmp_path}/one.png")
+    )
     check_files_apart(argparse.Namespace(function="attention", target=same, out=same))  # this target is a text

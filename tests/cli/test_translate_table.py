@@ -111,7 +111,7 @@ def test_an_interrupted_run_goes_on(run, complains, table, monkeypatch):
         (("--format", "html"), "Leave out --format."),
         ((ENGLISH[0],), "Give texts as arguments, by --input or by --table, not by two of them."),
         (("--resume",), "--resume continues an interrupted run from --table to --output. Give both."),
-        (("--text", "nowhere"), "columns separated by"),
+        (("--text", "nowhere"), "there is no column 'nowhere'. The columns are: 'id', 'caption', 'note'."),
         (("--output", "out.jsonl"), "Expected: a name like new.csv"),
         (("--table", "missing.csv"), "missing.csv"),
     ],

@@ -235,8 +235,11 @@ def _rename_new(old, new):
     flush(new.parent)
 
 
-READ = ("input", "table", "source", "target", "validation", "test", "config")  # options that name files to read
+# Options that name files to read, and commands whose texts or prompts may be names of files.
+READ = ("input", "table", "source", "target", "validation", "test", "config", "terms", "do_not_translate")
+OF_FILES = ("caption", "classify", "generate", "transcribe")
 WRITTEN = ("output", "attention", "explain", "out")  # options that name files to write
+MOST_NUMBERED = 100  # pictures
 
 
 def check_files_apart(arguments):
@@ -248,7 +251,10 @@ def check_files_apart(arguments):
     for name in (*READ, *WRITTEN, "log_dir"):
         if getattr(arguments, name, None) == "":
             raise UserError(f"--{name.replace('_', '-')} is empty. Expected: the name of a file.")
-    read, written = (_named_files(arguments, names) for names in (READ, WRITTEN))
+    given = _given_files(arguments)
+    read = _named_files(arguments, READ) + [("the input", name) for name in given]
+    written = _named_files(arguments, WRITTEN)
+    written += [("--attention", name) for name in _numbered(getattr(arguments, "attention", None), len(given))]
     for flag, path in written:
         beside = partial_names(path) if flag == "--output" else ()
         for other, place in [*read, *((other, place) for other, place in written if other != flag)]:
@@ -304,8 +310,23 @@ def _named_files(arguments, names):
     """List of (option, path) for those of these options that were given a path."""
     if arguments.function != "evaluate":  # elsewhere it is a text
         names = [name for name in names if name != "target"]
-    found = {f"--{name}": getattr(arguments, name, None) for name in names}
+    found = {f"--{name.replace('_', '-')}": getattr(arguments, name, None) for name in names}
     return [(flag, path) for flag, path in found.items() if path and isinstance(path, str)]
+
+
+def _given_files(arguments):
+    """The texts and prompts of a command that are names of files."""
+    if arguments.function not in OF_FILES:
+        return []
+    names = [*(getattr(arguments, "texts", None) or ()), *(getattr(arguments, "prompts", None) or ())]
+    return [name for name in names if os.path.isfile(name)]
+
+
+def _numbered(path, count):
+    """The names of several pictures of --attention: -1, -2, ... before the ending."""
+    root, ending = os.path.splitext(path or "")
+    several = bool(path) and 1 < count <= MOST_NUMBERED
+    return [f"{root}-{number}{ending}" for number in range(1, count + 1)] if several else []
 
 
 def _same_file(path, other):
