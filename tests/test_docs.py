@@ -79,6 +79,7 @@ def test_commands_and_code_run_one_after_the_other(page, elsewhere, request, mon
         monkeypatch.setenv("HF_TOKEN", "hf_writes")
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         shutil.copytree(ROOT / "saved_models" / "bert_mini_sst2", "my_model")
+    Path("saved_models").symlink_to(ROOT / "saved_models")
     namespace, code = {}, code_blocks(page)
     for language, text in blocks(page):
         if language == "sh":

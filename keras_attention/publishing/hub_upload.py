@@ -14,14 +14,18 @@ from keras_attention.zoo.entry import MANIFEST, read_entry, read_manifest
 from keras_attention.zoo.registry import find_entry
 
 LIBRARY = "keras-attention"
-# The hub's names of the tasks; "image" are the classifiers of pictures.
+# The hub's names of the tasks, and of those whose inputs are not texts.
 TASKS = {
     "translate": "translation",
     "classify": "text-classification",
-    "image": "image-classification",
+    "classify image": "image-classification",
+    "classify sound": "audio-classification",
+    "classify series": "tabular-classification",
     "encode": "sentence-similarity",
     "fill-mask": "fill-mask",
     "generate": "text-generation",
+    "caption": "image-to-text",
+    "transcribe": "automatic-speech-recognition",
 }
 HUBS_OWN = (".gitattributes", "README.md")
 UNKNOWN_LANGUAGE = "und"
@@ -124,7 +128,7 @@ def readme_text(entry, address, licence=None):
         **terms,
         language=languages or None,
         library_name=LIBRARY,
-        pipeline_tag=TASKS.get("image" if entry.input.is_file else use.task),
+        pipeline_tag=TASKS.get(f"{use.task} {entry.input.name}", TASKS.get(use.task)),
         tags=["keras", "attention", entry.architecture.name],
         ignore_metadata_errors=False,
     )

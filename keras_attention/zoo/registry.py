@@ -78,6 +78,8 @@ DEFAULT_MODELS = {
     "encode": "minilm_small_en",
     "fill-mask": "bert_mini_en",
     "generate": "gpt_mini_en",
+    "caption": "captioner_digits_soft",
+    "transcribe": "speech_digits",
 }
 PACKAGE = Path(__file__).resolve().parent.parent
 

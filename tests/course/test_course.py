@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "course").glob("*.ipynb"))
-TRAINING = ("00_tour", "05_positions", "08_bert")  # chapters that train for more than a few seconds
+# Chapters that train for more than a few seconds
+TRAINING = ("00_tour", "01_why_attention", "05_positions", "07_transformer", "08_bert", "10_beyond_text")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 HEAD = re.compile(r"# Exercise (\d+\.\d+): ")
 

@@ -12,6 +12,7 @@ from publishing.conftest import TOKEN
 import keras_attention
 from keras_attention.cli import main as cli
 from keras_attention.convert import published
+from keras_attention.publishing.hub_upload import readme_text
 from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo.entry import MANIFEST, read_entry
 from keras_attention.zoo.registry import find_entry
@@ -85,6 +86,20 @@ def test_the_readme_is_the_card_with_the_metadata_of_the_hub(hub, entry, capsys)
     assert card.strip().startswith("# tiny\n")
     assert f"keras_attention.load('{ADDRESS}')" in card
     assert "## Limits" in card
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("audio_digits", "audio-classification"),
+        ("captioner_digits_soft", "image-to-text"),
+        ("minilm_small_sentiment", "text-classification"),
+        ("speech_digits", "automatic-speech-recognition"),
+    ],
+)
+def test_the_hub_knows_the_task_and_the_kind_of_input(name, task):
+    readme = readme_text(read_entry(find_entry(name)), ADDRESS)
+    assert yaml.safe_load(readme.split("---\n", 2)[1])["pipeline_tag"] == task
 
 
 def test_an_interrupted_push_continues_without_sending_files_again(hub, entry, capsys):

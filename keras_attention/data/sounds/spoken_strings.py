@@ -129,7 +129,13 @@ def load_speech_data(
         tones = [_tones(seed) for seed in (1, 2, 3)]
         origin = {"name": "tones of the keys of a telephone", "terms": "generated", "link": ""}
         return SpeechData(
-            *tones, TONE_RATE, "0123456789", "tones", origin, f"{len(tones[0].words)} tones for strings", "other tones"
+            *tones,
+            TONE_RATE,
+            "0123456789",
+            "tones",
+            origin,
+            f"{len(tones[0].words)} tones for strings",
+            "of other tones",
         )
     if not Path(data).is_dir():
         raise UserError(
@@ -170,7 +176,7 @@ def load_speech_data(
         "digits" if set(characters) <= set("0123456789") else "words",
         {"name": Path(data).resolve().name, "terms": "as stated by its owner", "link": ""},
         f"{len(spoken[0].words):,} recordings for strings",
-        f"strings of {len(spoken[2].words):,} recordings that were not in the training",
+        f"of {len(spoken[2].words):,} recordings that were not in the training",
     )
 
 
