@@ -202,7 +202,8 @@ def test_captions_are_trained_continued_and_used(run, tmp_path, attention):
 def test_speech_is_learned_continued_and_transcribed(run, tmp_path):
     recipe = TRANSLATION.with_name("speech.py")
     small = ("--convolution-dim=8", "--encoder-dim=8", "--hidden-dim=13", "--beam-size=1", "--test-strings=7")
-    code, out, _ = run(recipe, *small, "--train-size=640", "--epochs=1", "--out=first")
+    fast = ("--learning-rate=0.02", "--ema-decay=none", "--most-words=3")
+    code, out, _ = run(recipe, *small, *fast, "--train-size=640", "--epochs=1", "--out=first")
     assert code == 0
     check_last_command(out)
     entry = read_entry(tmp_path / "first")
@@ -213,7 +214,7 @@ def test_speech_is_learned_continued_and_transcribed(run, tmp_path):
         "pointing (%)",
     ]
     assert cli.main(["zoo", "verify", str(entry.folder)]) == 0
-    code, out, _ = run(recipe, "--from=first", "--smoke", "--out=second")
+    code, out, _ = run(recipe, "--from=first", "--smoke", "--most-words=3", "--out=second")
     assert code == 0
     later = read_entry(tmp_path / "second")
     assert later.config["model"] == entry.config["model"]
