@@ -117,8 +117,8 @@ class GraphEncoder(GraphBert):
 class GraphFiller(GraphBert):
     """`MaskFiller.fill_mask` with its default settings as a graph, see `export.FILLINGS`.
 
-    Returns the five best fillings of each text, or empty strings where `fill_mask` raises an error (no gap, more than
-    32 gaps, or a gap beyond the model's limit).
+    Returns the five best fillings of each text, or empty strings where `fill_mask` has none (an empty text) or
+    raises an error (no gap, more than 32 gaps, or a gap beyond the model's limit).
     """
 
     def __init__(self, filler):

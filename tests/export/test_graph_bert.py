@@ -177,6 +177,8 @@ def check_fillings(found, filler, texts):
         try:
             expected = filler.fill_mask(text)
         except ValueError:
+            expected = []
+        if not expected:  # an empty text, no gap, or too many
             assert texts_of(found["fillings"][number]) == [""] * 5
             assert np.asarray(found["scores"][number]).tolist() == [0.0] * 5
             continue
