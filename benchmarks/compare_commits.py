@@ -212,7 +212,7 @@ def answer_examples(path):
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         pipeline = keras_attention.load(name)
         texts = [example["source"] for example in metrics["examples"]]
-        if len(texts[0]) < 100 and (folder / texts[0]).is_file():  # a sound, not a text
+        if len(texts[0]) < 100 and (folder / texts[0]).is_file():  # of a picture or sound, not a text
             texts = [folder / text for text in texts]
         if hasattr(pipeline, "translate"):
             shortest = pipeline.translate(min(texts, key=len), return_attention=True)
@@ -224,7 +224,7 @@ def answer_examples(path):
             elif hasattr(pipeline, "generate"):
                 found = pipeline.generate(texts, max_tokens=20)
             else:
-                found = pipeline.fill_mask(texts) if hasattr(pipeline, "fill_mask") else []
+                found = pipeline.fill_mask(texts) if hasattr(pipeline, "fill_mask") else pipeline.answers(texts)
             vectors = pipeline.encode(texts[:2]).pooled if hasattr(pipeline, "encode") else []
             answers[name] = {"texts": plain(found), "vectors": plain(vectors)}
     path.write_text(json.dumps(answers), encoding="utf-8")

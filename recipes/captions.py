@@ -23,7 +23,7 @@ with silent_libraries():
     from keras import ops
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.images.caption_batches import DrawnBatches
+from keras_attention.data.drawn_batches import DrawnBatches
 from keras_attention.data.images.caption_data import DIGIT_SETS, load_caption_data
 from keras_attention.inputs.image import ImageInput
 from keras_attention.layers.hard_attention import rewards_to_go

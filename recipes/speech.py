@@ -19,7 +19,7 @@ with silent_libraries():
     import keras
 
 from keras_attention.cli.main import run_recipe
-from keras_attention.data.images.caption_batches import DrawnBatches
+from keras_attention.data.drawn_batches import DrawnBatches
 from keras_attention.data.sounds.spoken_strings import TONES, TRAINING, joined, load_speech_data
 from keras_attention.inputs.sound import LOUDEST, SUFFIXES
 from keras_attention.inputs.speech import SpeechInput

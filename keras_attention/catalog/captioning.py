@@ -2,15 +2,12 @@
 
 from math import prod
 
-from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY
+from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.image import FITS, ImageInput
-from keras_attention.support.errors import EntryError
-from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS
 from keras_attention.zoo.schema import (
     OBJECT,
     Architecture,
     Use,
-    check_fields,
     choice,
     list_of,
     number,
@@ -26,13 +23,7 @@ def _input_of(config):
 
 
 def _check(config, where):
-    check_fields(config["image"], IMAGE, tuple(IMAGE), f"{where}, image")
-    check_fields(config["decoding"], CAPTION_DECODING, (), f"{where}, decoding")
-    try:
-        _input_of(config)
-    except ValueError as error:
-        raise EntryError(f"{where}: {error}") from error
-    return {**config, "decoding": {**CAPTION_DECODING_DEFAULTS, **config["decoding"]}}
+    return with_search(config, where, "image", IMAGE, _input_of)
 
 
 CAPTIONING = Use(

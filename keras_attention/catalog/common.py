@@ -1,6 +1,8 @@
 """What several registrations have in common: bounds of settings, and numbers of weights."""
 
-from keras_attention.zoo.schema import text, whole
+from keras_attention.support.errors import EntryError
+from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS
+from keras_attention.zoo.schema import check_fields, text, whole
 
 LANGUAGE = text("[A-Za-z][A-Za-z0-9 _-]{0,40}", "the name or code of a language")
 VOCABULARY = whole(5, 1_000_000)
@@ -10,6 +12,28 @@ WITHOUT_PATTERN = {"attention_pattern": None}
 
 def language_of(config):
     return f"Language: {config['language']}"
+
+
+def with_search(config, where, kind, fields, input_of):
+    """Checks the kind of input and the search of a model that writes texts about files; fills in the search.
+
+    Args:
+        config: dict, the content of config.json.
+        where: str, for messages.
+        kind: str, the key of the kind of input, such as "image".
+        fields: dict from each key of the kind to its allowed values.
+        input_of: callable(config) -> the kind of input; raises ValueError if its numbers do not fit together.
+
+    Returns:
+        The dict with all settings of the search.
+    """
+    check_fields(config[kind], fields, tuple(fields), f"{where}, {kind}")
+    check_fields(config["decoding"], CAPTION_DECODING, (), f"{where}, decoding")
+    try:
+        input_of(config)
+    except ValueError as error:
+        raise EntryError(f"{where}: {error}") from error
+    return {**config, "decoding": {**CAPTION_DECODING_DEFAULTS, **config["decoding"]}}
 
 
 def recurrent_layer_parameters(model):

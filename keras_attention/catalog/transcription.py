@@ -1,10 +1,8 @@
 """Transcripts: networks that hear a recording and write what is said."""
 
-from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY
+from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.speech import SpeechInput
-from keras_attention.support.errors import EntryError
-from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS
-from keras_attention.zoo.schema import OBJECT, Architecture, Use, check_fields, choice, number, register, whole
+from keras_attention.zoo.schema import OBJECT, Architecture, Use, choice, number, register, whole
 
 SOUND = {
     "rate": whole(1_000, 768_000),
@@ -20,13 +18,7 @@ def _input_of(config):
 
 
 def _check(config, where):
-    check_fields(config["sound"], SOUND, tuple(SOUND), f"{where}, sound")
-    check_fields(config["decoding"], CAPTION_DECODING, (), f"{where}, decoding")
-    try:
-        _input_of(config)
-    except ValueError as error:
-        raise EntryError(f"{where}: {error}") from error
-    return {**config, "decoding": {**CAPTION_DECODING_DEFAULTS, **config["decoding"]}}
+    return with_search(config, where, "sound", SOUND, _input_of)
 
 
 TRANSCRIPTION = Use(

@@ -21,38 +21,23 @@ class Written(NamedTuple):
         task: str.
         plural: str, what the files are.
         answers: str, the key of the answers in JSON.
-        as_json: callable(answer) -> dict of JSON types.
         view: callable(pipeline, file, answer) -> the picture of its attention.
     """
 
     task: str
     plural: str
     answers: str
-    as_json: Callable
     view: Callable
 
 
 def caption(arguments):
     """Prints one line per picture, its caption; with --n-best, the K best ones, each with its log probability."""
-
-    def as_json(one):
-        from keras_attention.pipelines.media.captioner import caption_as_json
-
-        return caption_as_json(one)
-
-    _write(arguments, Written("caption", "pictures", "captions", as_json, lambda model, *both: model.spotlights(*both)))
+    _write(arguments, Written("caption", "pictures", "captions", lambda model, *both: model.spotlights(*both)))
 
 
 def transcribe(arguments):
     """Prints one line per recording, what is said; with --n-best, the K best ones, each with its log probability."""
-
-    def as_json(one):
-        from keras_attention.pipelines.media.transcriber import transcript_as_json
-
-        return transcript_as_json(one)
-
-    view = Written("transcribe", "recordings", "transcripts", as_json, lambda model, *both: model.alignment(*both))
-    _write(arguments, view)
+    _write(arguments, Written("transcribe", "recordings", "transcripts", lambda model, *both: model.alignment(*both)))
 
 
 def _write(arguments, written):
@@ -92,7 +77,7 @@ def _check_picture(arguments, written):
 
 def _line(name, answers, arguments, written):
     if arguments.json:
-        return json_text({"file": name, written.answers: [written.as_json(one) for one in answers]})
+        return json_text({"file": name, written.answers: [one.as_json() for one in answers]})
     if arguments.n_best == 1:
         return one_output_line(answers[0])
     return "\t".join(f"{one_output_line(one)} {one.log_prob:.4f}" for one in answers)

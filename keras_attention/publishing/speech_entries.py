@@ -9,7 +9,6 @@ from keras_attention.evaluation.caption_scores import exact_captions, within_wor
 from keras_attention.pipelines.media.transcriber import Transcriber
 from keras_attention.zoo.entry_io import write_entry
 
-TEST_STRINGS = 500  # of each range of lengths
 EXAMPLES = 6
 MOST_WORDS = 200  # of a transcript
 LIMITS = [

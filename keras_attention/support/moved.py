@@ -40,6 +40,7 @@ MOVED_MODULES = {
     "pipelines.ctranslate2_engine": ("runtime.ctranslate2_engine",),
     "pipelines.work": ("runtime.work_budget",),
     "pipelines.release": ("publishing.trained_entries",),
+    "data.images.caption_batches": ("data.drawn_batches",),
     "server.batching": ("runtime.batching",),
     "training.objective": ("training.losses",),
     "training.update": ("training.gradients",),

@@ -50,6 +50,18 @@ class Caption(str):
         best = self.attention.reshape(len(self.words), rows * columns).argmax(axis=1) if self.words else ()
         return [((cell % columns + 0.5) / columns, (cell // columns + 0.5) / rows) for cell in map(int, best)]
 
+    def as_json(self, attention: bool = False) -> dict[str, Any]:
+        """The answer as a dict of JSON types, with or without its attention weights."""
+        weights = np.round(self.attention.astype("float64"), 5).tolist() if attention else None
+        return {
+            "text": str(self),
+            "score": self.score,
+            "log_prob": self.log_prob,
+            "words": self.words,
+            "points": [list(point) for point in self.points],
+            "attention": weights,
+        }
+
 
 class Captioner(TextFromFile):
     """Describes pictures with a trained network.
@@ -85,7 +97,7 @@ class Captioner(TextFromFile):
     def reply(self, n_best=1, attention=False, **inputs):
         (items,) = inputs.values()
         found = self.hypotheses(self.values_of(items), n_best=n_best)
-        return [{"captions": [caption_as_json(one, attention) for one in captions]} for captions in found]
+        return [{"captions": [one.as_json(attention) for one in captions]} for captions in found]
 
     def caption(self, images: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
         """Describes one picture or many.
@@ -145,16 +157,3 @@ class Captioner(TextFromFile):
         from keras_attention.visualize.spotlights import Spotlights
 
         return Spotlights(self.kind.drawn(self.kind.read(picture)), caption.words, caption.attention, str(caption))
-
-
-def caption_as_json(caption: Caption, attention: bool = False) -> dict[str, Any]:
-    """A Caption as a dict of JSON types, with or without its attention weights."""
-    weights = np.round(caption.attention.astype("float64"), 5).tolist() if attention else None
-    return {
-        "text": str(caption),
-        "score": caption.score,
-        "log_prob": caption.log_prob,
-        "words": caption.words,
-        "points": [list(point) for point in caption.points],
-        "attention": weights,
-    }

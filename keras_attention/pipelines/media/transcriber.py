@@ -53,6 +53,18 @@ class Transcript(str):
         middles = self.cell * (np.arange(self.attention.shape[1]) + 0.5)
         return [float(weights @ middles) for weights in self.attention]
 
+    def as_json(self, attention: bool = False) -> dict[str, Any]:
+        """The answer as a dict of JSON types, with or without its attention weights."""
+        weights = np.round(self.attention.astype("float64"), 5).tolist() if attention else None
+        return {
+            "text": str(self),
+            "score": self.score,
+            "log_prob": self.log_prob,
+            "words": self.words,
+            "times": [round(time, 3) for time in self.times],
+            "attention": weights,
+        }
+
 
 class Transcriber(TextFromFile):
     """Writes what is said in recordings with a trained network.
@@ -86,7 +98,7 @@ class Transcriber(TextFromFile):
     def reply(self, n_best=1, attention=False, **inputs):
         (items,) = inputs.values()
         found = self.hypotheses(self.values_of(items), n_best=n_best)
-        return [{"transcripts": [transcript_as_json(one, attention) for one in some]} for some in found]
+        return [{"transcripts": [one.as_json(attention) for one in some]} for some in found]
 
     def transcribe(self, sounds: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
         """Writes what is said in one recording or many.
@@ -145,16 +157,3 @@ class Transcriber(TextFromFile):
         drawn = self.kind.drawn(self.kind.read(sound))
         seconds = len(drawn) * self.kind.hop / self.kind.rate
         return SpeechAttention(drawn, transcript.words, transcript.attention, seconds, str(transcript))
-
-
-def transcript_as_json(transcript: Transcript, attention: bool = False) -> dict[str, Any]:
-    """A Transcript as a dict of JSON types, with or without its attention weights."""
-    weights = np.round(transcript.attention.astype("float64"), 5).tolist() if attention else None
-    return {
-        "text": str(transcript),
-        "score": transcript.score,
-        "log_prob": transcript.log_prob,
-        "words": transcript.words,
-        "times": [round(time, 3) for time in transcript.times],
-        "attention": weights,
-    }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_attention.data.images.caption_batches import DrawnBatches, decoder_arrays
+from keras_attention.data.drawn_batches import DrawnBatches, decoder_arrays
 from keras_attention.data.images.caption_data import load_caption_data
 from keras_attention.data.images.digit_canvases import SIDE, WORDS, captions, drawn_values, scenes, squares
 from keras_attention.data.images.labelled_images import LabelledImages

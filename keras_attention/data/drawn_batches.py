@@ -1,4 +1,4 @@
-"""Batches of pictures and their captions, as a decoder is trained: a pure function of (seed, epoch)."""
+"""Batches of inputs that are drawn anew in each epoch, with their texts, as a decoder is trained."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ def decoder_arrays(token_ids: Sequence[np.ndarray], length: int) -> dict[str, np
     """What a decoder reads and what it must predict.
 
     Args:
-        token_ids: sequence of B int arrays, captions without START and END; longer ones lose their end.
+        token_ids: sequence of B int arrays, texts without START and END; longer ones lose their end.
         length: int > 1 (T).
 
     Returns:
@@ -26,15 +26,15 @@ def decoder_arrays(token_ids: Sequence[np.ndarray], length: int) -> dict[str, np
 
 
 class DrawnBatches:
-    """Batches of pictures that are drawn anew in each epoch.
+    """Batches of pictures or sounds that are drawn anew in each epoch: a pure function of (seed, epoch).
 
     Args:
-        draw: callable(count, seed: list of int) -> values (count, height, width, channels) and list of `count` str,
-            their captions; the same for the same arguments.
-        encode: callable(list of str) -> list of int arrays, the token ids of captions.
-        count: int > 0, pictures of an epoch.
+        draw: callable(count, seed: list of int) -> values (count, ...) and list of `count` str, their texts; the same
+            for the same arguments.
+        encode: callable(list of str) -> list of int arrays, the token ids of texts.
+        count: int > 0, inputs of an epoch.
         rows_per_batch: int > 0 (B).
-        length: int > 1 (T), tokens of the longest caption with END.
+        length: int > 1 (T), tokens of the longest text with END.
         seed: int >= 0.
 
     Raises:
@@ -53,7 +53,7 @@ class DrawnBatches:
     def epoch(self, epoch: int) -> "DrawnEpoch":
         """The batches of epoch number `epoch` (int >= 0): `len()` and `[i]`, a dict of arrays.
 
-        `values` float32 (B, height, width, channels), `target_ids` and `labels` int32 (B, T), see `decoder_arrays`.
+        `values` float32 (B, ...), `target_ids` and `labels` int32 (B, T), see `decoder_arrays`.
         """
         return DrawnEpoch(self, epoch)
 
