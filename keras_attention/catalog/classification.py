@@ -17,7 +17,7 @@ from keras_attention.inputs.document import DocumentInput
 from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.inputs.pair import PairInput
 from keras_attention.inputs.series import SeriesInput
-from keras_attention.inputs.sound import SoundInput
+from keras_attention.inputs.sound import MAX_WINDOW, SoundInput
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError
 from keras_attention.zoo.schema import (
@@ -243,7 +243,7 @@ FILE_KINDS = {
     ),
     "sound": (
         SoundInput,
-        {"rate": whole(1_000, 768_000), "window": whole(2, 1 << 14), "hop": whole(1, 1 << 14)},
+        {"rate": whole(1_000, 768_000), "window": whole(2, MAX_WINDOW), "hop": whole(1, 1 << 14)},
     ),
     "series": (SeriesInput, {"length": whole(2, 1_000_000)}),
 }

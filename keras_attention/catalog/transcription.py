@@ -1,12 +1,13 @@
 """Transcripts: networks that hear a recording and write what is said."""
 
 from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, with_search
+from keras_attention.inputs.sound import MAX_WINDOW
 from keras_attention.inputs.speech import SpeechInput
 from keras_attention.zoo.schema import OBJECT, Architecture, Use, choice, number, register, whole
 
 SOUND = {
     "rate": whole(1_000, 768_000),
-    "window": whole(2, 1 << 14),
+    "window": whole(2, MAX_WINDOW),
     "hop": whole(1, 1 << 14),
     "frames": whole(4, 1 << 16),
 }

@@ -22,6 +22,7 @@ SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff")
 KINDS = "Sounds are WAV, FLAC, OGG, MP3 or AIFF files."
 MAX_FILE_BYTES = 128 << 20
 MAX_SECONDS = 600
+MAX_WINDOW = 1 << 11  # samples of a frame; the matrix of its Fourier transform grows with the square
 MAX_SAMPLES = 64_000_000  # of all channels
 RATES = (1_000, 768_000)  # samples per second of a file
 MAX_CHANNELS = 32
@@ -77,7 +78,7 @@ class SoundInput:
         self.size, self.rate, self.window, self.hop = tuple(size), rate, window, hop
         if len(self.size) not in (2, 3) or self.size[2:] not in ((), (1,)) or min(self.size) < 1:
             raise ValueError(f"`size` must be (frames, bands) or (frames, bands, 1). Received: size={self.size}")
-        if not (RATES[0] <= rate <= RATES[1] and 1 < window <= 1 << 14 and 0 < hop <= 1 << 14):
+        if not (RATES[0] <= rate <= RATES[1] and 1 < window <= MAX_WINDOW and 0 < hop <= 1 << 14):
             raise ValueError(f"`rate`, `window` or `hop` is out of range. Received: {rate}, {window}, {hop}")
         if self.length > MAX_SECONDS * rate:
             raise ValueError(f"A sound has at most {MAX_SECONDS} seconds. Received: {self.length} samples")
@@ -334,7 +335,9 @@ def _is_pair(sound):
 
 
 def _is_whole(part):
-    return not isinstance(part, bool) and hasattr(part, "__index__") and getattr(part, "shape", ()) == ()
+    if isinstance(part, bool) or getattr(part, "shape", ()) != ():
+        return False
+    return hasattr(part, "__index__") or (isinstance(part, float) and part.is_integer())
 
 
 def _waveform_and_rate(sound, rate):
@@ -344,6 +347,10 @@ def _waveform_and_rate(sound, rate):
     if isinstance(sound, Mapping):
         if not {"array", "sampling_rate"} <= set(sound):
             raise UserError("A sound as a dict must have `array` and `sampling_rate`.")
+        if not _is_whole(sound["sampling_rate"]):
+            raise UserError(
+                f"The rate of a sound must be a whole number. Received: {quoted(sound['sampling_rate'], 40)}"
+            )
         sound = sound["array"], sound["sampling_rate"]
     if _is_pair(sound):
         first, second = sound

@@ -69,6 +69,7 @@ class SpeechInput(SoundInput):
         seconds = len(waveform) / rate
         if seconds > self.seconds:
             raise UserError(
-                f"{name} has {seconds:,.1f} seconds. This model reads up to {self.seconds:,.0f}: divide the recording."
+                f"{name} has {seconds:,.1f} seconds. This model reads up to {self.seconds:.3g}: divide the recording."
             )
-        return Recording(as_samples(resampled(mono(waveform, name), rate, self.rate)), False)
+        samples = resampled(mono(waveform, name), rate, self.rate)[: self.length]  # some rates round to a few more
+        return Recording(as_samples(samples), False)

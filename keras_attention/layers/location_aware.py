@@ -48,8 +48,8 @@ class LocationAwareAttention(keras.layers.Layer):
         return_attention_scores: bool. Whether to return the weights too.
         training: bool. Whether to apply dropout.
         projected_key: float tensor (B, S, units), the result of `project_keys`; `key` is then not used.
-        previous_weights: float tensor (B, T, S), the weights of the last step for each query, 0 at masked keys; None
-            before the first step, which is the same as zeros.
+        previous_weights: float tensor (B, T, S), the weights of the last step for each query; those of masked pairs
+            have no effect. None before the first step, which is the same as zeros.
 
     Returns:
         Context (B, T, Dv), or the pair of context and weights (B, T, S). The weights are float32, without dropout, and
@@ -57,7 +57,7 @@ class LocationAwareAttention(keras.layers.Layer):
 
     Raises:
         TypeError: if `attention_mask` is not boolean.
-        ValueError: if an argument is out of range, or `attention_mask` does not have three axes.
+        ValueError: if an argument is out of range, or `attention_mask` or `previous_weights` has another shape.
 
     Source: Chorowski et al. (2015), section 2.1, equations 8 and 9, https://arxiv.org/abs/1506.07503. Differences: no
     bias b, as in `AdditiveAttention`; weight dropout; neither sharpening nor smoothing (section 2.2).
@@ -136,18 +136,26 @@ class LocationAwareAttention(keras.layers.Layer):
             projected_key = self.project_keys(value if key is None else key, attention_mask)  # (B, S, units)
         query, keys, value = zero_unused(query, projected_key, value, attention_mask)
         hidden = self.query_projection(query)[:, :, None, :] + keys[:, None, :, :]  # (B, T, S, units)
-        if previous_weights is not None:
-            hidden = hidden + self._locations(previous_weights)
+        if previous_weights is not None and 0 not in hidden.shape:
+            hidden = hidden + self._locations(previous_weights, hidden, attention_mask)
         scores = self.score_projection(ops.tanh(hidden))  # (B, T, S)
         weights = masked_softmax(scores, attention_mask)
         dropped = self.weight_dropout(weights, training=training)
         context = ops.matmul(ops.cast(dropped, value.dtype), value)  # (B, T, Dv)
         return (context, weights) if return_attention_scores else context
 
-    def _locations(self, previous_weights):
-        """U f: (B, T, S) -> (B, T, S, units)."""
-        batch, queries, keys = ops.shape(previous_weights)
-        weights = ops.reshape(ops.cast(previous_weights, self.compute_dtype), (-1, keys, 1))  # (B T, S, 1)
+    def _locations(self, previous_weights, hidden, attention_mask):
+        """U f (B, T, S, units) from the last weights (B, T, S); `hidden` has the shape of the result."""
+        given, expected = tuple(previous_weights.shape), tuple(hidden.shape[:3])
+        if len(given) != 3 or any(
+            None not in both and both[0] != both[1] for both in zip(given, expected, strict=True)
+        ):
+            raise ValueError(f"`previous_weights` must have the shape (B, T, S) = {expected}. Received: {given}")
+        weights = ops.cast(previous_weights, self.compute_dtype)
+        if attention_mask is not None:
+            weights = ops.where(attention_mask, weights, 0)
+        batch, queries, keys = ops.shape(weights)
+        weights = ops.reshape(weights, (-1, keys, 1))  # (B T, S, 1)
         located = self.location_projection(self.location_convolution(weights))  # (B T, S, units)
         return ops.reshape(located, (-1, queries, keys, self.units))
 

@@ -42,8 +42,26 @@ def test_a_longer_recording_is_refused(kind, tmp_path):
     assert kind.seconds == pytest.approx(1.03)
     assert len(kind.arrays(kind.read((np.ones(1_030), RATE)))["values"]) == 100
     soundfile.write(tmp_path / "long.wav", np.ones(2_000), RATE)
-    with pytest.raises(UserError, match=r"long.wav has 2.0 seconds. This model reads up to 1: divide the recording."):
+    with pytest.raises(
+        UserError, match=r"long.wav has 2.0 seconds. This model reads up to 1.03: divide the recording."
+    ):
         kind.read(tmp_path / "long.wav")
+
+
+@pytest.mark.parametrize("rate", [1_001, 1_003, 8_001, 22_051, 44_101])
+def test_the_longest_recording_at_any_rate_fits(kind, rate):
+    value = kind.read((np.ones(int(kind.seconds * rate)), rate))
+    assert kind.arrays(value)["values"].shape[0] <= 100
+
+
+def test_a_rate_may_be_a_float_and_a_wrong_one_is_named(kind):
+    waveform = np.ones(300)
+    for sound in ((waveform, float(RATE)), {"array": waveform, "sampling_rate": float(RATE)}):
+        assert len(kind.read(sound).samples) == 300
+        assert kind.as_list(sound)[1]
+    for rate in ("8000", None, float("nan"), 1000.5):
+        with pytest.raises(UserError, match="The rate of a sound must be a whole number. Received: "):
+            kind.read({"array": waveform, "sampling_rate": rate})
 
 
 def test_its_settings_are_described_and_checked(kind):

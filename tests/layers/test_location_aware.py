@@ -88,6 +88,32 @@ def test_it_can_step_from_key_to_key_over_equal_content():
         assert np.asarray(weights)[0, 0].argmax() == step
 
 
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 0.7])
+def test_last_weights_at_masked_keys_have_no_effect(poison):
+    layer = make()
+    query, value, previous, mask = make_inputs()
+    options = {"attention_mask": mask, "return_attention_scores": True}
+    poisoned = np.where(mask, previous, poison).astype("float32")
+    expected = layer(query, value, previous_weights=previous, **options)
+    assert_all_close(layer(query, value, previous_weights=poisoned, **options), expected, 0)
+
+
+@pytest.mark.parametrize("shape", [(B, T, 1), (1, 1, S), (1, T, S), (B, S), (B, T, S - 2)])
+def test_last_weights_of_another_shape_are_refused(shape):
+    query, value, *_ = make_inputs()
+    with pytest.raises(ValueError, match="`previous_weights` must have the shape"):
+        make()(query, value, previous_weights=np.ones(shape, "float32"))
+
+
+@pytest.mark.parametrize("sizes", [(0, T, S), (B, 0, S), (B, T, 0)])
+def test_empty_axes(sizes):
+    batch, queries, keys = sizes
+    query, value = np.ones((batch, queries, D), "float32"), np.ones((batch, keys, DV), "float32")
+    previous = np.ones((batch, queries, keys), "float32")
+    context = make()(query, value, previous_weights=previous)
+    assert context.shape == (batch, queries, DV)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -103,6 +103,7 @@ def test_its_entry_reproduces_its_examples(saved, transcriber, tmp_path):
         ({"sound": {"rate": 8000, "window": 256, "hop": 80}}, "frames"),
         ({"sound": {"rate": 8000, "window": 256, "hop": 80, "frames": 1001}}, "frames a multiple of 4"),
         ({"sound": {"rate": 1000, "window": 256, "hop": 16000, "frames": 60000}}, "at most 600 seconds"),
+        ({"sound": {"rate": 8000, "window": 4096, "hop": 80, "frames": 1000}}, "window must be"),
         ({"decoding": {"beam_size": 1000}}, "beam_size must be an integer from 1 to 64"),
         ({"language": "a\nb"}, "language must be"),
     ],
