@@ -4,7 +4,7 @@
         --source mt_tatoeba_en_de/train.tsv.gz --source mt_chat_bcontrast/train.en-de.tsv.gz=3
 
 Each source is a table with a header that names the two languages; other columns are ignored. "=3" takes its pairs three
-times. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do not fit are dropped. Pairs are
+times, "=0.3" a random share of them. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do not fit are dropped. Pairs are
 added that teach what ordinary pairs do not:
 - lines of two sentences, made of two pairs, so that the second one is not lost;
 - other names and numbers, where both sides have the same one;
@@ -76,10 +76,10 @@ def read_pairs(path, languages):
     return [tuple(map(closed, pair)) for pair in pairs] if tokenized else pairs
 
 
-def fits(pair):
+def fits(pair, most_words=MOST_WORDS):
     """Whether the two sides can be translations of each other by their lengths."""
     source, target = (len(side.split()) for side in pair)
-    if not source or not target or max(source, target) > MOST_WORDS:
+    if not source or not target or max(source, target) > most_words:
         return False
     return max(source, target) <= 3 + MOST_RATIO * min(source, target)
 
@@ -144,23 +144,39 @@ def additional_pairs(pairs, seed):
     return [*filter(fits, two), *others, *copied, *alone]
 
 
+def times_and_share(amount, source):
+    """How often the pairs of a source are taken, and which share of them: 3 and 1.0 of "3", 1 and 0.3 of "0.3"."""
+    if amount.isdecimal() and int(amount):
+        return int(amount), 1.0
+    if re.fullmatch(r"0?\.\d{1,9}", amount) and float(amount):
+        return 1, float(amount)
+    if amount:
+        raise UserError(f"--source is a path, perhaps with =TIMES or =SHARE (below 1) behind it. Received: {source}")
+    return 1, 1.0
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"))
-    parser.add_argument("--source", action="append", required=True, help="table, perhaps with =TIMES behind it")
+    parser.add_argument(
+        "--source", action="append", required=True, help="table, perhaps with =TIMES or =SHARE behind it"
+    )
     parser.add_argument("--out", required=True)
+    parser.add_argument("--most-words", type=int, default=MOST_WORDS, help="of a side; longer pairs are dropped")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     given = parser.parse_args(arguments)
     pairs, repeated = [], []
     for source in given.source:
-        path, _, times = source.partition("=")
-        if times and not times.isdecimal():
-            raise UserError(f"--source is a path, perhaps with =TIMES behind it. Received: {source}")
-        found = list(dict.fromkeys(filter(fits, read_pairs(path, given.languages))))
-        print(f"{path}: {len(found):,} pairs, {times or 1} times")
+        path, _, amount = source.partition("=")
+        times, share = times_and_share(amount, source)
+        found = [pair for pair in read_pairs(path, given.languages) if fits(pair, given.most_words)]
+        found = list(dict.fromkeys(found))
+        if share < 1:
+            found = random.Random(given.seed).sample(found, round(share * len(found)))
+        print(f"{path}: {len(found):,} pairs, {times} times")
         pairs += found
-        repeated += found * (int(times or 1) - 1)
+        repeated += found * (times - 1)
     made = additional_pairs(pairs, given.seed)
     print(f"{len(made):,} pairs made of them")
     everything = [*pairs, *repeated, *made]

@@ -77,3 +77,22 @@ def test_errors_name_what_was_received(tables, capsys, change, message):
     assert guarded(lambda: TOOL["main"](call), "general_translation_data.py") == 2
     assert message in capsys.readouterr().err
     assert not (tables / "out.tsv").exists()
+
+
+def test_a_share_of_a_source_and_only_short_pairs(tmp_path):
+    table, out = tmp_path / "table.tsv", tmp_path / "out.tsv"
+    lines = [f"word{number} is short\tWort{number} ist kurz" for number in range(100)] + ["a b c d e\tv w x y z"]
+    table.write_text("en\tde\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    call = ["--languages", "en", "de", "--out", str(out), "--most-words", "4", "--source", f"{table}=0.3"]
+    TOOL["main"](call)
+    pairs = [line.split("\t") for line in out.read_text(encoding="utf-8").splitlines()]
+    plain = [pair for pair in pairs if "\t".join(pair) in lines]
+    assert len(set(map(tuple, plain))) == 30
+    assert not any(source == "a b c d e" for source, _ in pairs)
+
+
+@pytest.mark.parametrize("amount", ["0", "1.5", "0.0", "-1", "x"])
+def test_an_amount_that_is_neither_times_nor_share_is_refused(amount, tmp_path, capsys):
+    call = ["--languages", "en", "de", "--out", str(tmp_path / "out.tsv"), "--source", f"table.tsv={amount}"]
+    assert guarded(lambda: TOOL["main"](call), "general_translation_data.py") == 2
+    assert "=TIMES or =SHARE" in capsys.readouterr().err
