@@ -81,7 +81,9 @@ def test_errors_name_what_was_received(tables, capsys, change, message):
 
 def test_a_share_of_a_source_and_only_short_pairs(tmp_path):
     table, out = tmp_path / "table.tsv", tmp_path / "out.tsv"
-    lines = [f"word{number} is short\tWort{number} ist kurz" for number in range(100)] + ["a b c d e\tv w x y z"]
+    lines = [f"word{'a' * number} is short\tWort{'a' * number} ist kurz" for number in range(100)] + [
+        "a b c d e\tv w x y z"
+    ]
     table.write_text("en\tde\n" + "\n".join(lines) + "\n", encoding="utf-8")
     call = ["--languages", "en", "de", "--out", str(out), "--most-words", "4", "--source", f"{table}=0.3"]
     TOOL["main"](call)
