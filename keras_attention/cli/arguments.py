@@ -39,6 +39,7 @@ def add_translate(commands):
     command.add_argument(
         "--attention", metavar="FILE", help="draw a heat map (.png, .svg, .pdf); several: FILE-1.png, ..."
     )
+    _add_explain(command, "translation", "source word")
     help_text = (
         "print a tab and the alignment by attention after each translation: pairs source-target of words, from 0"
     )
@@ -399,7 +400,7 @@ def add_generate(commands):
     help_text = "texts to continue; for a model of music, MIDI files or time steps; default: start a new text"
     command.add_argument("prompts", nargs="*", metavar="PROMPT", help=help_text)
     command.add_argument("--model", metavar="NAME_OR_PATH", help=f"{MODEL}; without it, the choices are listed")
-    help_text = "maximum number of tokens (200; of music 1024, which are 16 bars)"
+    help_text = "maximum number of tokens (200; with --explain 50; of music 1024, which are 16 bars)"
     command.add_argument("--max-tokens", type=int, metavar="N", help=help_text)
     command.add_argument(
         "--temperature", type=float, default=0.8, metavar="X", help="0: always the most probable token; default: 0.8"
@@ -418,6 +419,15 @@ def add_generate(commands):
     command.add_argument("--out", metavar="FILE.mid", help=help_text)
     help_text = "also write the attention weights: of a text as a page (.html), of music also as a picture (.png, .svg)"
     command.add_argument("--attention", metavar="FILE", help=help_text)
+    _add_explain(command, "answer", "earlier word")
+
+
+def _add_explain(command, answer, read):
+    """Adds --explain and --contrast."""
+    help_text = f"also write a page (.html): how much each {read} contributes to each word of the {answer}"
+    command.add_argument("--explain", metavar="FILE", help=help_text)
+    help_text = f"with --explain: why WORD is in the {answer} and not OTHER; one text"
+    command.add_argument("--contrast", metavar="WORD=OTHER", help=help_text)
 
 
 def add_score(commands):

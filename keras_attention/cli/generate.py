@@ -3,6 +3,7 @@
 import os
 import sys
 
+from keras_attention.cli.io.explained_answers import check_explain, contrast_of, write_explanations
 from keras_attention.cli.io.terminal import compiling_note, json_text, load, safe
 from keras_attention.cli.io.text_files import check_no_file_names, standard_input_lines
 from keras_attention.data.files import read_lines
@@ -14,6 +15,7 @@ from keras_attention.zoo.registry import no_model, open_entry
 
 BETWEEN = "\n---"  # separates answers
 TEXT_TOKENS, MUSIC_TOKENS = 200, 1024  # default of --max-tokens; 16 bars of music
+EXPLAINED_TOKENS = 50  # default of --max-tokens with --explain
 PAGES = (".html", ".htm")
 
 
@@ -32,9 +34,12 @@ def generate(arguments):
         _check_music(generator, music_files or [arguments.out])
     sampling["max_tokens"] = arguments.max_tokens
     if arguments.max_tokens is None:
-        sampling["max_tokens"] = MUSIC_TOKENS if generator.is_music else TEXT_TOKENS
+        text_tokens = EXPLAINED_TOKENS if arguments.explain else TEXT_TOKENS
+        sampling["max_tokens"] = MUSIC_TOKENS if generator.is_music else text_tokens
     prompts = [as_text(read_midi(prompt)) if prompt in music_files else prompt for prompt in arguments.prompts] or [""]
-    if arguments.out or arguments.attention:
+    if arguments.explain:
+        _explain(arguments, generator, prompts[0], sampling)
+    elif arguments.out or arguments.attention:
         _write_files(arguments, generator, prompts[0], sampling)
     elif arguments.json:
         found = generator.generations(prompts, n=arguments.n, **sampling)
@@ -68,12 +73,14 @@ def _is_midi(name):
 
 
 def _check_files(arguments):
-    """Raises UserError unless --out and --attention can be written, for one answer."""
-    for flag, path in (("--out", arguments.out), ("--attention", arguments.attention)):
+    """Raises UserError unless --out, --attention and --explain can be written, for one answer."""
+    named = {f"--{name}": getattr(arguments, name) for name in ("out", "attention", "explain")}
+    for flag, path in named.items():
         if path and (len(arguments.prompts) > 1 or arguments.n > 1):
             raise UserError(f"{flag} is for one prompt and one answer. Found: {flag} with several.")
         if path and arguments.json:
             raise UserError(f"{flag} writes a file: leave out --json.")
+    check_explain(arguments, {flag: path for flag, path in named.items() if flag != "--explain"})
     if arguments.out and not _is_midi(arguments.out):
         raise UserError(f"--out is for a model of music and ends with .mid. Found: {quoted(arguments.out)}")
     if arguments.out:
@@ -106,6 +113,14 @@ def _write_files(arguments, generator, prompt, sampling):
         view = generator.attention_view(text) if page else generator.music_view(text)
         view.save(arguments.attention)
         print(f"keras-attention: {arguments.attention}: the attention weights of the text", file=sys.stderr)
+
+
+def _explain(arguments, generator, prompt, sampling):
+    """Prints one answer with its prompt, and writes which words decide each of its words."""
+    found = generator.explain(prompt, contrast=contrast_of(arguments), **sampling)
+    compiling_note.clear(forever=True)
+    print(shown(prompt + found.answer))
+    write_explanations(arguments.explain, [found])
 
 
 def score(arguments):

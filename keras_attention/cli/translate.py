@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
+from keras_attention.cli.io.explained_answers import check_explain, contrast_of, write_explanations
 from keras_attention.cli.io.many_texts import (
     ProgressLine,
     Window,
@@ -59,8 +60,10 @@ def translate(arguments):
     if arguments.format != "text":
         _translate_document(arguments, entry)
         return
-    doubts = Counter()
+    doubts, explained = Counter(), []
     with many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder) as job:
+        if arguments.explain:
+            _check_number(arguments, job.total)
         translator = with_engine(load(entry, "translate"), arguments)
         for window in job.windows():
             answers = translator.hypotheses(
@@ -75,14 +78,32 @@ def translate(arguments):
             )
             if arguments.attention:
                 _draw(arguments, answers, window)
+            if arguments.explain:
+                options = {**_demands(arguments), **search_options(arguments)}
+                options |= {"split": not arguments.no_split, "contrast": contrast_of(arguments)}
+                options["replace_unknowns"] = arguments.replace_unknowns
+                explained += [translator.explain(text, **options) for text in window.texts]
             truncated = [best.truncated for best, *_ in answers]
             lines = _rows(table, window, answers) if table else _lines(arguments, window, answers)
             job.write(lines, truncated, _notes(window, answers, doubts))
     tell_shielded(table, "translations")
+    if arguments.explain:
+        write_explanations(arguments.explain, explained)
     if doubts.total() > MOST_NOTES and job.total > 1:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
         run = "sentences" if job.answered == job.total else "sentences answered in this run"
         print(f"keras-attention: {job.answered:,} {run}, of these {counts}. --json marks each one.", file=sys.stderr)
+
+
+MOST_EXPLAINED = 100  # texts on a page of --explain
+
+
+def _check_number(arguments, total):
+    """Raises UserError if there are too many texts for a page."""
+    if total > MOST_EXPLAINED:
+        raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {total:,}")
+    if arguments.contrast is not None and total != 1:
+        raise UserError(f"--contrast is for one text. Found: {total:,}")
 
 
 LINES_READ = 100  # of a file; they tell its language
@@ -164,6 +185,10 @@ def _check_options(arguments):
         if given or len(arguments.texts) != 1:
             found = " and ".join(given) or counted(len(arguments.texts), "text")
             raise UserError(f"--alternatives takes one text and no other options of the answer. Found: {found}")
+    beside = {"--table": arguments.table, "--stream": arguments.stream, "--resume": arguments.resume}
+    beside |= {"--alternatives": arguments.alternatives is not None, "--format": arguments.format != "text"}
+    beside |= {"--prefix": arguments.prefix, "--n-best": arguments.n_best != 1}
+    check_explain(arguments, beside | {"--engine": arguments.engine != "keras"})
     if not arguments.attention and (arguments.layers is not None or arguments.heads is not None):
         raise UserError("--layers and --heads need --attention FILE.")
     if arguments.attention:

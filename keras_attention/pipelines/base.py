@@ -43,7 +43,6 @@ from typing import Any, Self
 
 from keras_attention.inputs import Field as Field
 from keras_attention.inputs.text import TextInput
-from keras_attention.pipelines.explanation import Explanation
 from keras_attention.pipelines.pickling import pickled, pickled_folder
 from keras_attention.support.compile_cache import use_compile_cache
 from keras_attention.support.errors import UserError, quoted
@@ -193,13 +192,18 @@ class Pipeline(abc.ABC):
         """
         raise UserError("This model does not read patches, so there are no positions of patches to show.")
 
-    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
-        """What each word of a text contributes to its label, see `explanation.explain`: Explanation.
+    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Any:
+        """What each word contributes to a label, see `explanation.explain`, or to the words of an answer.
 
         Raises:
-            UserError: if the model gives no labels.
+            UserError: if the model gives no labels, and writes no text.
         """
         raise UserError("This model gives no labels, so there is nothing to explain.")
+
+    def check_explained(self, text_b: str | None, label: str | None) -> None:
+        """Raises UserError for an argument of `explain` that only classifiers have."""
+        if text_b is not None or label is not None:
+            raise UserError("`text_b` and `label` are for classifiers. This model explains the words of its answer.")
 
     def use_engine(self, name: str, **options: Any) -> None:
         """Computes with another engine from now on, such as "ctranslate2"; see the function that `engines` names.

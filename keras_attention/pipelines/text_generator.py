@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_attention.data.music.chorales import as_text, check_notes, steps_of
 from keras_attention.data.music.midi_files import STEPS_PER_BAR, notes_of
 from keras_attention.pipelines.base import Field, Pipeline
+from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_continuation
 from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
 from keras_attention.runtime.buckets import SOURCE_LENGTHS
 from keras_attention.runtime.compiled_forward import CompiledForward
@@ -305,6 +306,12 @@ class TextGenerator(Pipeline):
         note = f"{type(self.model).__name__}, {self.model.count_params():,} parameters"
         maps = [AttentionMap("self-attention", np.asarray(weights, "float32"), tokens, tokens, "token", "recalled")]
         return attention_page([("", maps)], text, note + ". Only its end is shown." * (len(kept) < len(ids)))
+
+    def explain(self, text: str = "", text_b: str | None = None, *, label: str | None = None, **options: Any) -> Any:
+        """Which earlier words decide each word of a continuation, see `word_effects.explain_continuation`."""
+        self.check_explained(text_b, label)
+        found: AnswerExplanation = explain_continuation(self, text, **options)
+        return found
 
     def text_of(self, ids: Sequence[int]) -> str:
         """The text of token ids."""

@@ -14,6 +14,7 @@ from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.alternatives import Alternative, find_alternatives
 from keras_attention.pipelines.control.constrained_answers import controlled_hypotheses
 from keras_attention.pipelines.control.terms import checked_term, names_pattern
+from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_translation
 from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.guarded_search import guarded_answers
@@ -382,6 +383,17 @@ class Translator(Pipeline):
         """The attention weights of every layer and head, as a page: see `explanation.translation_view`."""
         self.check_view(text_b, options)
         return translation_view(self, text, **options)
+
+    def explain(self, text: str, text_b: str | None = None, *, label: str | None = None, **options: Any) -> Any:
+        """Which source words decide each word of a translation, see `word_effects.explain_translation`.
+
+        Example:
+            translator = keras_attention.load("translator_small_en_de")
+            translator.explain("He sat on the bank.", contrast=("Bank", "Ufer")).page().save("why.html")
+        """
+        self.check_explained(text_b, label)
+        found: AnswerExplanation = explain_translation(self, text, **options)
+        return found
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
         """Translates one text token by token: yields str, see `streaming.stream`."""

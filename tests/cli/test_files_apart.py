@@ -13,6 +13,7 @@ DATES, MOODS = ("--model", "rnn_attention_dates"), ("--model", "sst2")
 COMMANDS = {
     "translate": ("translate", *DATES, "--input", "in", "--output", "out"),
     "translate --attention": ("translate", *DATES, "--input", "in", "--attention", "out"),
+    "translate --explain": ("translate", *DATES, "--input", "in", "--explain", "out"),
     "translate --stream": ("translate", *DATES, "--stream", "--input", "in", "--output", "out"),
     "classify": ("classify", *MOODS, "--input", "in", "--output", "out"),
     "classify --table": ("classify", *MOODS, "--table", "in", "--output", "out", "--delimiter", ","),
@@ -25,6 +26,7 @@ COMMANDS = {
     "transcribe --attention": ("transcribe", *DATES, "in", "--attention", "out"),
     "generate --out": ("generate", *DATES, "in", "--out", "out"),
     "generate --attention": ("generate", *DATES, "in", "--attention", "out"),
+    "generate --explain": ("generate", *DATES, "in", "--explain", "out"),
     "encode": ("encode", "--input", "in", "--output", "out"),
     "evaluate --source": ("evaluate", *DATES, "--source", "in", "--target", "other", "--output", "out"),
     "evaluate --target": ("evaluate", *DATES, "--source", "other", "--target", "in", "--output", "out"),

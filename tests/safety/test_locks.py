@@ -240,6 +240,7 @@ COMMANDS = {
     "classify --table": ["--model", "moods", "--table", "table.csv", "--output", "file"],
     "classify --explain": ["--model", "moods", "--input", "texts", "--explain", "file.html"],
     "translate --attention": ["--model", "tiny", "A dog runs.", "--attention", "file.png"],
+    "translate --explain": ["--model", "tiny", "A dog runs.", "--explain", "file.html"],
     "attention": ["A dog runs.", "--model", "tiny", "--out", "file.html"],
     "evaluate": ["--model", "tiny", "--source", "texts", "--target", "texts", "--output", "file"],
     "encode": ["--model", "moods", "--input", "texts", "--output", "file.npy"],

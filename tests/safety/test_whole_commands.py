@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.skipif(COMPILER is None, reason=
 RUN = Path(__file__).with_name("whole_commands.py")
 GROUPS = (
     ("translate --output", "translate --attention", "translate --attention, several", "attention --out"),
+    ("translate --explain",),
     ("classify --output", "classify --table", "classify --explain", "evaluate --output", "evaluate --json > file"),
     ("encode", "similar", "generate", "score", "convert", "download"),
     ("export", "export classifier", "export mask filler", "export language model"),

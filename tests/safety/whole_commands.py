@@ -86,6 +86,7 @@ FINETUNE = ["finetune", "table.csv", "--text=text", "--label=label", "--from=non
 COMMANDS = {
     "translate --output": Command(["translate", "--model=model", "--input=texts", "--output=out"], ANSWERS, KEPT),
     "translate --attention": Command(["translate", "A dog runs.", "--model=model", "--attention=picture.png"]),
+    "translate --explain": Command(["translate", "A dog runs.", "--model=model", "--explain=out.html"]),
     "translate --attention, several": Command(
         ["translate", "A dog runs.", "Two men sit.", "--model=model", "--attention=picture.png"]
     ),

@@ -70,6 +70,7 @@ NO_OPTIONS = (
     "output",
     "resume",
     "explain",
+    "contrast",
     "raw",
     "model",
     "module",

@@ -1,0 +1,171 @@
+"""Which words decide a word of an answer: the effects equal those of texts computed one at a time."""
+
+import json
+
+import numpy as np
+import pytest
+from zoo.tiny_entry import ENGLISH, tiny_translator
+from zoo.tiny_gpt import tiny_generator
+
+from keras_attention.pipelines.control import word_effects
+from keras_attention.pipelines.control.word_effects import left_out
+from keras_attention.support.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID, START_ID
+
+
+def by_hand(translator, text, ids):
+    """The log probability of each token of a forced answer to one text."""
+    source = [*translator.source_tokenizer.encode([text.strip()])[0].tolist(), END_ID]
+    batch = {"source_ids": np.array([source], "int32"), "target_ids": np.array([[START_ID, *ids[:-1]]], "int32")}
+    logits = np.asarray(translator.network(batch, training=False))[0].astype("float64")
+    return np.array([row[token] - np.log(np.sum(np.exp(row))) for row, token in zip(logits, ids, strict=True)])
+
+
+def test_effects_of_a_translation_are_those_of_each_word_left_out_alone():
+    translator, text = tiny_translator(), "A dog runs near bushes."
+    (found,) = translator.explain(text).sentences
+    answer = translator.translate(text)
+    ids = [token for token in answer.token_ids if token != END_ID]
+    assert (found.text, found.answer, found.truncated) == (text, answer, False)
+    assert found.sources == ["A", "dog", "runs", "near", "bushes", "."]
+    assert "".join(found.targets) == answer
+    whole = by_hand(translator, text, ids)
+    hidden = ["dog runs near bushes.", "A runs near bushes.", "A dog near bushes.", "A dog runs bushes."]
+    hidden += ["A dog runs near.", "A dog runs near bushes"]
+    others = [by_hand(translator, one, ids) for one in hidden]
+    begin = 0
+    for row, target in enumerate(found.targets):  # a token is a character
+        some = slice(begin, begin := begin + len(target))
+        assert found.log_probs[row] == pytest.approx(whole[some].sum(), abs=1e-4)
+        expected = [whole[some].sum() - other[some].sum() for other in others]
+        assert found.effects[row] == pytest.approx(expected, abs=1e-4)
+    assert np.abs(found.effects).max() > 1e-2
+
+
+def test_a_contrast_is_the_log_ratio_of_two_words():
+    translator, text, target = tiny_translator(), "A dog runs.", "2023-12-07"
+    view = translator.explain(text, target=target, contrast=("12", "31"))
+    found = view.sentences[0].contrast
+    assert (view.answer, found.word, found.other, found.position) == (target, "12", "31", 2)
+
+    def ratio(text):
+        ids, others = (translator.target_tokenizer.encode([one])[0].tolist() for one in (target, "2023-31"))
+        return (by_hand(translator, text, ids)[5:7] - by_hand(translator, text, others)[5:7]).sum()
+
+    assert found.log_ratio == pytest.approx(ratio(text), abs=1e-4)
+    expected = [ratio(text) - ratio(one) for one in ("dog runs.", "A runs.", "A dog.", "A dog runs")]
+    assert found.effects == pytest.approx(expected, abs=1e-4)
+    assert json.dumps(view.as_json(), allow_nan=False)
+    dashes = translator.explain(text, target=target, contrast=("-", "1"), position=3).sentences[0].contrast
+    assert dashes.position == 3
+
+
+class Copying:
+    """A network that copies its source: the token at a place of the answer is that of the same place of the source."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, batch, training=False):
+        source, target = batch["source_ids"], batch["target_ids"]
+        width = max(source.shape[1], target.shape[1])
+        padded = np.pad(source, ((0, 0), (0, width - source.shape[1])))[:, : target.shape[1]]
+        return 9.0 * np.eye(self.size, dtype="float32")[padded]
+
+
+def test_a_model_that_copies_is_decided_by_the_copied_word(monkeypatch):
+    translator = tiny_translator()
+    tokenizer = translator.target_tokenizer
+    translator.source_tokenizer = tokenizer
+    monkeypatch.setattr(type(translator), "network", Copying(tokenizer.vocabulary_size))
+    (found,) = translator.explain("2023-12-07", target="2023-12-07").sentences
+    assert found.sources == found.targets == ["2023", "-", "12", "-", "07"]
+    assert np.exp(found.log_probs).min() > 0.9
+    # Each character that is not copied costs 9; without 2023, -12-07 has its third character in common with it.
+    assert (found.effects[0, 0], found.effects[4, 4]) == (pytest.approx(27, abs=1e-3), pytest.approx(18, abs=1e-3))
+    assert np.abs(np.triu(found.effects, 1)).max() < 1e-4  # words that come later decide nothing
+
+
+def test_sentences_are_explained_one_by_one():
+    translator = tiny_translator()
+    translator.source_language = "en"
+    text = f"{ENGLISH[0]} {ENGLISH[3]}"
+    view = translator.explain(text)
+    assert [one.text for one in view.sentences] == [ENGLISH[0], ENGLISH[3]]
+    assert view.answer == translator.translate(text)
+    alone = translator.explain(ENGLISH[3]).sentences[0]
+    assert view.sentences[1].effects == pytest.approx(alone.effects, abs=1e-4)
+    assert len(translator.explain(text, split=False).sentences) == 1
+    (nothing,) = translator.explain("").sentences
+    assert (nothing.targets, nothing.effects.shape) == ([], (0, 0))
+    assert translator.explain(" ".join(["dog"] * 60), split=False).sentences[0].truncated
+
+
+@pytest.mark.parametrize("level", ["bpe", "char"])
+def test_effects_of_a_continuation(level):
+    generator, prompt = tiny_generator(level), "A dog runs"
+    view = generator.explain(prompt, max_tokens=9, seed=4)
+    (found,), (generation,) = view.sentences, generator.generations(prompt, max_tokens=9, seed=4)
+    assert view.answer == generation.text
+    assert found.sources == ["A", "dog", "runs", *found.targets]
+    (beginning,) = generator._beginnings([prompt])
+
+    def log_probs(*ids):
+        logits = np.asarray(generator.model({"token_ids": np.array([ids], "int32")}))[0].astype("float64")
+        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        return [logits[k - 1, ids[k]] for k in range(1, len(ids))]
+
+    count = len(generation.token_ids)
+    total = sum(log_probs(*beginning, *generation.token_ids)[-count:])
+    counted = sum(len(group) for group in word_effects._Continued(generator, prompt, generation).groups)
+    if counted == count:
+        assert found.log_probs.sum() == pytest.approx(total, abs=1e-3)
+    for column, hidden in enumerate(["dog runs", "A runs", "A dog"]):
+        without = log_probs(*generator._beginnings([hidden])[0], *generation.token_ids)[-count:]
+        whole = log_probs(*beginning, *generation.token_ids)[-count:]
+        groups = word_effects._Continued(generator, prompt, generation).groups
+        expected = [sum(whole[k] - without[k] for k in group) for group in groups]
+        assert found.effects[:, column] == pytest.approx(expected, abs=1e-3)
+    own = found.effects[:, 3:]
+    assert np.isnan(own[np.triu_indices(len(own))]).all()
+    assert not np.isnan(own[np.tril_indices(len(own), -1)]).any()
+    assert json.dumps(view.as_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"contrast": "12=31"}, "`contrast` must be two words"),
+        ({"contrast": ("12", " ")}, "`contrast` must be two words"),
+        ({"contrast": ("12", "12")}, "two different words"),
+        ({"contrast": ("13", "31")}, "The answer has no word '13'. Its words: 2023, -, 12, -, 07"),
+        ({"contrast": ("12", "31"), "position": 0}, "no word '12' at position 0"),
+        ({"contrast": ("12", "31"), "position": -1}, "`position` must be an int"),
+        ({"contrast": ("12", "犬")}, "The model cannot write '犬'"),
+        ({"contrast": ("12", "3" * 99)}, "is too long"),
+        ({"position": 1}, "`position` needs `contrast`"),
+        ({"label": "good"}, "are for classifiers"),
+        ({"target": "2" * 99}, "A translation has at most 18 tokens here. Received: 99 tokens"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(UserError, match="^[^\n]*$") as found:
+        tiny_translator().explain("A dog runs.", **{"target": "2023-12-07", **options})
+    assert message in str(found.value)
+
+
+def test_what_is_too_long_is_refused(monkeypatch):
+    with pytest.raises(UserError, match="Prompt and answer are explained if the model reads both at once: 29 tokens"):
+        tiny_generator("char").explain("A dog", max_tokens=60, seed=1)
+    monkeypatch.setattr(word_effects, "MOST_EFFECTS", 3)
+    with pytest.raises(UserError, match=r"The text is too long to explain: \d+ pairs of words. Expected: at most 3"):
+        tiny_translator().explain("A dog runs.", target="2023-12-07")
+
+
+def test_a_word_leaves_with_one_blank():
+    assert [left_out("A big dog.", *place) for place in ((0, 1), (2, 5), (6, 9), (9, 10))] == [
+        "big dog.",
+        "A dog.",
+        "A big.",
+        "A big dog",
+    ]
