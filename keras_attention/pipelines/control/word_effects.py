@@ -15,7 +15,7 @@ from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 from keras_attention.visualize.effect_pages import EffectPage
 
-MOST_EFFECTS = 50_000  # of an answer
+MOST_EFFECTS = 5_000  # of an answer; each source word costs a forward pass
 LOGITS_AT_ONCE = 1 << 24  # of a batch: 64 MiB
 PART = regex.compile(r"\p{L}+|\p{N}+|[^\s\p{L}\p{N}]+")  # of what is no natural language, such as 2016-08-21
 
