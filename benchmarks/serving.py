@@ -43,7 +43,7 @@ MOST_WARM_UPS = 8
 def requests_for(name):
     """One request for each example of a model: a list of (path, body)."""
     entry = read_entry(find_entry(name))
-    task, model = entry.architecture.use.task, entry.folder.name
+    task, model = entry.architecture.task.name, entry.folder.name
     bodies = [{"model": model, "texts": [example["source"]]} for example in entry.metrics["examples"]]
     for body, example in zip(bodies, entry.metrics["examples"], strict=True):
         if "source_b" in example:

@@ -85,7 +85,7 @@ def load(name_or_path: str | Path) -> Any:
     with _silent_start():
         from keras_attention.pipelines.base import load_pipeline
 
-        entry.architecture.use.pipeline_class()
+        entry.architecture.task.pipeline_class()
     return load_pipeline(entry)
 
 

@@ -7,7 +7,7 @@ from keras_attention.inputs.image import FITS, ImageInput
 from keras_attention.zoo.schema import (
     OBJECT,
     Architecture,
-    Use,
+    Task,
     choice,
     list_of,
     number,
@@ -26,7 +26,7 @@ def _check(config, where):
     return with_search(config, where, "image", IMAGE, _input_of)
 
 
-CAPTIONING = Use(
+CAPTIONING = Task(
     tasks=("caption",),
     pipeline="keras_attention.pipelines.media.captioner:Captioner",
     method="caption",
@@ -72,7 +72,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=_parameters,
-        use=CAPTIONING,
+        task=CAPTIONING,
         detail=lambda settings: f" with {settings['attention']} attention",
     )
 )

@@ -26,7 +26,7 @@ from keras_attention.zoo.schema import (
     OBJECT,
     TRUTH,
     Architecture,
-    Use,
+    Task,
     check_fields,
     choice,
     different_texts,
@@ -80,11 +80,11 @@ def check_task(task, num_labels, where):
     """
     check_fields(task, TASK, tuple(name for name in TASK if name not in TASK_DEFAULTS), f"{where}, task")
     numbers = {"regression": (0, 1), "binary": (2, 2)}.get(task["kind"], (len(task["label_names"]),) * 2)
-    found = len(task["label_names"]), num_labels
-    if found != numbers:
+    received = len(task["label_names"]), num_labels
+    if received != numbers:
         raise EntryError(
             f"{where}: a {task['kind']} task has {numbers[0]} label_names and num_labels={numbers[1]}. "
-            f"Received: {found[0]} and num_labels={found[1]}"
+            f"Received: {received[0]} and num_labels={received[1]}"
         )
     if isinstance(task["threshold"], list) and len(task["threshold"]) != len(task["label_names"]):
         raise EntryError(
@@ -121,7 +121,7 @@ def _kind_and_labels(task):
     return f"{_kind(task)}{labels}"
 
 
-CLASSIFICATION = Use(
+CLASSIFICATION = Task(
     tasks=("classify", "encode"),
     pipeline="keras_attention.pipelines.classifier:Classifier",
     method="classify",
@@ -147,7 +147,7 @@ register(
             "pooler_activation": choice("tanh", "relu"),
         },
         parameters=bert_parameters,
-        use=CLASSIFICATION,
+        task=CLASSIFICATION,
         defaults={"pooling": "cls", **WITHOUT_PATTERN},
         classifier="BertClassifier",
         networks={"bert": {}},
@@ -168,7 +168,7 @@ register(
         },
         parameters=_recurrent_parameters,
         defaults={"embedding_dim": None},
-        use=replace(CLASSIFICATION, tasks=("classify",)),
+        task=replace(CLASSIFICATION, tasks=("classify",)),
         detail=lambda settings: f" of {settings['cell'].upper()} cells",
         classifier="RecurrentClassifier",
         networks={"lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}, "lstmn": {"cell": "lstmn"}},
@@ -186,7 +186,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=_static_parameters,
-        use=replace(CLASSIFICATION, tasks=("classify",)),
+        task=replace(CLASSIFICATION, tasks=("classify",)),
         classifier="StaticVectorClassifier",
     )
 )
@@ -220,7 +220,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=_hierarchical_parameters,
-        use=replace(
+        task=replace(
             CLASSIFICATION,
             tasks=("classify",),
             pipeline="keras_attention.pipelines.document_classifier:DocumentClassifier",
@@ -257,7 +257,7 @@ def image_classification(size):
 
 
 def file_classification(size, kinds=("image",), sizes_of=None):
-    """The Use of a network that gives logits (B, `num_labels`) for {"values": arrays of a kind of input}.
+    """The Task of a network that gives logits (B, `num_labels`) for {"values": arrays of a kind of input}.
 
     Args:
         size: callable(settings of the network) -> the shape of the values, such as (height, width, channels).
@@ -303,7 +303,7 @@ def file_classification(size, kinds=("image",), sizes_of=None):
         name = kind_of(config)
         return "pictures" if name == "image" else FILE_KINDS[name][0].plural
 
-    return Use(
+    return Task(
         tasks=("classify",),
         pipeline="keras_attention.pipelines.input_classifier:InputClassifier",
         method="classify",
@@ -362,7 +362,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=patch_parameters,
-        use=file_classification(lambda model: model["input_size"], ("image", "sound", "series"), _sizes_of_patches),
+        task=file_classification(lambda model: model["input_size"], ("image", "sound", "series"), _sizes_of_patches),
         classifier="PatchClassifier",
         networks={"patches": {}},
     )

@@ -9,7 +9,7 @@ from keras_attention.catalog.common import (
     layer_parts,
 )
 from keras_attention.support.errors import EntryError
-from keras_attention.zoo.schema import ATTENTION_PATTERN, TRUTH, Architecture, Use, choice, number, register, whole
+from keras_attention.zoo.schema import ATTENTION_PATTERN, TRUTH, Architecture, Task, choice, number, register, whole
 
 BERT_TOKENIZERS = ("wordpiece",)
 TEXT_KEYS = {"language": LANGUAGE, "max_tokens": whole(3, 65536)}
@@ -29,7 +29,7 @@ def check_length(config, where):
     return config
 
 
-ENCODING = Use(
+ENCODING = Task(
     tasks=("encode",),
     pipeline="keras_attention.pipelines.text_encoder:TextEncoder",
     method="encode",
@@ -72,7 +72,7 @@ register(
         model="keras_attention.models.bert_encoder:BertEncoder",
         settings=ENCODER,
         parameters=bert_parameters,
-        use=ENCODING,
+        task=ENCODING,
         defaults=WITHOUT_PATTERN,
         classifier="BertClassifier",
     )

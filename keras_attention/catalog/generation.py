@@ -12,7 +12,7 @@ from keras_attention.catalog.common import (
 from keras_attention.zoo.schema import (
     ATTENTION_PATTERN,
     Architecture,
-    Use,
+    Task,
     choice,
     number,
     optional,
@@ -23,7 +23,7 @@ from keras_attention.zoo.schema import (
 
 # `line_break`: the character that stands for a line break in the vocabulary. `begins_with`: the token before each
 # training text, which is also put before each prompt; "nothing": only an empty prompt gets END.
-GENERATION = Use(
+GENERATION = Task(
     tasks=("generate", "score"),
     pipeline="keras_attention.pipelines.text_generator:TextGenerator",
     method="generate",
@@ -85,7 +85,7 @@ register(
             "attention_pattern": ATTENTION_PATTERN,
         },
         parameters=_gpt_parameters,
-        use=GENERATION,
+        task=GENERATION,
         defaults=WITHOUT_PATTERN,
         detail=lambda settings: f" with {settings['positions']} positions",
     )
@@ -104,7 +104,7 @@ register(
             "pad_id": optional(whole(0, 1_000_000)),
         },
         parameters=_recurrent_parameters,
-        use=GENERATION,
+        task=GENERATION,
         detail=lambda settings: f" of {settings['cell'].upper()} cells",
     )
 )
@@ -123,7 +123,7 @@ register(
             "pad_id": optional(whole(0, 1_000_000)),
         },
         parameters=_convolutional_parameters,
-        use=GENERATION,
+        task=GENERATION,
         detail=_convolutional_detail,
     )
 )

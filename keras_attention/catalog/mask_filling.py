@@ -10,9 +10,9 @@ from keras_attention.catalog.encoding import (
     bert_parameters,
     check_length,
 )
-from keras_attention.zoo.schema import Architecture, Use, register
+from keras_attention.zoo.schema import Architecture, Task, register
 
-MASK_FILLING = Use(
+MASK_FILLING = Task(
     tasks=("fill-mask", "encode"),
     pipeline="keras_attention.pipelines.mask_filler:MaskFiller",
     method="fill_mask",
@@ -30,7 +30,7 @@ register(
         model="keras_attention.models.bert_heads:BertMaskedLM",
         settings=ENCODER,
         parameters=bert_parameters,
-        use=MASK_FILLING,
+        task=MASK_FILLING,
         defaults=WITHOUT_PATTERN,
         classifier="BertClassifier",
     )

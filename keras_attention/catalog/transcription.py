@@ -3,7 +3,7 @@
 from keras_attention.catalog.common import LANGUAGE, TEXT_TOKENIZER, VOCABULARY, with_search
 from keras_attention.inputs.sound import MAX_WINDOW
 from keras_attention.inputs.speech import SpeechInput
-from keras_attention.zoo.schema import OBJECT, Architecture, Use, choice, number, register, whole
+from keras_attention.zoo.schema import OBJECT, Architecture, Task, choice, number, register, whole
 
 SOUND = {
     "rate": whole(1_000, 768_000),
@@ -22,7 +22,7 @@ def _check(config, where):
     return with_search(config, where, "sound", SOUND, _input_of)
 
 
-TRANSCRIPTION = Use(
+TRANSCRIPTION = Task(
     tasks=("transcribe",),
     pipeline="keras_attention.pipelines.media.transcriber:Transcriber",
     method="transcribe",
@@ -64,7 +64,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=_parameters,
-        use=TRANSCRIPTION,
+        task=TRANSCRIPTION,
         detail=lambda settings: f" with attention by {'place and ' * (settings['attention'] == 'location')}content",
     )
 )

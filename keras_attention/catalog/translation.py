@@ -6,7 +6,7 @@ from keras_attention.zoo.schema import (
     OBJECT,
     TRUTH,
     Architecture,
-    Use,
+    Task,
     check_fields,
     choice,
     number,
@@ -25,7 +25,7 @@ def _languages(config):
     return f"{config['source_language']} to {config['target_language']}"
 
 
-TRANSLATION = Use(
+TRANSLATION = Task(
     tasks=("translate",),
     pipeline="keras_attention.pipelines.translator:Translator",
     method="translate",
@@ -90,7 +90,7 @@ register(
             "dropout": number(0, 0.99),
         },
         parameters=_seq2seq_parameters,
-        use=TRANSLATION,
+        task=TRANSLATION,
         detail=lambda settings: f" with {settings['attention']} attention",
     )
 )
@@ -117,7 +117,7 @@ register(
             "output_bias": TRUTH,
         },
         parameters=_transformer_parameters,
-        use=TRANSLATION,
+        task=TRANSLATION,
         defaults={"decoder": "attention", "output_bias": False},
     )
 )

@@ -55,11 +55,13 @@ def _write(arguments, written):
         model, job.unit = load(entry, written.task), written.plural
         shown = []
         for window in job.windows():
-            found = model.hypotheses(window.texts, n_best=arguments.n_best, progress=window.progress, **search)
-            lines = [_line(name, best, arguments, written) for name, best in zip(window.texts, found, strict=True)]
+            hypotheses = model.hypotheses(window.texts, n_best=arguments.n_best, progress=window.progress, **search)
+            lines = [_line(name, best, arguments, written) for name, best in zip(window.texts, hypotheses, strict=True)]
             if arguments.attention:
-                shown += [written.view(model, name, best[0]) for name, best in zip(window.texts, found, strict=True)]
-            job.write(lines, [False] * len(found))
+                shown += [
+                    written.view(model, name, best[0]) for name, best in zip(window.texts, hypotheses, strict=True)
+                ]
+            job.write(lines, [False] * len(hypotheses))
     for place, view in zip(_names(arguments.attention, len(shown)), shown, strict=True):
         view.save(place)
         print(f"keras-attention: {place}: where each word looks", file=sys.stderr)

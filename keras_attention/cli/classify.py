@@ -149,8 +149,10 @@ def _check_view(arguments, entry):
 
 def _read_table(arguments, task):
     if task["pair"] != (arguments.text_b is not None):
-        found, expected = ("pairs", "give --text-b COLUMN") if task["pair"] else ("single texts", "leave out --text-b")
-        raise UserError(f"{arguments.model} classifies {found}: {expected}.")
+        received, expected = (
+            ("pairs", "give --text-b COLUMN") if task["pair"] else ("single texts", "leave out --text-b")
+        )
+        raise UserError(f"{arguments.model} classifies {received}: {expected}.")
     options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
     options |= {"encoding": arguments.encoding, "raw": arguments.raw}
     columns = arguments.text or "text", arguments.text_b

@@ -61,14 +61,14 @@ OPUS = re.compile(r"opus_mt_(?:tc_)?(?:big_|base_|tiny_|small_)*([a-z]{2,3})_([a
 
 
 def about_converted(converted, language, pair=False, name=""):
-    """The fields of config.json for a Converted, except those of the network; see `schema.Use`.
+    """The fields of config.json for a Converted, except those of the network; see `schema.Task`.
 
     `name` may say the languages of a translator whose files do not, as in "opus_mt_en_ro".
     """
     if converted.decoding is not None:
         named = OPUS.fullmatch(name)
-        found = zip(converted.languages, named.groups() if named else converted.languages, strict=True)
-        source, target = (stated if stated != "und" else other for stated, other in found)
+        languages = zip(converted.languages, named.groups() if named else converted.languages, strict=True)
+        source, target = (stated if stated != "und" else other for stated, other in languages)
         return {"decoding": converted.decoding, "source_language": source, "target_language": target}
     if converted.vectors is None:
         return {"language": language, "begins_with": converted.begins_with}

@@ -27,9 +27,9 @@ def encode(arguments):
     with many_texts(arguments, entry.folder, answers=answers) as job:
         encoder = load(entry, "encode")
         for window in job.windows():
-            found = encoder.encode(window.texts, progress=window.progress)
-            lines = found.pooled if answers else _vector_lines(arguments, window.texts, found)
-            job.write(lines, found.truncated)
+            vectors = encoder.encode(window.texts, progress=window.progress)
+            lines = vectors.pooled if answers else _vector_lines(arguments, window.texts, vectors)
+            job.write(lines, vectors.truncated)
     if answers:
         print(safe(f"{arguments.output}: {counted(job.total, 'vector')} of {width} numbers (float32)"))
 
@@ -51,13 +51,13 @@ def similar(arguments):
         queries = encoder.directions(arguments.query)  # (Q, D)
         best = [[] for _ in arguments.query]  # lists of (score, -number, text), the best first
         for window in job.windows():
-            found = encoder.encode(window.texts, progress=window.progress)
-            scores = queries @ unit(found.pooled).T  # (Q, N)
+            vectors = encoder.encode(window.texts, progress=window.progress)
+            scores = queries @ unit(vectors.pooled).T  # (Q, N)
             for heap, query, row in zip(best, arguments.query, scores.tolist(), strict=True):
                 numbered = zip(row, range(-window.first, -window.first - len(row), -1), window.texts, strict=True)
                 ranked = [one for one in numbered if not (is_blank(one[2]) or is_blank(query))]
                 heap[:] = heapq.nlargest(arguments.top, [*heap, *ranked])
-            job.write([], found.truncated)
+            job.write([], vectors.truncated)
     for query, nearest in zip(arguments.query, best, strict=True):
         if arguments.json:
             texts = [{"line": -number, "text": text, "score": score} for score, number, text in nearest]
@@ -101,11 +101,13 @@ def _is_typed(arguments):
     return not arguments.texts and not arguments.input and sys.stdin.isatty()
 
 
-def _vector_lines(arguments, texts, found):
+def _vector_lines(arguments, texts, encoded):
     """One line for each vector; it is empty for a blank text."""
-    vectors = [vector if tokens else None for vector, tokens in zip(found.pooled.tolist(), found.tokens, strict=True)]
+    vectors = [
+        vector if tokens else None for vector, tokens in zip(encoded.pooled.tolist(), encoded.tokens, strict=True)
+    ]
     if arguments.json:
-        answers = zip(texts, vectors, found.truncated, strict=True)
+        answers = zip(texts, vectors, encoded.truncated, strict=True)
         return [json_text({"text": text, "vector": vector, "truncated": cut}) for text, vector, cut in answers]
     return [" ".join(f"{number:.6f}" for number in vector or ()) for vector in vectors]
 

@@ -24,7 +24,7 @@ def evaluate(arguments):
         raise no_model("translate", "classify")
     arguments.model, *others = arguments.models
     entry = open_entry(arguments.model)
-    task = entry.architecture.use.task
+    task = entry.architecture.task.name
     if others and task not in ("classify", "translate"):
         raise UserError(f"{arguments.model} can {task}. Expected: translators or classifiers, which can be compared.")
     if task == "classify":
@@ -56,10 +56,10 @@ def _check_files(arguments, kind, needed, in_vain):
     """Raises UserError unless the given files fit the kind of model."""
     for name in (*in_vain, *needed):
         if (getattr(arguments, name) is None) == (name in needed):
-            found = "is missing" if name in needed else "is not allowed"
+            problem = "is missing" if name in needed else "is not allowed"
             flags = " and ".join(f"--{name} FILE" for name in needed)
             raise UserError(
-                f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {found}. Expected: {flags}"
+                f"{arguments.model} is a {kind}: --{name.replace('_', '-')} {problem}. Expected: {flags}"
                 f"{' [--text COLUMN] [--label COLUMN]' * (kind == 'classifier')}"
             )
 
@@ -82,23 +82,23 @@ def _evaluate_classifier(arguments, entry):
     if task["pair"] != (arguments.text_b is not None):
         expected = "--text-b COLUMN" if task["pair"] else "no --text-b"
         raise UserError(f"{arguments.model} classifies {'pairs' if task['pair'] else 'single texts'}: {expected}.")
-    examples, said = read_examples(arguments.table, *columns, **options)
+    examples, summary = read_examples(arguments.table, *columns, **options)
     first, parts, reports = None, [], []
     for number, name in enumerate(arguments.models):
         classifier = classify.load(open_entry(name, "classify") if number else entry, "classify")
         _check_alike(arguments.model, task, name, classifier.task)
         judged = judge(classifier, examples)
         first = first or judged
-        comparison = compare(judged.targets, first.found, judged.found, judged.task) if number else None
+        comparison = compare(judged.targets, first.predicted, judged.predicted, judged.task) if number else None
         report = report_of(classifier, examples, judged)
         if arguments.json:
-            beside = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
-            reports.append({"model": name, **report.as_json(), **beside})
+            comparisons = {"beside": {"model": arguments.model, **comparison._asdict()}} if number else {}
+            reports.append({"model": name, **report.as_json(), **comparisons})
             continue
         if len(arguments.models) > 1:
-            said = said if number == 0 else ""
-            said += f"\n\n{name}"
-        parts += [said, report_text(report)]
+            summary = summary if number == 0 else ""
+            summary += f"\n\n{name}"
+        parts += [summary, report_text(report)]
         if number:
             parts += ["", comparison.text(arguments.model, name)]
     if arguments.json:
@@ -122,8 +122,8 @@ def _evaluate_translator(arguments, entry):
     for name, other in zip(arguments.models, entries, strict=True):
         for side in ("source_language", "target_language"):
             if other.config[side] != entry.config[side]:
-                found = f"{quoted(entry.config[side])} and {quoted(other.config[side])}"
-                raise UserError(f"{arguments.model} and {name} cannot be compared: {side} is {found}.")
+                received = f"{quoted(entry.config[side])} and {quoted(other.config[side])}"
+                raise UserError(f"{arguments.model} and {name} cannot be compared: {side} is {received}.")
     sources, references = read_parallel(arguments.source, arguments.target, arguments.encoding)
     reports, first, parts = [], None, []
     for name, one in zip(arguments.models, entries, strict=True):

@@ -35,8 +35,8 @@ def export(arguments):
     quantization = {"quantization": arguments.compute_type} if arguments.compute_type else {}
     quantization |= {"int8": True} if arguments.int8 else {}
     entry = open_entry(arguments.name)
-    rows, said = _rows(arguments, entry) if arguments.int8 else _no_rows(arguments)
-    if search and entry.architecture.use.task != "translate":
+    rows, summary = _rows(arguments, entry) if arguments.int8 else _no_rows(arguments)
+    if search and entry.architecture.task.name != "translate":
         raise UserError(f"--beam and --length-penalty are for translators: {arguments.name} does not search.")
     check_new(arguments.folder)
     with whole_folder(arguments.folder, check_free) as folder:
@@ -60,8 +60,8 @@ def export(arguments):
         print_json(report)
     else:
         print(f"{arguments.folder}: {arguments.format}, {sum(files.values()) / 1e6:.1f} MB")
-        if said:
-            print(safe(said, keep="\n"))
+        if summary:
+            print(safe(summary, keep="\n"))
         if change:
             print("\n".join(_as_lines(change)))
         print(safe(listing(signature), keep="\n"))
@@ -76,9 +76,9 @@ def _no_rows(arguments):
 
 def _rows(arguments, entry):
     """Checks that a model can be stored in 8 bits; returns the Examples of --table and a summary, or (None, None)."""
-    tasks, name = entry.architecture.use.tasks, arguments.name
+    tasks, name = entry.architecture.task.tasks, arguments.name
     if "encode" not in tasks:
-        raise UserError(f"--int8 is for BERTs. {name} can {entry.architecture.use.task}. See --compute-type int8.")
+        raise UserError(f"--int8 is for BERTs. {name} can {entry.architecture.task.name}. See --compute-type int8.")
     if arguments.format not in ("litert", "onnx"):
         raise UserError(f"--int8 needs --format litert or --format onnx. Found: --format {arguments.format}")
     if arguments.table is None:
@@ -87,7 +87,7 @@ def _rows(arguments, entry):
         return None, None
     if "classify" not in tasks:
         raise UserError(
-            f"--table is for classifiers, whose score it measures. {name} can {entry.architecture.use.task}."
+            f"--table is for classifiers, whose score it measures. {name} can {entry.architecture.task.name}."
         )
     task = entry.config["task"]
     if task["pair"] != (arguments.text_b is not None):

@@ -40,17 +40,17 @@ def finetune(arguments):
         for folder in checkpoint_folders(unfinished):
             check_unused(folder)
     facts = run_facts()
-    say = _silent if arguments.json else _shown
+    notify = _silent if arguments.json else _shown
     of_files = in_folder or arguments.kind == SERIES
     network = FILES if of_files and arguments.start is None else arguments.network
     start = open_start(arguments.start, arguments.network or network)
     _check_start(arguments, start, of_files)
     settings = accelerated(start, settings)
-    use_strategy(arguments.strategy, say)
+    use_strategy(arguments.strategy, notify)
     paths = {"train": arguments.table, "validation": arguments.validation, "test": arguments.test}
-    read = {role: _read(arguments, path, say, start) for role, path in paths.items() if path}
+    read = {role: _read(arguments, path, notify, start) for role, path in paths.items() if path}
     start = suited_start(start, read["train"].texts, arguments.kind)
-    say(description(settings))
+    notify(description(settings))
     claim_entry(out, arguments.overwrite)
     if arguments.search is not None and arguments.restart:
         journal.unlink(missing_ok=True)  # now that no other command searches for the same model
@@ -58,15 +58,15 @@ def finetune(arguments):
     task = {"task": arguments.task, "separator": arguments.separator, "validation_share": arguments.validation_split}
     tables = read["train"], read.get("validation"), start
     if arguments.search is not None:
-        searched = {"say": say, "test": read.get("test"), **task}
+        searched = {"notify": notify, "test": read.get("test"), **task}
         settings = search_settings(*tables, settings, arguments.search, journal, **searched)
     folds = None
     if arguments.folds is not None:
-        told = {"say": say, "verbose": verbose, **task}
-        folds = cross_validate(read["train"], start, settings, arguments.folds, **told)
-    running = {"checkpoint_dir": unfinished, "resume": arguments.resume, "restart": arguments.restart}
-    running |= {"log_dir": arguments.log_dir, "verbose": verbose, "say": say}
-    finetuned = finetune_classifier(*tables, settings, test=read.get("test"), **task, **running)
+        options = {"notify": notify, "verbose": verbose, **task}
+        folds = cross_validate(read["train"], start, settings, arguments.folds, **options)
+    checkpoint_options = {"checkpoint_dir": unfinished, "resume": arguments.resume, "restart": arguments.restart}
+    checkpoint_options |= {"log_dir": arguments.log_dir, "verbose": verbose, "notify": notify}
+    finetuned = finetune_classifier(*tables, settings, test=read.get("test"), **task, **checkpoint_options)
     if not chief_goes_on():  # only the chief writes the model
         return
     report = make_report(finetuned, read.get("test"))._replace(folds=folds)
@@ -87,7 +87,7 @@ def finetune(arguments):
     example = "$'first text\\tsecond text'" if arguments.text_b else '"some text"'
     if start.reads_files:
         example = out / f"example_1{finetuned.classifier.input.example_suffix}"
-    say(f"Saved to {out}. Try: keras-attention classify --model {out} {example}")
+    notify(f"Saved to {out}. Try: keras-attention classify --model {out} {example}")
 
 
 def _check_columns(arguments, folder):
@@ -125,25 +125,25 @@ def _check_start(arguments, start, folder):
         raise UserError(f"{arguments.start} reads {kind}. Received: --kind {arguments.kind}")
 
 
-def _read(arguments, path, say, start):
+def _read(arguments, path, notify, start):
     """The Examples of a table, or of a folder of files."""
     from keras_attention.finetuning.examples import read_examples, read_folder, read_series_examples
 
     if Path(path).is_dir() and start.reads_files:
         kind = start.entry.input.plural if start.entry else arguments.kind
-        kinds = start.architecture.use.inputs
-        examples, arguments.kind, said = read_folder(path, kinds, kind, arguments.skip_bad_rows)
-        say(said)
+        kinds = start.architecture.task.inputs
+        examples, arguments.kind, summary = read_folder(path, kinds, kind, arguments.skip_bad_rows)
+        notify(summary)
         return examples
     if arguments.kind == SERIES:
-        examples, said = read_series_examples(path, arguments.label)
-        say(said)
+        examples, summary = read_series_examples(path, arguments.label)
+        notify(summary)
         return examples
     columns = arguments.text, arguments.label, arguments.text_b
     options = {"skip_bad_rows": arguments.skip_bad_rows, "delimiter": arguments.delimiter}
     options["encoding"] = arguments.encoding
-    examples, said = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
-    say(said)
+    examples, summary = read_examples(path, *columns, empty_labels=arguments.separator is not None, **options)
+    notify(summary)
     if start.reads_files:  # names of files, relative to the table
         return replace(examples, texts=[str(Path(path).parent / name) for name in examples.texts])
     return examples

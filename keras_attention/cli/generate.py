@@ -42,17 +42,19 @@ def generate(arguments):
     elif arguments.out or arguments.attention:
         _write_files(arguments, generator, prompts[0], sampling)
     elif arguments.json:
-        found = generator.generations(prompts, n=arguments.n, **sampling)
+        continuations = generator.generations(prompts, n=arguments.n, **sampling)
         compiling_note.clear()
-        for prompt, answers in zip(prompts, found, strict=True):
+        for prompt, answers in zip(prompts, continuations, strict=True):
             print(json_text({"prompt": prompt, "generations": [answer._asdict() for answer in answers]}))
     elif arguments.n == 1:
         for number, prompt in enumerate(prompts):
             _print_pieces(generator, prompt, sampling, number)
     else:
-        found = generator.generations(prompts, n=arguments.n, **sampling)
+        continuations = generator.generations(prompts, n=arguments.n, **sampling)
         compiling_note.clear()
-        texts = [prompt + answer.text for prompt, answers in zip(prompts, found, strict=True) for answer in answers]
+        texts = [
+            prompt + answer.text for prompt, answers in zip(prompts, continuations, strict=True) for answer in answers
+        ]
         print(f"{BETWEEN}\n".join(map(shown, texts)))
 
 
@@ -135,15 +137,15 @@ def score(arguments):
     texts = arguments.texts or (
         read_lines(arguments.input, encoding) if arguments.input else standard_input_lines(encoding)
     )
-    for text, found in zip(texts, load(entry, "score").score(texts), strict=True):
+    for text, scored in zip(texts, load(entry, "score").score(texts), strict=True):
         if arguments.json:
-            print(json_text({"text": text, **found._asdict()}))
+            print(json_text({"text": text, **scored._asdict()}))
         elif arguments.tokens:
-            for token, log_prob in zip(found.tokens, found.log_probs, strict=True):
+            for token, log_prob in zip(scored.tokens, scored.log_probs, strict=True):
                 print(f"{log_prob:.4f}\t{safe(token)}")
         else:
-            perplexity = "-" if found.perplexity is None else f"{found.perplexity:.2f}"
-            print(f"{found.log_prob:.4f}\t{perplexity}\t{safe(text)}")
+            perplexity = "-" if scored.perplexity is None else f"{scored.perplexity:.2f}"
+            print(f"{scored.log_prob:.4f}\t{perplexity}\t{safe(text)}")
 
 
 def shown(text):

@@ -118,11 +118,11 @@ def _wait(workers, signals):
                 codes[index] = worker.returncode
                 if worker.returncode:
                     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
-                    told = _told(worker.returncode)
-                    print(f"Worker {index} of {len(workers)} {told}.", file=sys.stderr, flush=True)
+                    ending = _ending(worker.returncode)
+                    print(f"Worker {index} of {len(workers)} {ending}.", file=sys.stderr, flush=True)
     mistakes = [code for code in codes if code is not None and code > 0 and code != TRY_AGAIN]
     return mistakes[0] if mistakes else TRY_AGAIN if any(code != 0 for code in codes) else 0
 
 
-def _told(code):
+def _ending(code):
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

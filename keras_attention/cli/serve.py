@@ -34,12 +34,12 @@ def serve(arguments):
         find_entry(name)
     with silent_libraries():
         from keras_attention.server.http_server import bind, serve
-    say = partial(_say, as_json=arguments.json)
-    tell = partial(_tell, file=sys.stderr if arguments.json else sys.stdout)
+    report = partial(_report, as_json=arguments.json)
+    notify = partial(_notify, file=sys.stderr if arguments.json else sys.stdout)
     end = partial(_end, as_json=arguments.json)
     if keys and is_readable_by_others(arguments.api_key_file):
-        tell(f"Warning: other users may read {arguments.api_key_file}: `chmod 600` prevents it.")
-    end(serve(arguments.models, settings, bind(arguments.host, arguments.port), say, tell, end))
+        notify(f"Warning: other users may read {arguments.api_key_file}: `chmod 600` prevents it.")
+    end(serve(arguments.models, settings, bind(arguments.host, arguments.port), report, notify, end))
 
 
 def _end(answered, as_json):
@@ -47,12 +47,12 @@ def _end(answered, as_json):
     print(json.dumps({"answered": answered}) if as_json else f"Stopped after {total:,} requests.")
 
 
-def _tell(text, file):
+def _notify(text, file):
     compiling_note.clear()
     print(one_line(text), file=file, flush=True)
 
 
-def _say(names, url, as_json):
+def _report(names, url, as_json):
     compiling_note.clear()
-    found = json.dumps({"models": names, "url": url}) if as_json else f"{url} serves {', '.join(names)}; Ctrl-C stops"
-    print(safe(found), flush=True)
+    message = json.dumps({"models": names, "url": url}) if as_json else f"{url} serves {', '.join(names)}; Ctrl-C stops"
+    print(safe(message), flush=True)

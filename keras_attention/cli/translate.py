@@ -133,10 +133,10 @@ def _rows(table, window, answers):
 
 
 def _model_for_languages(arguments, table):
-    """The name of the best model for --to and --from, which is told on stderr."""
+    """The name of the best model for --to and --from, which is named on stderr."""
     if arguments.to is None:
         raise no_model("translate", instead=" Or name a language: --to de.")
-    from keras_attention.pipelines.language_pairs import described, find_translator
+    from keras_attention.pipelines.language_pairs import choice_message, find_translator
 
     texts, detected = arguments.texts, arguments.source_language is None
     if table:
@@ -146,7 +146,7 @@ def _model_for_languages(arguments, table):
             raise UserError("--from is missing: the language of what you type cannot be detected before you type it.")
         texts = read_lines(arguments.input, arguments.encoding) if arguments.input else piped_lines(arguments)
     pair = find_translator(arguments.to, arguments.source_language, list(islice(texts, LINES_READ)))
-    print(f"keras-attention: {described(pair, detected)}", file=sys.stderr)
+    print(f"keras-attention: {choice_message(pair, detected)}", file=sys.stderr)
     return pair.model
 
 
@@ -161,8 +161,8 @@ def _check_options(arguments):
     if arguments.format != "text":
         given += ["--stream"] if arguments.stream else []
         if given or len(arguments.texts) > 1:
-            found = " and ".join(given) or "several texts"
-            raise UserError(f"--format {arguments.format} translates one document as a whole. Found: {found}")
+            received = " and ".join(given) or "several texts"
+            raise UserError(f"--format {arguments.format} translates one document as a whole. Found: {received}")
     given += [name for name, value in demands.items() if value]
     if arguments.stream and given:
         raise UserError(f"--stream prints plain text without beam search. Leave out {', '.join(given)}.")
@@ -183,8 +183,8 @@ def _check_options(arguments):
         }
         given = [name for name, value in beside.items() if value]
         if given or len(arguments.texts) != 1:
-            found = " and ".join(given) or counted(len(arguments.texts), "text")
-            raise UserError(f"--alternatives takes one text and no other options of the answer. Found: {found}")
+            received = " and ".join(given) or counted(len(arguments.texts), "text")
+            raise UserError(f"--alternatives takes one text and no other options of the answer. Found: {received}")
     beside = {"--table": arguments.table, "--stream": arguments.stream, "--resume": arguments.resume}
     beside |= {"--alternatives": arguments.alternatives is not None, "--format": arguments.format != "text"}
     beside |= {"--prefix": arguments.prefix, "--n-best": arguments.n_best != 1}
@@ -200,9 +200,9 @@ def _check_options(arguments):
 def _alternatives(arguments, entry):
     """Prints other words at a place of a translation, a line each: word, probability, translation."""
     translator, (text,) = with_engine(load(entry, "translate"), arguments), arguments.texts
-    found = translator.alternatives(text, arguments.position or 0, arguments.alternatives)
+    alternatives = translator.alternatives(text, arguments.position or 0, arguments.alternatives)
     compiling_note.clear()
-    for one in found:
+    for one in alternatives:
         fields = {"word": one.word, "probability": one.probability, "translation": one.translation.text}
         line = f"{one.word}\t{one.probability:.4f}\t{one.translation.text}"
         print(json_text(fields) if arguments.json else one_output_line(line))
@@ -330,10 +330,10 @@ def _lines(arguments, window, answers):
     for number, (text, translations) in enumerate(zip(window.texts, answers, strict=True), start=window.first):
         pairs = [_pairs(one) if arguments.align else None for one in translations]
         if arguments.json:
-            found = translations_as_json(translations)
-            for one, alignment in zip(found["translations"], pairs, strict=True):
+            records = translations_as_json(translations)
+            for one, alignment in zip(records["translations"], pairs, strict=True):
                 one |= {} if alignment is None else {"alignment": alignment}
-            lines.append(json_text({"source": text, **found}))
+            lines.append(json_text({"source": text, **records}))
         elif arguments.n_best > 1 or arguments.align:
             for one, alignment in zip(translations, pairs, strict=True):
                 fields = [str(number), f"{one.score:.4f}"] if arguments.n_best > 1 else []

@@ -60,9 +60,9 @@ def _draw_positions(entry, path):
 
 def _as_text(entry):
     """The first sentence of the description, then data and scores."""
-    metrics, use = entry.metrics, entry.architecture.use
+    metrics, task = entry.metrics, entry.architecture.task
     lines = [f"{entry.name}: {first_sentence(metrics['description'])}", ""]
-    lines += [f"{use.reads(entry.config)}. {metrics['parameters']:,} parameters, {entry.bytes / 1e6:.1f} MB.", ""]
+    lines += [f"{task.reads(entry.config)}. {metrics['parameters']:,} parameters, {entry.bytes / 1e6:.1f} MB.", ""]
     lines += [terms_of_use(metrics["data"]).sentence(), ""]
     lines += ["Data", *(f"  {data['name']}: {data['terms']}" for data in metrics["data"]), ""]
     lines += ["Scores"]
@@ -110,7 +110,7 @@ def _summary(name):
         "name": name,
         "folder": str(folder),
         "architecture": entry.config["architecture"],
-        "use": entry.architecture.use.title(entry.config),
+        "use": entry.architecture.task.title(entry.config),
         "bytes": entry.bytes,
         "terms_of_use": terms_of_use(entry.metrics["data"]).sentence(),
         **{key: entry.metrics[key] for key in keys if key in entry.metrics},

@@ -235,12 +235,12 @@ def _read_tokenizer_json(path):
 
 def _special_ids(path, added, ids):
     """Dict from each added token to its id; all of them must be special, or texts would be cut at them."""
-    found = {}
+    special = {}
     for token in added if isinstance(added, list) else []:
         content, number = (token.get("content"), token.get("id")) if isinstance(token, dict) else (None, None)
         if not isinstance(content, str) or ids.get(content, number) != number:
             raise UserError(f"{path}: expected added tokens with content and id. Found: {quoted(token)}")
         if token.get("special") is not True:
             raise UserError(f"{path}: the added token {quoted(content)} is not special. Supported: special ones")
-        found[content] = number
-    return found
+        special[content] = number
+    return special

@@ -117,8 +117,8 @@ def fetch(name):
         UserError: see `resolve`; also if the checkpoint is not supported (its settings are checked before the weights
             are downloaded), or a download fails or differs from the hub's hash.
     """
-    found, files = resolve(name)
-    repository, commit = parsed_name(found.name)
+    checkpoint, files = resolve(name)
+    repository, commit = parsed_name(checkpoint.name)
     if not {WEIGHTS, TENSORFLOW_WEIGHTS} & files.keys():
         raise UserError(f"{name} has no {WEIGHTS}. {_other_weights(files)}")
     if "config.json" not in files:
@@ -146,7 +146,7 @@ def fetch(name):
     for file in {*SETTINGS, *(name for group in groups for name in group)} - files.keys():
         if (path.parent / file).exists():  # the cache is shared with other programs, and one may have put it there
             raise UserError(f"{path.parent / file} is not a file of {name}. Remove it, and try again.")
-    return found._replace(folder=path.parent)
+    return checkpoint._replace(folder=path.parent)
 
 
 def parsed_name(name):

@@ -80,8 +80,8 @@ def load_hugging_face(folder, fields):
         hugging_face_name(path, model_type): shape[::-1] if path.endswith("/kernel") else shape
         for path, shape in matrix_shapes(kind, settings).items()
     }
-    found = {name: tensors.shapes[names[name]] for name in names if name not in left_out}
-    check_shapes(tensors.path, found, shapes)
+    kept_shapes = {name: tensors.shapes[names[name]] for name in names if name not in left_out}
+    check_shapes(tensors.path, kept_shapes, shapes)
     tensors.check_readable(names[name] for name in shapes)
 
     def read(path):

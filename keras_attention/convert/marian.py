@@ -91,9 +91,9 @@ def _vocabulary(folder, fields, size):
         raise UserError(f"{path} has {len(pieces)} pieces. The configuration has vocab_size {size}")
     ids = {name: fields.whole(f"{name}_token_id", 0, size - 1) for name in ("pad", "eos", "decoder_start")}
     for name, piece in (("pad", PAD), ("eos", END)):
-        found = pieces[ids[name]]
-        if found != piece:
-            raise UserError(f"{path}: {name}_token_id {ids[name]} is {quoted(found, 40)}. Supported: {piece}")
+        token = pieces[ids[name]]
+        if token != piece:
+            raise UserError(f"{path}: {name}_token_id {ids[name]} is {quoted(token, 40)}. Supported: {piece}")
     if UNKNOWN not in pieces:
         raise UserError(f"{path} lacks the piece {UNKNOWN}.")
     first = [ids["pad"], pieces.index(UNKNOWN), ids["decoder_start"], ids["eos"]]
@@ -162,5 +162,5 @@ def _languages(folder):
     """The languages of `tokenizer_config.json`: pair of str, "und" if it does not name them."""
     path = folder / "tokenizer_config.json"
     values = Fields(path).values if path.is_file() else {}
-    found = (values.get(f"{side}_lang") for side in ("source", "target"))
-    return tuple(name if isinstance(name, str) and LANGUAGE.fullmatch(name) else "und" for name in found)
+    names = (values.get(f"{side}_lang") for side in ("source", "target"))
+    return tuple(name if isinstance(name, str) and LANGUAGE.fullmatch(name) else "und" for name in names)

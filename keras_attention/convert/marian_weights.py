@@ -58,8 +58,8 @@ class MarianTensors:
         self._order = np.arange(self._width).reshape(2, -1).T.ravel()  # 0, D / 2, 1, D / 2 + 1 ...
         self._scaled = settings["tie_embeddings"] == "all"
         self._names = self._without_copies()
-        found = {name: self._file.shapes[stored] for name, stored in self._names.items()}
-        check_shapes(self.path, found, self._shapes())
+        shapes = {name: self._file.shapes[stored] for name, stored in self._names.items()}
+        check_shapes(self.path, shapes, self._shapes())
         self._file.check_readable(self._names.values())
 
     def values(self, path, order):

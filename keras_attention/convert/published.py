@@ -75,17 +75,17 @@ def published_entry(name):
 def _entry(name, cache):
     from filelock import FileLock
 
-    found, files = hub.resolve(name) if name.startswith("hf://") else (_resolved_preset(name), {})
-    folder = cache / "entries" / _safe(found.name) / default_folder(found.name)
+    checkpoint, files = hub.resolve(name) if name.startswith("hf://") else (_resolved_preset(name), {})
+    folder = cache / "entries" / _safe(checkpoint.name) / default_folder(checkpoint.name)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / ".lock"):  # another process may be converting it: wait for its entry
         if not folder.is_dir() and is_entry(files):
-            fetch_entry(found.name, files, folder)
+            fetch_entry(checkpoint.name, files, folder)
         elif not folder.is_dir():
-            fetched(found.name)
-            _convert_apart(found, folder)
+            fetched(checkpoint.name)
+            _convert_apart(checkpoint, folder)
     return folder
 
 
@@ -111,15 +111,15 @@ def entry_texts(converted, source):
     data = {"name": "the data of the original model", "terms": "as stated by its owner", "link": ""}
     limits = ["The limits of the original model; see its card.", *converted.notes]
     scores = "Not measured here: the scores of this model are its publisher's."
-    told = {"seeds": [], "minutes": 0.0, "scores": [], "limits": limits}
+    facts = {"seeds": [], "minutes": 0.0, "scores": [], "limits": limits}
     if not isinstance(source, Fetched):
         name = source.resolve().name
-        described = f"The {converted.source_format} checkpoint {name}, converted."
-        return {**told, "description": described, "data": [data], "scores_note": scores}
+        description = f"The {converted.source_format} checkpoint {name}, converted."
+        return {**facts, "description": description, "data": [data], "scores_note": scores}
     licence = f"; the weights under the licence {source.licence}" if source.licence else ""
     data |= {"terms": data["terms"] + licence, "link": source.link}
     return {
-        **told,
+        **facts,
         "description": f"The {converted.source_format} checkpoint {source.name}, converted.",
         "data": [data],
         "scores_note": f"{scores[:-1]}, see <{source.link}>.",
@@ -136,15 +136,15 @@ def is_cached_place(folder):
         return False
 
 
-def _convert_apart(found, folder):
+def _convert_apart(checkpoint, folder):
     """Converts in another process, because TensorFlow must not start in this one before a training configures it."""
-    command = package_command("convert", found.name, "--out", str(folder))
-    if re.fullmatch("[A-Za-z]{2,3}", found.language):
-        command += ["--language", found.language]
+    command = package_command("convert", checkpoint.name, "--out", str(folder))
+    if re.fullmatch("[A-Za-z]{2,3}", checkpoint.language):
+        command += ["--language", checkpoint.language]
     process = subprocess.run(command, env=package_environment(), capture_output=True, text=True)
     if process.returncode:
-        said = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-        raise UserError(one_line(said.removeprefix("keras-attention: ")))
+        message = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise UserError(one_line(message.removeprefix("keras-attention: ")))
 
 
 def _safe(name):
@@ -180,13 +180,13 @@ def _newest_version(name, handle):
     return version
 
 
-def _fetched_preset(found):
-    handle = found.name.removeprefix("kaggle://")
-    path = _kaggle_file(found.name, handle, "config.json")
+def _fetched_preset(preset):
+    handle = preset.name.removeprefix("kaggle://")
+    path = _kaggle_file(preset.name, handle, "config.json")
     Fields(path).choice("registered_name", {"keras_hub>BertBackbone": ""})  # before the weights are downloaded
     for file in PRESET:
-        _kaggle_file(found.name, handle, file)
-    return found._replace(folder=path.parent)
+        _kaggle_file(preset.name, handle, file)
+    return preset._replace(folder=path.parent)
 
 
 def _kaggle_file(name, handle, file):

@@ -149,8 +149,8 @@ class Fields:
 
     def _check(self, name, sound, expected):
         if not sound:
-            found = quoted(self.values[name]) if name in self.values else "nothing"
-            raise UserError(f"{self.path}: {name} is {found}. Supported: {expected}")
+            received = quoted(self.values[name]) if name in self.values else "nothing"
+            raise UserError(f"{self.path}: {name} is {received}. Supported: {expected}")
 
 
 # The largest sizes that a checkpoint may have.
@@ -357,9 +357,9 @@ def read_vocabulary(path, size):
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
-    found = text.count("\n") + 1
-    if found != size or len(text) > MAX_CHARACTERS * size:
-        raise UserError(f"{path} has {found} pieces. The configuration has vocab_size {size}")
+    received = text.count("\n") + 1
+    if received != size or len(text) > MAX_CHARACTERS * size:
+        raise UserError(f"{path} has {received} pieces. The configuration has vocab_size {size}")
     pieces = text.split("\n")
     check_pieces(path, pieces, size)
     return pieces

@@ -89,8 +89,8 @@ class SafetensorsFile:
             raise UserError(f"{self.path}: {name:.80} has dtype {facts['dtype']:.80}. Supported: {', '.join(READABLE)}")
         begin, end = facts["data_offsets"]
         if end - begin != math.prod(facts["shape"]) * ITEM_BYTES[facts["dtype"]]:
-            found = f"{str(end - begin):.80} bytes for the shape {facts['shape']!s:.80}"
-            raise UserError(f"{self.path} is damaged: {name:.80} has {found}.")
+            received = f"{str(end - begin):.80} bytes for the shape {facts['shape']!s:.80}"
+            raise UserError(f"{self.path} is damaged: {name:.80} has {received}.")
         return facts["dtype"], tuple(facts["shape"]), (begin, end)
 
     def _check_no_gaps(self, size):
@@ -237,15 +237,15 @@ def matrix_shapes(kind, settings):
     return shapes
 
 
-def check_shapes(where, found, expected):
+def check_shapes(where, shapes, expected):
     """Raises UserError for the first tensor that is missing, extra or of another shape; both are dicts of shapes."""
-    for name in sorted(expected.keys() - found.keys()):
+    for name in sorted(expected.keys() - shapes.keys()):
         raise UserError(f"{where} lacks the tensor {name} {expected[name]}, which its configuration requires.")
-    for name in sorted(found.keys() - expected.keys()):
-        raise UserError(f"{where} has the tensor {quoted(name)} {found[name]!s:.80}, which the model does not have.")
+    for name in sorted(shapes.keys() - expected.keys()):
+        raise UserError(f"{where} has the tensor {quoted(name)} {shapes[name]!s:.80}, which the model does not have.")
     for name, shape in expected.items():
-        if found[name] != shape:
-            raise UserError(f"{where}: {name} has the shape {found[name]!s:.80}. The configuration requires {shape}")
+        if shapes[name] != shape:
+            raise UserError(f"{where}: {name} has the shape {shapes[name]!s:.80}. The configuration requires {shape}")
 
 
 def build_filled(kind, settings, read):

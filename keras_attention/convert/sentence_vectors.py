@@ -72,8 +72,8 @@ def _normalizes(folder):
     modules = _read_list(path)
     names = [_module_name(path, module) for module in modules]
     if names not in (list(STEPS)[:2], list(STEPS)):
-        found = ", ".join(names) or "nothing"
-        raise UserError(f"{path}: texts go through {quoted(found)}. Supported: Transformer, Pooling and Normalize")
+        received = ", ".join(names) or "nothing"
+        raise UserError(f"{path}: texts go through {quoted(received)}. Supported: Transformer, Pooling and Normalize")
     own = folder / STEPS["Normalize"] / "config.json"
     if len(names) == len(STEPS) and own.is_file():
         fields = Fields(own)
@@ -119,8 +119,8 @@ def _pooling(fields, width):
         return fields.choice("pooling_mode", {"mean": "mean", "cls": "cls"})
     modes = [name for name in flags if fields.values[name] is not False]
     if len(modes) != 1 or modes[0] not in FLAGS or fields.values[modes[0]] is not True:
-        found = ", ".join(modes) or "none"
-        raise UserError(f"{fields.path}: the pooling is {quoted(found)}. Supported: one of {', '.join(FLAGS)}")
+        received = ", ".join(modes) or "none"
+        raise UserError(f"{fields.path}: the pooling is {quoted(received)}. Supported: one of {', '.join(FLAGS)}")
     return FLAGS[modes[0]]
 
 

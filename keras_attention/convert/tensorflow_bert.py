@@ -41,8 +41,8 @@ def load_google(folder):
     kind = "masked_lm" if "cls/predictions/output_bias" in shapes else "encoder"
     left_out = tuple(sorted(name for name in shapes if name.startswith(LEFT_OUT)))
     expected = {google_name(place): shape for place, shape in matrix_shapes(kind, settings).items()}
-    found = {name: shape for name, shape in shapes.items() if name not in left_out}
-    check_shapes(path, found, expected)
+    kept_shapes = {name: shape for name, shape in shapes.items() if name not in left_out}
+    check_shapes(path, kept_shapes, expected)
     dtypes = reader.get_variable_to_dtype_map()
     for name in expected:
         if dtypes[name].name not in DTYPES:
@@ -64,8 +64,8 @@ def _opened(folder):
 
     paths = sorted(folder.glob("*.index"))
     if len(paths) != 1:
-        found = ", ".join(path.name for path in paths) or "none"
-        raise UserError(f"{folder} must hold one checkpoint such as bert_model.ckpt.index. Found: {found}")
+        received = ", ".join(path.name for path in paths) or "none"
+        raise UserError(f"{folder} must hold one checkpoint such as bert_model.ckpt.index. Found: {received}")
     path = paths[0].with_suffix("")
     try:
         return tf.train.load_checkpoint(str(path)), path

@@ -64,10 +64,10 @@ def read_tokenizer(folder, size):
     if (folder / "vocab.txt").is_file():
         pieces = read_vocabulary(folder / "vocab.txt", size)
     if (folder / TOKENIZER).is_file():
-        found, lowercase = _read_tokenizer_json(folder / TOKENIZER, size)
-        if pieces is not None and pieces != found:
+        its_pieces, lowercase = _read_tokenizer_json(folder / TOKENIZER, size)
+        if pieces is not None and pieces != its_pieces:
             raise UserError(f"{folder / TOKENIZER} has other pieces than vocab.txt. Remove the wrong file.")
-        pieces = found
+        pieces = its_pieces
     if pieces is None:
         raise UserError(f"{folder} has neither vocab.txt nor tokenizer.json.")
     if (folder / SPECIAL).is_file():
@@ -115,8 +115,8 @@ def _check_special(fields):
             fields.refuse(name, repr(piece))
     for name in FURTHER:
         value = fields.values.get(name)
-        found = [*value.values()] if isinstance(value, dict) else value or []
-        if not isinstance(found, list) or any(_content(token) not in SPECIAL_TOKENS for token in found):
+        tokens = [*value.values()] if isinstance(value, dict) else value or []
+        if not isinstance(tokens, list) or any(_content(token) not in SPECIAL_TOKENS for token in tokens):
             fields.refuse(name, "no further tokens")
     _check_added(fields.path, fields.values.get("added_tokens_decoder"))
 
@@ -167,12 +167,12 @@ def _check_frame(fields):
     """Raises UserError unless a text stands between [CLS] and [SEP]."""
     kind = fields.choice("type", {name: name for name in ("TemplateProcessing", "BertProcessing")})
     if kind == "BertProcessing":
-        found = [_first(fields.values.get(name)) for name in ("cls", "sep")]
+        frame = [_first(fields.values.get(name)) for name in ("cls", "sep")]
     else:
         single = fields.values.get("single")
-        found = [_part(part) for part in single] if isinstance(single, list) else [single]
-        found = [piece for piece in found if piece != "A"] if found[1:2] == ["A"] else found
-    if found != [START, END]:
+        frame = [_part(part) for part in single] if isinstance(single, list) else [single]
+        frame = [piece for piece in frame if piece != "A"] if frame[1:2] == ["A"] else frame
+    if frame != [START, END]:
         fields.refuse("single" if kind == "TemplateProcessing" else "cls", f"a text between {START} and {END}")
 
 

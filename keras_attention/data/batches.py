@@ -253,10 +253,10 @@ class ClassificationBatches:
         groups_per_batch = self.rows_per_batch // groups.shape[1]
         batches, waiting = [], groups[:0]
         for bucket, length in enumerate(self.lengths):
-            found = np.concatenate([waiting, groups[buckets == bucket]])
-            whole = len(found) // groups_per_batch * groups_per_batch
-            waiting = found[whole:]  # for the next longer batches
-            batches += [(length, batch) for batch in found[:whole].reshape(-1, self.rows_per_batch)]
+            ready = np.concatenate([waiting, groups[buckets == bucket]])
+            whole = len(ready) // groups_per_batch * groups_per_batch
+            waiting = ready[whole:]  # for the next longer batches
+            batches += [(length, batch) for batch in ready[:whole].reshape(-1, self.rows_per_batch)]
         if len(waiting):
             filled = np.full(self.rows_per_batch, FILLER)
             filled[: waiting.size] = waiting.ravel()

@@ -140,8 +140,8 @@ def _chunks(file):
     except (OSError, http.client.HTTPException) as error:
         raise _unavailable(file, f"{getattr(error, 'reason', error)!s}, after {received:,} bytes") from error
     if received != file.size:
-        found = f"more than {file.size:,} bytes" if received > file.size else f"an end after {received:,} bytes"
-        raise _unavailable(file, f"found {found}, expected {file.size:,}")
+        received_size = f"more than {file.size:,} bytes" if received > file.size else f"an end after {received:,} bytes"
+        raise _unavailable(file, f"found {received_size}, expected {file.size:,}")
 
 
 def _unavailable(file, reason):

@@ -49,29 +49,29 @@ def labelled_files(folder: str | Path, kinds: dict[str, tuple[str, ...]], kind: 
         raise UserError(f"{folder} is not a folder." if folder.exists() else f"There is no folder {folder}.")
     if kind is not None and kind not in kinds:
         raise UserError(f"There is no kind of files {quoted(kind)}. Known: {', '.join(kinds)}")
-    found: dict[str, list[Path]] = {name: [] for name in kinds}
+    paths_of: dict[str, list[Path]] = {name: [] for name in kinds}
     others = []
     for path in _files(folder):
         name = next((name for name, endings in kinds.items() if path.name.lower().endswith(endings)), None)
-        (others if name is None else found[name]).append(path)
-    kind = kind or _only_kind(folder, found, kinds)
-    if not found[kind]:
+        (others if name is None else paths_of[name]).append(path)
+    kind = kind or _only_kind(folder, paths_of, kinds)
+    if not paths_of[kind]:
         raise UserError(
             f"{folder} has no {kind}. Expected: a folder for each label, with files {endings_of(kinds[kind])}."
         )
-    inside = [path for path in found[kind] if path.parent != folder]
+    inside = [path for path in paths_of[kind] if path.parent != folder]
     if inside:
         files, labels = inside, [path.relative_to(folder).parts[0] for path in inside]
         place = "folder"
     else:
-        files = [path for path in found[kind] if "_" in path.name]
+        files = [path for path in paths_of[kind] if "_" in path.name]
         labels, place = [path.name.partition("_")[0] for path in files], "beginning of a name"
     if len(set(labels)) < 2:
         raise UserError(
-            f"{folder} has {counted(len(found[kind]), kind.removesuffix('s'))} with "
+            f"{folder} has {counted(len(paths_of[kind]), kind.removesuffix('s'))} with "
             f"{'one label' if labels else 'no label'}. Expected: a folder for each of two labels or more."
         )
-    left_out = len(others) + sum(map(len, found.values())) - len(files)
+    left_out = len(others) + sum(map(len, paths_of.values())) - len(files)
     skipped = f", skipped {counted(left_out, 'other file')}" if left_out else ""
     summary = f"{folder}: {len(files):,} {kind}, {len(set(labels)):,} labels (each a {place}){skipped}"
     empty = _empty_folders(folder, set(labels)) if inside else []
@@ -99,8 +99,8 @@ def _files(folder):
                 yield path
 
 
-def _only_kind(folder, found, kinds):
-    present = Counter({name: len(paths) for name, paths in found.items() if paths})
+def _only_kind(folder, paths_of, kinds):
+    present = Counter({name: len(paths) for name, paths in paths_of.items() if paths})
     if not present:
         known = " or ".join(f"{name} ({endings_of(endings)})" for name, endings in kinds.items())
         raise UserError(f"{folder} has no {known}. Expected: a folder for each label, with such files.")

@@ -204,10 +204,10 @@ def _candidates(beams, log_probs, constraints, beam_size, end_id, never, only_en
     forced = [constraints.wanted(beam.progress) for beam in beams]
     wanted = [{token: log_probs[i, token] for token in tokens} for i, tokens in enumerate(forced)]
     log_probs[:, [*never, end_id]] = -np.inf
-    found = []
+    candidates = []
     for i, beam in enumerate(beams):
         if constraints.may_end(beam.progress):
-            found.append(Candidate(beam.log_prob + (0.0 if only_end else float(ends[i])), i, end_id, None))
+            candidates.append(Candidate(beam.log_prob + (0.0 if only_end else float(ends[i])), i, end_id, None))
         if only_end:
             continue
         row, values = log_probs[i], wanted[i]
@@ -219,8 +219,8 @@ def _candidates(beams, log_probs, constraints, beam_size, end_id, never, only_en
         for token, value in values.items():
             progress = constraints.after(beam.progress, token)
             if progress is not None and -np.inf < value < np.inf:
-                found.append(Candidate(beam.log_prob + float(value), i, token, progress))
-    return sorted(found, key=lambda one: (-one.log_prob, one.beam, one.token))
+                candidates.append(Candidate(beam.log_prob + float(value), i, token, progress))
+    return sorted(candidates, key=lambda one: (-one.log_prob, one.beam, one.token))
 
 
 def _shared_out(candidates, constraints, beam_size):
@@ -234,11 +234,11 @@ def _shared_out(candidates, constraints, beam_size):
     return sorted(chosen, key=lambda one: (-one.log_prob, one.beam, one.token))
 
 
-def _as_hypotheses(found, n_best, limit):
+def _as_hypotheses(hypotheses, n_best, limit):
     """Hypotheses of one sentence from (score, log probability, ids)."""
     token_ids = np.zeros((1, n_best, limit), "int32")
     lengths, (scores, log_probs) = np.zeros((1, n_best), "int32"), np.full((2, 1, n_best), -np.inf, "float32")
-    for j, (value, log_prob, ids) in enumerate(found):
+    for j, (value, log_prob, ids) in enumerate(hypotheses):
         token_ids[0, j, : len(ids)] = ids
         lengths[0, j], scores[0, j], log_probs[0, j] = len(ids), value, log_prob
     return Hypotheses(token_ids, lengths, scores, log_probs)

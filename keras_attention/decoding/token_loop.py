@@ -167,9 +167,9 @@ def grow_one_sequence(
         return ops.logical_and(sequences.index < max_steps, ops.logical_not(ops.all(sequences.done)))
 
     first = first_sequences(limits, max_steps, start_id, pad_id)
-    found, _ = grow(step, partial(extend, pick_token=choose, **rules), first, state, unfinished)
-    log_probs = found.log_probs[:, None]
-    return Hypotheses(found.token_ids[:, None, :], found.lengths[:, None], log_probs, log_probs)
+    last, _ = grow(step, partial(extend, pick_token=choose, **rules), first, state, unfinished)
+    log_probs = last.log_probs[:, None]
+    return Hypotheses(last.token_ids[:, None, :], last.lengths[:, None], log_probs, log_probs)
 
 
 def greedy_search(
@@ -338,8 +338,8 @@ def beam_search(
     if no_repeat_ngram_size:
         rules["no_repeat_ngram_size"] = no_repeat_ngram_size
     beams = search_sentences(step, sentences, max_steps, rules)
-    found = best_hypotheses(beams, limits, pad_id)
-    return found if kept == n_best else Hypotheses(*(field[:, :n_best] for field in found))
+    best = best_hypotheses(beams, limits, pad_id)
+    return best if kept == n_best else Hypotheses(*(field[:, :n_best] for field in best))
 
 
 def _check(beam_size, n_best, length_penalty, coverage_penalty, source_mask, patience, ranking):

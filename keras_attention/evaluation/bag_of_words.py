@@ -233,12 +233,12 @@ def bag_of_words_scores(words, validation, test, task):
     Returns:
         dict, see `classification_scores.scores`.
     """
-    found = predictions(words.logits(test.texts, test.texts_b), task)
+    predicted = predictions(words.logits(test.texts, test.texts_b), task)
     if task.kind == "multilabel":
         held = predictions(words.logits(validation.texts, validation.texts_b), task)
         thresholds = best_thresholds(validation.targets(task), held.values)
-        found = predictions(words.logits(test.texts, test.texts_b), task, thresholds)
-    return scores(test.targets(task), found, task)
+        predicted = predictions(words.logits(test.texts, test.texts_b), task, thresholds)
+    return scores(test.targets(task), predicted, task)
 
 
 class Blend(NamedTuple):
@@ -254,7 +254,7 @@ class Blend(NamedTuple):
     words: Any
     weight: float
 
-    def described(self):
+    def config_keys(self):
         """The key `words` of config.json: dict."""
         units = {} if self.words.units == BY_WORDS else {"units": self.words.units}  # as in earlier versions
         return {"num_terms": len(self.words.terms), "weight": self.weight, **units}

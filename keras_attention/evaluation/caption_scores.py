@@ -35,34 +35,34 @@ def pointing(
     _, rows, columns = attention.shape
     y = (np.arange(rows)[:, None] + 0.5) * size[0] / rows
     x = (np.arange(columns)[None, :] + 0.5) * size[1] / columns
-    found = []
+    hits = []
     for word, (left, top, right, bottom) in boxes.items():
         if word >= len(attention):
-            found.append((False, 0.0))
+            hits.append((False, 0.0))
             continue
         inside = (left <= x) & (x < right) & (top <= y) & (y < bottom)  # (rows, columns)
         weights = attention[word]
-        found.append((bool(inside.flat[weights.argmax()]), float(weights[inside].sum())))
-    return found
+        hits.append((bool(inside.flat[weights.argmax()]), float(weights[inside].sum())))
+    return hits
 
 
-def edit_distance(found: Sequence, expected: Sequence) -> int:
-    """The least number of words to insert, delete or replace so that `found` becomes `expected` (Levenshtein)."""
+def edit_distance(received: Sequence, expected: Sequence) -> int:
+    """The least number of words to insert, delete or replace so that `received` becomes `expected` (Levenshtein)."""
     costs = list(range(len(expected) + 1))
-    for i, one in enumerate(found, start=1):
+    for i, one in enumerate(received, start=1):
         before, costs[0] = costs[0], i
         for j, other in enumerate(expected, start=1):
             before, costs[j] = costs[j], min(costs[j] + 1, costs[j - 1] + 1, before + (one != other))
     return costs[-1]
 
 
-def word_error_rate(found: Sequence[Sequence], expected: Sequence[Sequence]) -> float:
+def word_error_rate(received: Sequence[Sequence], expected: Sequence[Sequence]) -> float:
     """Wrong words in percent of the expected ones: 100 * (sum of the edit distances) / (number of expected words).
 
     Args:
-        found, expected: N sequences of words; a str is a sequence of characters.
+        received, expected: N sequences of words; a str is a sequence of characters.
     """
-    wrong = sum(edit_distance(*both) for both in zip(found, expected, strict=True))
+    wrong = sum(edit_distance(*both) for both in zip(received, expected, strict=True))
     return 100.0 * wrong / max(1, sum(map(len, expected)))
 
 

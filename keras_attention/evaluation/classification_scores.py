@@ -29,7 +29,7 @@ def predictions(logits: np.ndarray, task, threshold: float | list[float] = 0.5) 
     return Predictions(values, values.argmax(axis=1))
 
 
-def scores(targets, found, task):
+def scores(targets, predicted, task):
     """The scores of Predictions by name; the first one, `task.main_score`, is used for model selection.
 
     Accuracy, macro-F1 and Matthews correlation; for a multilabel task macro-F1, micro-F1 and the share of rows without
@@ -39,13 +39,17 @@ def scores(targets, found, task):
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
     if task.kind == "regression":
-        return _regression_scores(np.asarray(targets, "float64"), found.chosen)
-    exact = 100 * float(accuracy_score(targets, found.chosen))
-    macro = 100 * float(f1_score(targets, found.chosen, average="macro", zero_division=0))
+        return _regression_scores(np.asarray(targets, "float64"), predicted.chosen)
+    exact = 100 * float(accuracy_score(targets, predicted.chosen))
+    macro = 100 * float(f1_score(targets, predicted.chosen, average="macro", zero_division=0))
     if task.kind == "multilabel":
-        micro = 100 * float(f1_score(targets, found.chosen, average="micro", zero_division=0))
+        micro = 100 * float(f1_score(targets, predicted.chosen, average="micro", zero_division=0))
         return {"macro-F1": macro, "micro-F1": micro, "exact match": exact}
-    named = {"accuracy": exact, "macro-F1": macro, "Matthews": 100 * float(matthews_corrcoef(targets, found.chosen))}
+    named = {
+        "accuracy": exact,
+        "macro-F1": macro,
+        "Matthews": 100 * float(matthews_corrcoef(targets, predicted.chosen)),
+    }
     main = getattr(task, "main_score", None) or "accuracy"
     return {main: named.pop(main), **named}
 
@@ -78,13 +82,13 @@ def has_skewed_classes(task):
 
 def score_of(logits, targets, task):
     """Name and value of the main score of logits; for a multilabel task, at the best thresholds."""
-    found = predictions(logits, task)
+    predicted = predictions(logits, task)
     if task.kind == "multilabel":
-        found = predictions(logits, task, best_thresholds(targets, found.values))
-    return next(iter(scores(targets, found, task).items()))
+        predicted = predictions(logits, task, best_thresholds(targets, predicted.values))
+    return next(iter(scores(targets, predicted, task).items()))
 
 
-def rarely_answered(targets, found, task):
+def rarely_answered(targets, predicted, task):
     """Labels of a task with one label a row that are answered for less than a fifth of the rows that have them.
 
     Returns:
@@ -94,7 +98,7 @@ def rarely_answered(targets, found, task):
     if task.kind not in ("binary", "multiclass"):
         return []
     size = len(task.label_names)
-    true, given = (np.bincount(each, minlength=size) for each in (targets, found.chosen))
+    true, given = (np.bincount(each, minlength=size) for each in (targets, predicted.chosen))
     few = np.flatnonzero((true >= ROWS_TO_JUDGE) & (given < RARELY * true))
     return [(task.label_names[label], int(true[label]), int(given[label])) for label in few]
 
@@ -112,7 +116,7 @@ def _regression_scores(targets, chosen):
     return {"Pearson": pearson, "Spearman": 100 * float(spearmanr(targets, chosen).statistic), "squared error": error}
 
 
-def per_class(targets, found, task):
+def per_class(targets, predicted, task):
     """Precision, recall and F1 of each label, in per cent, and the number of rows with the label.
 
     Returns:
@@ -123,7 +127,7 @@ def per_class(targets, found, task):
     if task.kind == "regression":
         return []
     labels = np.arange(len(task.label_names))
-    columns = precision_recall_fscore_support(targets, found.chosen, labels=labels, zero_division=0)
+    columns = precision_recall_fscore_support(targets, predicted.chosen, labels=labels, zero_division=0)
     return [
         [name, *(100 * float(value) for value in row[:3]), int(row[3])]
         for name, *row in zip(task.label_names, *columns, strict=True)
@@ -161,7 +165,7 @@ def _middle_of_best(values):
     return (values.argmax(axis=0) + len(values) - 1 - values[::-1].argmax(axis=0)) // 2
 
 
-def worst_mistakes(targets, found, task, count=20):
+def worst_mistakes(targets, predicted, task, count=20):
     """The rows with the largest errors.
 
     Returns:
@@ -170,14 +174,14 @@ def worst_mistakes(targets, found, task, count=20):
         distance.
     """
     if task.kind == "regression":
-        distance = np.abs(targets - found.values)
+        distance = np.abs(targets - predicted.values)
         wrong = distance > 0
     elif task.kind == "multilabel":
-        distance = np.abs(targets - found.values).max(axis=1)
-        wrong = (found.chosen != (targets > 0.5)).any(axis=1)
+        distance = np.abs(targets - predicted.values).max(axis=1)
+        wrong = (predicted.chosen != (targets > 0.5)).any(axis=1)
     else:
-        distance = 1 - found.values[np.arange(len(targets)), targets]
-        wrong = found.chosen != targets
+        distance = 1 - predicted.values[np.arange(len(targets)), targets]
+        wrong = predicted.chosen != targets
     order = [int(row) for row in np.argsort(-distance, kind="stable") if wrong[row]]
     return [(row, float(distance[row])) for row in order[:count]]
 
@@ -308,8 +312,8 @@ def compare(targets, first, second, task, seed=0):
     differences = []
     for _ in range(SAMPLES):
         rows = random.integers(0, len(targets), len(targets))
-        both = (Predictions(found.values[rows], found.chosen[rows]) for found in (first, second))
-        one, other = (scores(targets[rows], found, task)[name] for found in both)
+        both = (Predictions(predicted.values[rows], predicted.chosen[rows]) for predicted in (first, second))
+        one, other = (scores(targets[rows], predicted, task)[name] for predicted in both)
         differences.append(other - one)
     differences = np.array(differences)
     p_value = 2 * min((differences <= 0).mean(), (differences >= 0).mean())

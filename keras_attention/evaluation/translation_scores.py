@@ -129,12 +129,12 @@ def compare_translators(
     log.setLevel(logging.WARNING)
     try:
         systems: list[tuple[str, Sequence[str]]] = [("first", list(first)), ("second", list(second))]
-        _, found = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
+        _, compared = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
     finally:
         log.setLevel(level)
     differences = []
     for name in metrics:
-        before, after = (vars(result) for result in found[name])
+        before, after = (vars(result) for result in compared[name])
         p_value = after["p_value"] if list(first) != list(second) else 1.0  # sacrebleu gives a small one
         differences.append(Difference(name, float(before["score"]), float(after["score"]), float(p_value), samples))
     return differences

@@ -82,8 +82,8 @@ class GraphClassifier(GraphBert):
         def logits_of(inputs, lengths):
             return (self._find_model()(inputs, training=False),)
 
-        (found,) = self.over_sequences(logits_of, sequences, [tf.TensorSpec((None, width), tf.float32)])
-        logits = tf.math.unsorted_segment_mean(found, sequences.owners, tf.shape(texts)[0])  # (B, K)
+        (all_logits,) = self.over_sequences(logits_of, sequences, [tf.TensorSpec((None, width), tf.float32)])
+        logits = tf.math.unsorted_segment_mean(all_logits, sequences.owners, tf.shape(texts)[0])  # (B, K)
         if self._words is not None:
             logits = (1 - self._weight) * logits + self._weight * self._words.logits(texts, texts_b)
         return {**label_tensors(logits, self._task), "truncated": truncated}
@@ -235,6 +235,6 @@ def export_filler(folder, filler, name):
 
 def _examples(classifier):
     """Dict from input name to text: the first example of the card, or a default."""
-    found = (classifier.entry.metrics["examples"] if classifier.entry else []) or [{"source": "A dog runs."}]
-    given = {"texts": found[0]["source"]}
-    return given | {"texts_b": found[0].get("source_b", "A cat sits.")} if classifier.task["pair"] else given
+    examples = (classifier.entry.metrics["examples"] if classifier.entry else []) or [{"source": "A dog runs."}]
+    given = {"texts": examples[0]["source"]}
+    return given | {"texts_b": examples[0].get("source_b", "A cat sits.")} if classifier.task["pair"] else given

@@ -35,17 +35,17 @@ class DocumentsInGraph(SequencesInGraph):
         numbers = tf.RaggedTensor.from_value_rowids(
             tf.range(count), owners, nrows=tf.shape(texts, out_type=tf.int64)[0]
         )
-        found = tf.cast(numbers.row_lengths(), tf.int32)  # (B,)
+        counts = tf.cast(numbers.row_lengths(), tf.int32)  # (B,)
         blank = tf.RaggedTensor.from_row_lengths(
-            tf.fill([tf.reduce_sum(tf.cast(found == 0, tf.int32))], count), tf.cast(found == 0, tf.int64)
+            tf.fill([tf.reduce_sum(tf.cast(counts == 0, tf.int32))], count), tf.cast(counts == 0, tf.int64)
         )
-        numbers, found = tf.concat([numbers, blank], axis=1), tf.maximum(found, 1)
+        numbers, counts = tf.concat([numbers, blank], axis=1), tf.maximum(counts, 1)
         if self._long_texts == WHOLE:
             numbers, owners = self._overlapping(numbers, self._most_rows)
         else:
-            kept = tf.minimum(found, self._most_rows)
+            kept = tf.minimum(counts, self._most_rows)
             numbers, owners = cut(numbers, kept, self._long_texts), tf.range(tf.shape(texts)[0])
-            truncated |= kept < found
+            truncated |= kept < counts
         lengths = tf.cast(numbers.row_lengths(), tf.int32) * self._width
         places = numbers.to_tensor(count + 1, shape=(None, self._most_rows))  # (N, S)
         token_ids = tf.reshape(tf.gather(rows, places), (-1, self._max_tokens))

@@ -192,8 +192,8 @@ class SequencesInGraph(tf.Module):
         kept = self._kept(*lengths)
         parts = [cut(ids, length, self._long_texts) for (ids, _), length in zip(sides, kept, strict=True)]
         truncated = tf.reduce_any([was_cut for _, was_cut in sides], axis=0)
-        for length, found in zip(kept, lengths, strict=True):
-            truncated |= length < found
+        for length, length_before in zip(kept, lengths, strict=True):
+            truncated |= length < length_before
         return self._framed(parts, tf.range(tf.shape(texts)[0])), truncated
 
     def _encoded(self, texts, masks):
@@ -271,11 +271,11 @@ def cut(ids, lengths, long_texts):
         first, last = lengths, tf.zeros_like(lengths)
     else:
         first, last = lengths - lengths // 2, lengths // 2
-    found = tf.cast(ids.row_lengths(), tf.int32)
-    places = tf.ragged.range(found)
+    counts = tf.cast(ids.row_lengths(), tf.int32)
+    places = tf.ragged.range(counts)
     owners = places.value_rowids()
     place = places.flat_values
-    kept = (place < tf.gather(first, owners)) | (place >= tf.gather(found - last, owners))
+    kept = (place < tf.gather(first, owners)) | (place >= tf.gather(counts - last, owners))
     return tf.ragged.boolean_mask(ids, places.with_flat_values(kept))
 
 

@@ -124,8 +124,8 @@ class GraphTranslator(tf.Module):
         outputs = [tf.TensorSpec((None, None), tf.int32)] + [tf.TensorSpec((None,), tf.float32)] * 2
         if self._has_attention:
             outputs.append(tf.TensorSpec((None, None, None), tf.float32))
-        found = map_chunks(self._search, [tf.gather(source_ids, order), tf.gather(source_lengths, order)], outputs)
-        token_ids, scores, log_probs, *weights = (tf.gather(result, back) for result in found)
+        results = map_chunks(self._search, [tf.gather(source_ids, order), tf.gather(source_lengths, order)], outputs)
+        token_ids, scores, log_probs, *weights = (tf.gather(result, back) for result in results)
         answers = {
             "text": self._target_tokenizer.detokenize(token_ids),
             "score": scores,
@@ -159,9 +159,9 @@ class GraphTranslator(tf.Module):
             source_ids = tf.ensure_shape(source_ids, (source_ids.shape[0], self._longest))
         options = {name: settings[name] for name in SEARCH_OPTIONS}
         search = search_function(model, max(self._limits), unknowns=False, **options)
-        found = search(source_ids, tf.gather(self._limits, source_lengths))
-        token_ids = found.token_ids[:, 0, : longest_of(found.lengths)]  # (n, T)
-        results = token_ids, found.scores[:, 0], found.log_probs[:, 0]
+        hypotheses = search(source_ids, tf.gather(self._limits, source_lengths))
+        token_ids = hypotheses.token_ids[:, 0, : longest_of(hypotheses.lengths)]  # (n, T)
+        results = token_ids, hypotheses.scores[:, 0], hypotheses.log_probs[:, 0]
         if not self._has_attention:
             return results
         starts = tf.fill((token_ids.shape[0], 1), START_ID)
@@ -265,7 +265,7 @@ class GraphWriter(tf.Module):
             logits, state = model.step(token_ids, state, memory)
             return logits, state
 
-        found = grow_one_sequence(
+        hypotheses = grow_one_sequence(
             step,
             model.initial_state(memory, self.room),
             count,
@@ -278,7 +278,7 @@ class GraphWriter(tf.Module):
             max_steps=self.room,
             min_length=0,
         )
-        return found.token_ids[:, 0], found.log_probs[:, 0]
+        return hypotheses.token_ids[:, 0], hypotheses.log_probs[:, 0]
 
     def _text(self, token_ids):
         texts = self._tokenizer.detokenize(token_ids)

@@ -124,10 +124,10 @@ def choose_network(prepared, bags, rule):
     def score(values):
         return score_of(values, rows.validation_targets, rows.task)[1]
 
-    found, best, highest = [], None, -np.inf
+    candidates, best, highest = [], None, -np.inf
     for name, values in logits.items():
         values, _ = _calibrated(values, rows)
-        found.append([name, score(values)])
+        candidates.append([name, score(values)])
         for bag, its_logits in of_bags.items():
             weight, reason = rule(values, its_logits, rows) if rule else (0.0, None)
             saved, both = name, values
@@ -135,14 +135,14 @@ def choose_network(prepared, bags, rule):
                 saved = bag if weight == 1.0 else f"{name} and {bag}, {100 * weight:.0f} %"
                 both = (1 - weight) * values + weight * its_logits
                 if weight < 1.0:
-                    found.append([saved, score(both)])
+                    candidates.append([saved, score(both)])
             if score(both) > highest:
                 best, chosen, highest = (saved, bag), name, score(both)
     if rule:
-        found += [[bag, score(its_logits)] for bag, its_logits in of_bags.items()]
+        candidates += [[bag, score(its_logits)] for bag, its_logits in of_bags.items()]
     if LINEAR in logits and chosen == TUNED:
         classifier.model.set_weights(trained)
-    return [[name, value, name == best[0]] for name, value in found], best[1]
+    return [[name, value, name == best[0]] for name, value in candidates], best[1]
 
 
 def _final_network(prepared, settings):
@@ -152,7 +152,7 @@ def _final_network(prepared, settings):
     _rescale_output(classifier.model.head[-1], rows.spread, rows.center)
     if settings.mixed_precision:  # scored in float32, as it will be loaded
         model = in_float32(classifier.model)
-        classifier = make_pipeline(model, classifier.tokenizers, classifier.described())
+        classifier = make_pipeline(model, classifier.tokenizers, classifier.config_keys())
     return classifier
 
 
@@ -238,9 +238,11 @@ def prior_shift(logits, held):
         return None
     counts = np.bincount(targets, minlength=logits.shape[1]) + 1.0
     away = -np.log(counts / counts.sum())
-    found = [score_of(logits + t * away, targets, task)[1] for t in (0.0, *SHIFTS)]
-    best = int(np.argmax(found))
-    return (SHIFTS[best - 1] * away).astype("float32") if found[best] >= found[0] + LEAST_GAIN else None
+    shifted_scores = [score_of(logits + t * away, targets, task)[1] for t in (0.0, *SHIFTS)]
+    best = int(np.argmax(shifted_scores))
+    return (
+        (SHIFTS[best - 1] * away).astype("float32") if shifted_scores[best] >= shifted_scores[0] + LEAST_GAIN else None
+    )
 
 
 KEPT = 0.95  # share of the right answers
@@ -285,7 +287,8 @@ def where_as_good(logits, word_logits, held, name=WORDS):
     targets, task = held.validation_targets, held.task
     weight = best_weight(logits, word_logits, targets, task.kind)
     (measure, network), (_, alone), (_, both) = (
-        score_of(found, targets, task) for found in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
+        score_of(some_logits, targets, task)
+        for some_logits in (logits, word_logits, (1 - weight) * logits + weight * word_logits)
     )
     weight, both = (1.0, alone) if alone > max(network, both) else (weight, both)
     share = min(max(network / 100, 0.0), 1.0)

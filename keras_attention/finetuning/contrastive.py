@@ -227,7 +227,7 @@ def fit_contrastive(
     shares = (1.0,) if on_labels else SHARES
     best, best_share = _best_mix(model, before, found_before, shares, refit, validate, held)
     scores = f"validation score {best:.1f}, before the training {found_before['val_score']:.1f}"
-    session.say(f"Logistic regression on the vectors of the encoder: {scores}.")
+    session.notify(f"Logistic regression on the vectors of the encoder: {scores}.")
     return session.result._replace(best=best, best_epoch=1 if best_share else 0)
 
 

@@ -40,11 +40,11 @@ def fold_rows(examples, task, folds, seed):
     return [held for _, held in splitter.split(groups, examples.labels, groups)]
 
 
-def cross_validate(examples, start, settings, folds, *, say=print, **options):
+def cross_validate(examples, start, settings, folds, *, notify=print, **options):
     """Trains once for each fold, on all other folds.
 
     Args:
-        examples, start, settings, say: see `workflow.prepare`.
+        examples, start, settings, notify: see `workflow.prepare`.
         folds: int > 1.
         options: task, separator, validation_share and verbose of `finetune_classifier`.
 
@@ -58,16 +58,18 @@ def cross_validate(examples, start, settings, folds, *, say=print, **options):
     examples = examples.respelled(task)
     task = task._replace(main_score=main_score_of(examples.targets(task), task.kind))  # the same for all folds
     options |= {"task": task}
-    found, beside = [], []
+    fold_scores, baseline_scores = [], []
     for number, held in enumerate(fold_rows(examples, task, folds, settings.seed), start=1):
         kept = np.setdiff1d(np.arange(len(examples)), held)
-        finetuned = finetune_classifier(examples.some(kept), None, start, settings, say=_silent, **options)
+        finetuned = finetune_classifier(examples.some(kept), None, start, settings, notify=_silent, **options)
         report = make_report(finetuned, examples.some(held))
-        found.append(list(report.scores.values()))
-        beside.append(list(report.baseline.values()))
+        fold_scores.append(list(report.scores.values()))
+        baseline_scores.append(list(report.baseline.values()))
         name, value = next(iter(report.scores.items()))
-        say(f"Fold {number} of {folds}: {name} {value:.1f} on {len(held):,} rows")
-    rows = zip(report.scores, np.mean(found, 0), np.std(found, 0, ddof=1), np.mean(beside, 0), strict=True)
+        notify(f"Fold {number} of {folds}: {name} {value:.1f} on {len(held):,} rows")
+    rows = zip(
+        report.scores, np.mean(fold_scores, 0), np.std(fold_scores, 0, ddof=1), np.mean(baseline_scores, 0), strict=True
+    )
     return [[name, *(float(value) for value in values)] for name, *values in rows]
 
 

@@ -106,13 +106,13 @@ def read_folder(folder, kinds, kind=None, skip_bad_files=False):
     """
     # Tables may stand beside pictures and sounds, so files are series only if that is asked.
     likely = [each for each in kinds if kind == each.plural or each.plural != SERIES]
-    found = labelled_files(folder, {each.plural: each.suffixes for each in likely}, kind)
-    examples = Examples(found.files, found.labels, None, None, str(folder))
-    chosen = next(each for each in kinds if each.plural == found.kind)
+    files = labelled_files(folder, {each.plural: each.suffixes for each in likely}, kind)
+    examples = Examples(files.files, files.labels, None, None, str(folder))
+    chosen = next(each for each in kinds if each.plural == files.kind)
     if not skip_bad_files:
-        return examples, found.kind, found.summary
+        return examples, files.kind, files.summary
     reader, kept = chosen.for_sources([]), []
-    for number, file in enumerate(found.files):
+    for number, file in enumerate(files.files):
         try:
             reader.read(file)
             kept.append(number)
@@ -121,7 +121,7 @@ def read_folder(folder, kinds, kind=None, skip_bad_files=False):
     if not kept:
         raise UserError(f"{folder}: none of {len(examples):,} files can be read.")
     left_out = len(examples) - len(kept)
-    return examples.some(kept), found.kind, f"{found.summary}; skipped {left_out:,} that cannot be read"
+    return examples.some(kept), files.kind, f"{files.summary}; skipped {left_out:,} that cannot be read"
 
 
 def is_folder(source):
@@ -152,7 +152,7 @@ def files_and_labels(folder, start, kind=None, label=None):
     if known == SERIES and not is_folder(folder):
         examples, _ = read_series_examples(folder, label)
         return examples.texts, examples.labels
-    examples, _, _ = read_folder(folder, start.architecture.use.inputs, known)
+    examples, _, _ = read_folder(folder, start.architecture.task.inputs, known)
     return examples.texts, examples.labels
 
 
@@ -176,8 +176,8 @@ def given_examples(texts, labels, texts_b, lists, where="the examples"):
             the separator.
     """
     if len(texts) != len(labels) or (texts_b is not None and len(texts) != len(texts_b)):
-        found = [len(part) for part in (texts, labels, texts_b) if part is not None]
-        raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, found))}")
+        lengths = [len(part) for part in (texts, labels, texts_b) if part is not None]
+        raise UserError(f"There must be one label for each text. Received: {' and '.join(map(str, lengths))}")
     for label in labels:
         if isinstance(label, LISTS) != lists:
             expected = "a list of labels" if lists else "a single label"
@@ -240,13 +240,13 @@ def load_tables(config):
         return (train.some(short[0]), None, test.some(short[1])) if config.smoke else (train, None, test)
     examples, several = [], config.separator is not None
     for path in (config.table, config.validation, config.test):
-        found, said = None, None
+        rows, summary = None, None
         if path:
-            found, said = read_examples(
+            rows, summary = read_examples(
                 path, config.text, config.label, config.text_b, encoding=config.encoding, empty_labels=several
             )
-            print(*map(one_line, said.splitlines()), sep="\n")
-        examples.append(found)
+            print(*map(one_line, summary.splitlines()), sep="\n")
+        examples.append(rows)
     return examples
 
 
@@ -288,12 +288,12 @@ def save_encoded_examples(folder, prepared):
         UserError: if the folder holds anything else.
     """
     model = prepared.classifier.model
-    described = {"kind": prepared.rows.task.kind, "architecture": type(model).__name__, "model": model.settings}
+    facts = {"kind": prepared.rows.task.kind, "architecture": type(model).__name__, "model": model.settings}
     arrays = {name: np.concatenate([getattr(one, name) for one in prepared.sequences]) for name in IdSequence._fields}
     arrays |= {"ends": np.cumsum([len(one.token_ids) for one in prepared.sequences]), "targets": prepared.rows.targets}
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(folder, partial(check_holds_only, names=(ROWS, MODEL, WEIGHTS))) as new:
-        (new / MODEL).write_text(json.dumps(described), encoding="utf-8")
+        (new / MODEL).write_text(json.dumps(facts), encoding="utf-8")
         np.savez(new / WEIGHTS, *model.get_weights())
         np.savez_compressed(new / ROWS, **arrays)
 
@@ -313,10 +313,8 @@ def load_encoded_examples(folder, settings):
     """
     folder = Path(folder)
     try:
-        described = parse_json((folder / MODEL).read_bytes())
-        model = architecture_of(described, str(folder)).model_class()(
-            **described["model"], dtype=dtype_policy(settings)
-        )
+        facts = parse_json((folder / MODEL).read_bytes())
+        model = architecture_of(facts, str(folder)).model_class()(**facts["model"], dtype=dtype_policy(settings))
         model.build()
         with np.load(folder / WEIGHTS, allow_pickle=False) as file:
             model.set_weights([file[f"arr_{number}"] for number in range(len(file.files))])
@@ -327,4 +325,4 @@ def load_encoded_examples(folder, settings):
         raise UserError(
             f"{folder}: no encoded examples ({error}). Expected: a folder written with --encode-to."
         ) from error
-    return model, [IdSequence(*ids) for ids in zip(*sides, strict=True)], targets, described["kind"]
+    return model, [IdSequence(*ids) for ids in zip(*sides, strict=True)], targets, facts["kind"]

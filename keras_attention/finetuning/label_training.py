@@ -262,17 +262,19 @@ def best_mix(model, before, shares, validate, monitor="val_loss"):
     Source: Wortsman et al. (2022), "Robust fine-tuning of zero-shot models", section 3,
     https://arxiv.org/abs/2109.01903 (WiSE-FT). Difference: validation rows determine the share.
     """
-    trained, found = copy_weights(model), []
+    trained, mixed_scores = copy_weights(model), []
 
     def mix(share):
         return [start + np.float32(share) * (end - start) for start, end in zip(before, trained, strict=True)]
 
     for share in shares:
         with averaged_weights(model, mix(share)):
-            found.append(validate(model) | ({"val_share": share} if len(shares) > 1 else {}))
-    costs = from_chief([_cost(scores[monitor], monitor) for scores in found])  # so that all workers choose the same
+            mixed_scores.append(validate(model) | ({"val_share": share} if len(shares) > 1 else {}))
+    costs = from_chief(
+        [_cost(scores[monitor], monitor) for scores in mixed_scores]
+    )  # so that all workers choose the same
     best = int(np.argmin(costs))
-    return mix(shares[best]), found[best]
+    return mix(shares[best]), mixed_scores[best]
 
 
 def freeze(model, settings):

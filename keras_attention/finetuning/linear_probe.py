@@ -135,8 +135,8 @@ class LogisticPath:
 
         if len(self.fitted):
             limits = {"maxiter": ITERATIONS, "gtol": self.tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-            found = minimize(self._loss, self.weights.ravel(), (strength,), "L-BFGS-B", jac=True, options=limits)
-            self.weights = found.x.reshape(self.weights.shape)
+            optimum = minimize(self._loss, self.weights.ravel(), (strength,), "L-BFGS-B", jac=True, options=limits)
+            self.weights = optimum.x.reshape(self.weights.shape)
         columns = np.concatenate([-self.weights, self.weights], axis=1) / 2 if self.two_sides else self.weights
         kernel, bias = np.zeros((len(columns) - 1, len(self.bias))), self.bias.copy()
         kernel[:, self.fitted], bias[self.fitted] = columns[:-1], columns[-1]
@@ -183,9 +183,9 @@ class PooledVectors:
     def __call__(self, sequences):
         """Float32 array (N, D) for N lists of sequences; the mean for a text with several sequences."""
         rows = [sequence for some in sequences for sequence in some]
-        found = [vector for (vector,) in self._compiled.run(self._inputs(rows))]
+        vectors = [vector for (vector,) in self._compiled.run(self._inputs(rows))]
         ends = np.cumsum([len(some) for some in sequences])
-        return np.stack([np.mean(part, axis=0) for part in np.split(found, ends[:-1])])
+        return np.stack([np.mean(part, axis=0) for part in np.split(vectors, ends[:-1])])
 
 
 class TracedOnce:

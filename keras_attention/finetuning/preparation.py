@@ -81,9 +81,10 @@ def classifier_for(rows, model, tokenizer, settings, start):
         "long_texts": settings.long_texts,
         "min_probability": None if settings.min_probability == AUTO else settings.min_probability,
     }
-    use = start.architecture.use
     known = start.entry.config if start.entry else {}
-    kinds = start.inputs or {kind.name: known.get(kind.name, {}) for kind in use.inputs}  # see `inputs/`
+    kinds = start.inputs or {
+        kind.name: known.get(kind.name, {}) for kind in start.architecture.task.inputs
+    }  # see `inputs/`
     tokenizers = {} if tokenizer is None else {"text": tokenizer}
     classifier = make_pipeline(model, tokenizers, {**kinds, "max_tokens": max_tokens, "task": task})
     classifier.compiled.trace = TracedOnce(classifier.compiled.padding)
@@ -91,13 +92,13 @@ def classifier_for(rows, model, tokenizer, settings, start):
     return classifier
 
 
-def encoded_rows(classifier, rows, say):
+def encoded_rows(classifier, rows, notify):
     """The token sequences of the training rows, one for each, and of the validation rows; reports how many are cut."""
     sequences = classifier.single_sequences(rows.train.texts, rows.train.texts_b)
     cut = sum(getattr(sequence, "truncated", False) for sequence in sequences)
     if cut:
         lost = LOST[classifier.long_texts]
-        say(
+        notify(
             f"{cut:,} of {len(sequences):,} train rows have more than {classifier.max_tokens} tokens and lose "
             f"their {lost}"
         )
@@ -135,7 +136,7 @@ MANY_PIECES = 1.5
 BETTER_START = "A start that knows the language would help: --from hf://ORG/NAME."
 
 
-def report_unknown(tokenizer, rows, say):
+def report_unknown(tokenizer, rows, notify):
     """Says whether the texts are in another script or language than those that the start has read.
 
     Returns:
@@ -144,41 +145,41 @@ def report_unknown(tokenizer, rows, say):
     texts = [*rows.train.texts, *(rows.train.texts_b or ())]
     share, pieces = unknown_characters(tokenizer, texts), pieces_per_word(tokenizer, texts)
     if share >= MANY_UNKNOWN:
-        say(
+        notify(
             f"{100 * share:.0f} % of the characters are unknown to this encoder, which has not learned this script. "
             f"Bags of words and of letters count them all. {BETTER_START}"
         )
     elif pieces >= MANY_PIECES:
-        say(
+        notify(
             f"This encoder splits a word into {pieces:.1f} pieces on average, so it has hardly read this language. "
             f"A bag of letters is tried, too. {BETTER_START}"
         )
     return share >= MANY_UNKNOWN or pieces >= MANY_PIECES
 
 
-def report_sizes(rows, model, say):
+def report_sizes(rows, model, notify):
     """Reports the numbers of rows and of weights."""
     train, held = counted(len(rows.train), "row"), counted(len(rows.validation), "validation row")
-    say(f"{train} to train on, {len(rows.validation):,} to validate with, {model.count_params():,} parameters")
+    notify(f"{train} to train on, {len(rows.validation):,} to validate with, {model.count_params():,} parameters")
     if len(rows.validation) < FEW_ROWS:
-        say(f"Scores on {held} mean little. Add rows, or give a table with --validation.")
+        notify(f"Scores on {held} mean little. Add rows, or give a table with --validation.")
 
 
-def with_teacher(prepared, teacher, say):
+def with_teacher(prepared, teacher, notify):
     """Adds the logits of a Teacher for the training rows, and reports its validation score."""
     rows = prepared.rows
     name, score = score_of(teacher.logits(rows.validation), rows.validation_targets, rows.task)
-    say(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
+    notify(f"Teacher: {teacher.name}, {name} {score:.1f} on the validation. It answers the training rows first.")
     return prepared._replace(soft_labels=(teacher.logits(rows.train) - rows.center) / rows.spread)
 
 
-def with_linear_start(prepared, settings, say, plan_file=None, resume=False):
+def with_linear_start(prepared, settings, notify, plan_file=None, resume=False):
     """Sets the head to a logistic regression on the vectors; reports its score and the time of the training.
 
     Args:
         prepared: Prepared.
         settings: FinetuneSettings.
-        say: callable(str).
+        notify: callable(str).
         plan_file: Path, see `time_plan.plan_path`, or None to store no plan.
         resume: bool. Whether to take the plan of an interrupted training from there.
 
@@ -187,7 +188,7 @@ def with_linear_start(prepared, settings, say, plan_file=None, resume=False):
     """
     model = prepared.classifier.model
     prepared, began = prepared._replace(vectors=PooledVectors(prepared.classifier)), time.perf_counter()
-    say("Computing the encoder's vectors of all rows, then logistic regression on them ...")
+    notify("Computing the encoder's vectors of all rows, then logistic regression on them ...")
     read, seconds = vectors_of_rows(prepared)
     fit_head(prepared, settings, read)
     name, score, _ = held_scores(prepared)
@@ -196,19 +197,19 @@ def with_linear_start(prepared, settings, say, plan_file=None, resume=False):
         fit_head(prepared, weighted, read)
         _, score_with_weights, _ = held_scores(prepared)
         if score_with_weights > score:
-            say(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
+            notify(f"Rare labels get more weight: {name} {score_with_weights:.1f} instead of {score:.1f}.")
             settings, score, prepared = weighted, score_with_weights, prepared._replace(class_weights=True)
         else:
             model.head[-1].set_weights(plain)
-    found = f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation."
-    say(found if settings.quick else f"{found} Fine-tuning starts there.")
+    message = f"Logistic regression on the encoder's vectors: {name} {score:.1f} on the validation."
+    notify(message if settings.quick else f"{message} Fine-tuning starts there.")
     if settings.quick:
         minutes = (time.perf_counter() - began) / 60
         return prepared._replace(linear_score=score, minutes=minutes)
-    return _planned(prepared._replace(linear_score=score), settings, seconds, say, plan_file, resume)
+    return _planned(prepared._replace(linear_score=score), settings, seconds, notify, plan_file, resume)
 
 
-def _planned(prepared, settings, seconds, say, plan_file, resume):
+def _planned(prepared, settings, seconds, notify, plan_file, resume):
     """Prepared with the Plan of its training, which is reported; `seconds`: of a forward pass of the training rows."""
     model, rows = prepared.classifier.model, len(prepared.sequences)
     epochs = filled_in(settings, model, rows).epochs if ON_LABELS in prepared.stages else 0
@@ -230,15 +231,15 @@ def _planned(prepared, settings, seconds, say, plan_file, resume):
         store_plan(plan_file, plan, usual)
     if plan.pairs:
         pairs = f"{plan.pairs:,} pairs of texts with the same label"
-        say(f"Contrastive training on {pairs}, then logistic regression again.")
+        notify(f"Contrastive training on {pairs}, then logistic regression again.")
     if not plan.epochs and settings.contrastive is None:
-        say("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
+        notify("There are few rows of each label, so that is all (--no-contrastive: training on labels instead).")
     minutes = estimate(plan) / 60
     training = ("one epoch" if plan.epochs == 1 else f"at most {plan.epochs} epochs") + " on the labels"
-    say(f"{training if plan.epochs else 'training'}, in about {max(1, round(minutes))} min.".capitalize())
+    notify(f"{training if plan.epochs else 'training'}, in about {max(1, round(minutes))} min.".capitalize())
     if plan != usual:
         ceiling = settings.minutes or USUAL_MINUTES
-        say(
+        notify(
             f"With {_sizes(usual)}, it would take about {round(estimate(usual) / 60)} min. The ceiling is "
             f"{ceiling:g} min, so there are fewer (--minutes sets another one)."
         )

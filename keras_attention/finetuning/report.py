@@ -8,7 +8,7 @@ from keras_attention.data.tables.label_task import Task
 from keras_attention.evaluation import classification_scores as measures
 from keras_attention.evaluation.bag_of_words import bag_of_words_scores
 from keras_attention.evaluation.classification_scores import expected_calibration_error
-from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, described
+from keras_attention.finetuning.starting_model import FROM_NOTHING, Start, classifier_keys
 from keras_attention.support.errors import counted, quoted
 from keras_attention.visualize.score_plots import confusion_matrix_plot
 from keras_attention.zoo.card import table_text
@@ -79,8 +79,8 @@ def make_report(finetuned, test=None):
     report = measure(finetuned.classifier, examples, name, finetuned.task.main_score)
     baseline = bag_of_words_scores(finetuned.words, finetuned.validation, examples, finetuned.task)
     name = getattr(finetuned.words, "name", TF_IDF)
-    found = {"blend": finetuned.blend_reason, "candidates": finetuned.candidates}
-    return report._replace(baseline=baseline, baseline_name=name, **found)
+    blend_fields = {"blend": finetuned.blend_reason, "candidates": finetuned.candidates}
+    return report._replace(baseline=baseline, baseline_name=name, **blend_fields)
 
 
 def measure(classifier, examples, name="test", main_score=None):
@@ -107,7 +107,7 @@ class Judged(NamedTuple):
     task: Task
     targets: np.ndarray
     logits: np.ndarray
-    found: measures.Predictions
+    predicted: measures.Predictions
 
 
 def judge(classifier, examples, main_score=None):
@@ -125,29 +125,29 @@ def judge(classifier, examples, main_score=None):
 
 def report_of(classifier, examples, judged, name="test"):
     """Makes the Report from Judged; see `measure`."""
-    task, targets, logits, found = judged
+    task, targets, logits, predicted = judged
     calibration = None
     if task.kind != "regression":
-        calibration = expected_calibration_error(found.values, targets, task.kind)
+        calibration = expected_calibration_error(predicted.values, targets, task.kind)
     confusion = None
     if task.kind in ("binary", "multiclass"):
         labels = len(task.label_names)
         confusion = np.zeros((labels, labels), int)
-        np.add.at(confusion, (targets, found.chosen), 1)
+        np.add.at(confusion, (targets, predicted.chosen), 1)
     return Report(
         f"{name}, {counted(len(examples), 'row')}",
-        measures.scores(targets, found, task),
+        measures.scores(targets, predicted, task),
         None,
-        measures.per_class(targets, found, task),
+        measures.per_class(targets, predicted, task),
         confusion,
         [
             _mistake(classifier, examples, row, logits[row], distance)
-            for row, distance in measures.worst_mistakes(targets, found, task, MISTAKES)
+            for row, distance in measures.worst_mistakes(targets, predicted, task, MISTAKES)
         ],
         calibration,
         warnings=[
             f"{quoted(label)} is hardly ever answered: {counted(true, 'row')} have this label, {given} get it."
-            for label, true, given in measures.rarely_answered(targets, found, task)
+            for label, true, given in measures.rarely_answered(targets, predicted, task)
         ],
     )
 
@@ -161,8 +161,8 @@ def report_text(report):
         lines += [f"  {one:42} {score:7.2f}{'  (saved)' * saved}" for one, score, saved in report.candidates]
     lines.append(f"\nOn {report.where}:")
     for name, value in report.scores.items():
-        beside = f"   {report.baseline_name}: {report.baseline[name]:7.2f}" if report.baseline else ""
-        lines.append(f"  {name:14} {value:7.2f}{beside}")
+        baseline = f"   {report.baseline_name}: {report.baseline[name]:7.2f}" if report.baseline else ""
+        lines.append(f"  {name:14} {value:7.2f}{baseline}")
     if report.calibration_error is not None:
         lines.append(f"  Probabilities are off by {report.calibration_error:.1f} points (expected calibration error).")
     lines += [f"  Warning: {warning}" for warning in report.warnings or ()]
@@ -295,7 +295,7 @@ def write_measured(
             example["source_b"] = second
     measured = {"parameters": classifier.model.count_params(), "scores": _scores(report), "examples": stored}
     metrics = {**metrics, **measured, "tables": [*_tables(report), *tables]}
-    about, extra_files = described(classifier, language), list(classifier.extra_files)
+    about, extra_files = classifier_keys(classifier, language), list(classifier.extra_files)
     if report.confusion is not None:
         name, labels = "confusion.png", list(task["label_names"])
         extra_files.append(lambda entry: confusion_matrix_plot(report.confusion, labels, entry / name))
@@ -325,9 +325,9 @@ def _scores(report):
 def _tables(report):
     names = list(report.scores)
     simple = [report.baseline_name, *(report.baseline[name] for name in names)]
-    beside = [["this model", *report.scores.values()], simple]
+    rows = [["this model", *report.scores.values()], simple]
     title = BESIDE_WORDS if report.baseline_name == TF_IDF else "Compared with a simple model"
-    tables = [{"title": title, "columns": ["", *names], "rows": beside}]
+    tables = [{"title": title, "columns": ["", *names], "rows": rows}]
     if report.candidates and len(report.candidates) > 1:
         rows = [[name, score, "saved" if saved else ""] for name, score, saved in report.candidates]
         tables.append({"title": "Candidates", "columns": ["", f"{names[0]} on the validation rows", ""], "rows": rows})

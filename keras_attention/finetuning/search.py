@@ -52,13 +52,13 @@ def _is_journal(path):
         return FIRST_RECORD.startswith(file.read(len(FIRST_RECORD)))
 
 
-def search_settings(examples, validation, start, settings, trials, journal, *, say=print, **options):
+def search_settings(examples, validation, start, settings, trials, journal, *, notify=print, **options):
     """Trains with several settings and returns the best ones; the first trial has the default settings.
 
     The learning rate, the number of epochs and the factor between layers are searched, unless the user chose them.
 
     Args:
-        examples, validation, start, settings, say: see `workflow.prepare`.
+        examples, validation, start, settings, notify: see `workflow.prepare`.
         trials: int > 0, number of trainings, including those in `journal`.
         journal: Path of a file that keeps the result of each trial, so that a search can be resumed. The caller holds
             a lock, so that no other process writes there.
@@ -76,7 +76,7 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     if workers().count > 1:
         raise UserError("--search runs in a single process. Leave out --strategy multiworker.")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    prepared = prepare(examples, validation, start, settings, say=say, **options)
+    prepared = prepare(examples, validation, start, settings, notify=notify, **options)
     model, rows = prepared.classifier.model, len(prepared.sequences)
     contrastive = CONTRASTIVE in prepared.stages  # the search chooses settings of the training on labels
     settings, prepared = replace(settings, contrastive=contrastive), prepared._replace(stages=(ON_LABELS,))
@@ -88,7 +88,7 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
     _check_same_search(study, {**asdict(anywhere), "rows": rows}, journal)
     left = trials - _finished(study)
     if prepared.minutes is not None:
-        say(f"Search: {max(left, 0)} trainings, in about {max(1, round(max(left, 0) * prepared.minutes))} min.")
+        notify(f"Search: {max(left, 0)} trainings, in about {max(1, round(max(left, 0) * prepared.minutes))} min.")
     if contrastive and left > 0:
         fit_encoder(prepared, settings, verbose=0)
     began = model.get_weights()
@@ -104,12 +104,12 @@ def search_settings(examples, validation, start, settings, trials, journal, *, s
             continue
         score = validator(prepared)(model)["val_score"]
         study.tell(trial, score)
-        say(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
+        notify(f"Trial {trial.number + 1}: score {score:.2f} with {_listed(chosen)}")
     if all(trial.state.name != "COMPLETE" for trial in study.get_trials(deepcopy=False)):
         raise UserError("All trainings of the search diverged. Give a lower --learning-rate, and --restart.")
-    found = study.best_params
-    say(f"Best settings on the validation rows: {_listed(found)}. The model is trained with them.")
-    return replace(settings, **found)
+    best_settings = study.best_params
+    notify(f"Best settings on the validation rows: {_listed(best_settings)}. The model is trained with them.")
+    return replace(settings, **best_settings)
 
 
 def search_space(settings, filled):

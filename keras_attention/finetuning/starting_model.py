@@ -27,14 +27,14 @@ def check_saveable(classifier, language="en"):
     task = dict(classifier.task)
     if task["separator"] is not None:
         task["threshold"] = [THRESHOLD] * len(task["label_names"])
-    about = described(classifier, language) | {"task": task}
+    about = classifier_keys(classifier, language) | {"task": task}
     as_json("config.json", config_of(classifier.model, dict.fromkeys(classifier.tokenizers, "tokenizer"), about))
 
 
-def described(classifier, language="en"):
+def classifier_keys(classifier, language="en"):
     """The keys of config.json of a classifier other than its network's settings: dict of JSON types."""
-    keys = architecture_of({"architecture": type(classifier.model).__name__}).use.keys
-    about = {name: value for name, value in classifier.described().items() if value is not None}
+    keys = architecture_of({"architecture": type(classifier.model).__name__}).task.keys
+    about = {name: value for name, value in classifier.config_keys().items() if value is not None}
     return about | ({"language": language} if "language" in keys else {})
 
 
@@ -60,7 +60,7 @@ class Start(NamedTuple):
     @property
     def reads_files(self):
         """bool. Whether the inputs are files, such as pictures, and not texts."""
-        return self.architecture.use.inputs[0].is_file
+        return self.architecture.task.inputs[0].is_file
 
 
 def suited_start(start, sources, kind=None):
@@ -71,11 +71,11 @@ def suited_start(start, sources, kind=None):
         sources: list of texts, names of files or other inputs to train on.
         kind: str, the `plural` of a kind of input, or None for the kind that the sources look like.
     """
-    new_input = start.architecture.use.new_input
+    new_input = start.architecture.task.new_input
     if start.entry is not None or start.inputs is not None or new_input is None:
         return start
     made, sizes = new_input(sources, kind)
-    return start._replace(implied={**start.implied, **sizes}, inputs={made.name: made.described()})
+    return start._replace(implied={**start.implied, **sizes}, inputs={made.name: made.config_keys()})
 
 
 FILES = "patches"  # the network for folders of files
@@ -105,17 +105,19 @@ def open_start(start=None, network=None):
     if start == FROM_NOTHING:
         return Start(architecture, implied, None)
     entry = open_entry(start)
-    found = ARCHITECTURES.get(entry.architecture.classifier)
-    if found is None:
+    classifier = ARCHITECTURES.get(entry.architecture.classifier)
+    if classifier is None:
         known = "a network with or for a classifier, such as BERT, or none"
         raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: {known}.")
-    differs = found != architecture or any(entry.config["model"].get(name) != value for name, value in implied.items())
+    differs = classifier != architecture or any(
+        entry.config["model"].get(name) != value for name, value in implied.items()
+    )
     if network is not None and differs:
         raise UserError(
             f"{entry.folder} is a {entry.architecture.name}, which is no {network}. Leave out --network, to start from "
             "the model, or --from, to start from random weights."
         )
-    return Start(found, {}, entry)
+    return Start(classifier, {}, entry)
 
 
 def _named_network(name):
@@ -223,7 +225,7 @@ def _new_classifier(start, num_labels, settings, texts):
     vectors = read_vectors_for(architecture, settings)
     if vectors is not None:
         sizes["embedding_dim"] = vectors.vectors.shape[1]
-    if architecture.use.tokenizers:
+    if architecture.task.tokenizers:
         tokenizer = WordPieceTokenizer.train(texts, settings.vocabulary_size)
         sizes["vocabulary_size"] = tokenizer.vocabulary_size
     if "max_length" in architecture.settings:

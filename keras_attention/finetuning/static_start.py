@@ -34,8 +34,8 @@ def static_classifier(start, num_labels, pairs=False):
     """
     pipeline = None if start.entry is None or start.reads_files else load_pipeline(start.entry)
     if not hasattr(getattr(pipeline, "encoder", None), "encoder_layers"):
-        found = "none" if start.entry is None else f"{start.entry.folder}, a {start.entry.architecture.name}"
-        raise UserError(f"--quick needs a BERT to start from, whose vectors it stores. Found: {found}")
+        received = "none" if start.entry is None else f"{start.entry.folder}, a {start.entry.architecture.name}"
+        raise UserError(f"--quick needs a BERT to start from, whose vectors it stores. Found: {received}")
     tokenizer = pipeline.tokenizer
     table = static_vectors(vectors_of_pieces(pipeline.encoder, tokenizer), specials_of(tokenizer))
     sizes = {"vocabulary_size": len(table), "hidden_dim": table.shape[1], "num_labels": num_labels}

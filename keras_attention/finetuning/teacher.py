@@ -27,8 +27,8 @@ class Teacher(NamedTuple):
     def logits(self, examples):
         """Its logits for Examples: float32 array (N, K), the labels in the order of the table."""
         classifier = self.classifier
-        found = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
-        return classifier.blended(found, examples.texts, examples.texts_b)[:, self.order].astype("float32")
+        logits_of_teacher = classifier.logits(classifier.sequences(examples.texts, examples.texts_b))
+        return classifier.blended(logits_of_teacher, examples.texts, examples.texts_b)[:, self.order].astype("float32")
 
 
 def load_teacher(start, task, pairs):
@@ -46,15 +46,15 @@ def load_teacher(start, task, pairs):
         UserError: if there is no such entry, it is not a classifier, or it has another task than the table.
     """
     entry = open_entry(start)
-    if "classify" not in entry.architecture.use.tasks:
+    if "classify" not in entry.architecture.task.tasks:
         raise UserError(f"{entry.folder} is a {entry.architecture.name}. Expected: a classifier as the --teacher.")
     classifier = load_pipeline(entry)
     known = classifier.task
     labels, wanted = known["label_names"], list(task.label_names)
     order = order_of(wanted, labels)
     if known["kind"] != task.kind or order is None:
-        found, expected = _described(known["kind"], labels), _described(task.kind, wanted)
-        raise UserError(f"The teacher {entry.name} has the task {found}. Expected, as in the table: {expected}.")
+        received, expected = _described(known["kind"], labels), _described(task.kind, wanted)
+        raise UserError(f"The teacher {entry.name} has the task {received}. Expected, as in the table: {expected}.")
     if known["pair"] != pairs:
         sides = ("pairs of texts", "single texts")
         raise UserError(f"The teacher {entry.name} reads {sides[not known['pair']]}. The table has {sides[not pairs]}.")

@@ -110,8 +110,8 @@ def stored_plan(path, usual):
         return usual
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.loads(file.read(1000))
-        plan = Plan(found["epochs"], found["pairs"])
+            content = json.loads(file.read(1000))
+        plan = Plan(content["epochs"], content["pairs"])
         if not all(type(now) is int and 0 <= now <= most for now, most in zip(plan, usual, strict=True)):
             raise ValueError
     except (ValueError, KeyError, TypeError) as error:

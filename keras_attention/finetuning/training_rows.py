@@ -78,11 +78,11 @@ def training_rows(examples, validation, test, task, share, seed):
 def task_of(examples, task=None, separator=None, lists=False):
     """The Task of Examples; raises UserError if no task fits the labels, or a model cannot have one of them."""
     try:
-        found = find_task(examples.labels, task=task, separator=separator, lists=lists)
+        label_task = find_task(examples.labels, task=task, separator=separator, lists=lists)
     except UserError as error:
         raise UserError(f"{examples.where}: {error}") from error
-    check_label_names(found, examples)
-    return found
+    check_label_names(label_task, examples)
+    return label_task
 
 
 def task_of_lists(examples, kind, lists, columns):

@@ -17,12 +17,12 @@ class KnownWords(NamedTuple):
     """How many tokens of a vocabulary have a vector.
 
     Attributes:
-        found, total: int, tokens of the vocabulary with a vector, and all of them.
+        known, total: int, tokens of the vocabulary with a vector, and all of them.
         share: float in [0, 1], tokens of the texts with a vector.
         missing: list of str, the most frequent tokens without a vector.
     """
 
-    found: int
+    known: int
     total: int
     share: float
     missing: list[str]
@@ -30,8 +30,8 @@ class KnownWords(NamedTuple):
     def __str__(self):
         missing = f" Frequent ones without: {', '.join(self.missing)}." if self.missing else ""
         return (
-            f"Word vectors: {self.found:,} of {self.total:,} tokens have one, which are {100 * self.share:.1f} % of "
-            f"the tokens of the texts. The other {self.total - self.found:,} start with random vectors.{missing}"
+            f"Word vectors: {self.known:,} of {self.total:,} tokens have one, which are {100 * self.share:.1f} % of "
+            f"the tokens of the texts. The other {self.total - self.known:,} start with random vectors.{missing}"
         )
 
 

@@ -51,11 +51,11 @@ from keras_attention.training.history import TrainResult, run_facts
 from keras_attention.zoo.registry import entry_reserved
 
 
-def finetune_classifier(examples, validation, start, settings, *, say=print, **options):
+def finetune_classifier(examples, validation, start, settings, *, notify=print, **options):
     """Trains a classifier; the result has the best weights of all validations.
 
     Args:
-        examples, validation, start, settings, say: see `prepare`.
+        examples, validation, start, settings, notify: see `prepare`.
         options: test, task, separator and validation_share of `prepare`; checkpoint_dir, resume, restart, log_dir and
             verbose of `label_training.fit_classifier`.
 
@@ -69,7 +69,7 @@ def finetune_classifier(examples, validation, start, settings, *, say=print, **o
     preparing = {name: options.pop(name) for name in of_prepare if name in options}
     if options.get("checkpoint_dir") is not None:
         preparing |= {"plan_file": plan_path(options["checkpoint_dir"]), "resume": options.get("resume", False)}
-    prepared = prepare(examples, validation, start, settings, say=say, **preparing)
+    prepared = prepare(examples, validation, start, settings, notify=notify, **preparing)
     settings = planned_settings(prepared, settings)
     return finish(prepared, fit(prepared, settings, **options), settings)
 
@@ -85,7 +85,7 @@ def prepare(
     separator=None,
     validation_share=0.1,
     make_model=None,
-    say=print,
+    notify=print,
     plan_file=None,
     resume=False,
 ):
@@ -103,7 +103,7 @@ def prepare(
         validation_share: float in (0, 1), used if `validation` is None.
         make_model: callable with the arguments and results of `starting_model.starting_classifier`, for a recipe with a
             network of its own, which is trained on the labels only.
-        say: callable(str) that reports findings and decisions.
+        notify: callable(str) that reports findings and decisions.
         plan_file, resume: see `preparation.with_linear_start`.
 
     Returns:
@@ -114,7 +114,7 @@ def prepare(
             have text pairs, `start` cannot be used, or a setting does not fit the task.
     """
     task = task if isinstance(task, Task) else task_of(examples, task, separator)
-    say(f"Task: {task.kind} ({task.because})")
+    notify(f"Task: {task.kind} ({task.because})")
     settings = _fitting_the_task(settings, task, examples.texts_b is not None)
     start = open_start(start, settings.network)
     teacher = load_teacher(settings.teacher, task, examples.texts_b is not None) if settings.teacher else None
@@ -122,28 +122,30 @@ def prepare(
     keras.utils.set_random_seed(settings.seed)
     rows = training_rows(examples, validation, test, task, validation_share, settings.seed)
     if has_skewed_classes(rows.task):
-        say(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
+        notify(f"The labels are skewed, so models are compared by {rows.task.main_score}.")
     start = suited_start(start, rows.train.texts)
     continued = make_model is None and not settings.quick and keeps_head(start, task, rows.pairs, settings)
-    model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, say)
+    model, tokenizer = _network(start, rows, settings, continued, make_model or starting_classifier, notify)
     classifier = classifier_for(rows, model, tokenizer, settings, start)
-    prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, say))
+    prepared = Prepared(rows, classifier, *encoded_rows(classifier, rows, notify))
 
     if tokenizer is not None and start.entry:
-        prepared = prepared._replace(letters=report_unknown(tokenizer, rows, say))
+        prepared = prepared._replace(letters=report_unknown(tokenizer, rows, notify))
     if known_words := getattr(model, "known_words", None):
-        say(str(known_words))
-    report_sizes(rows, model, say)
+        notify(str(known_words))
+    report_sizes(rows, model, notify)
     if model.settings.get("pooling") == "pair":
-        say("The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence).")
+        notify(
+            "The two texts of a pair are encoded separately; their vectors are compared (--pairs joint: one sequence)."
+        )
     linear = not continued and learns_from_trained(model)
     suitable = make_model is None and linear and teacher is None
-    prepared = prepared._replace(stages=_stages(rows, model, settings, suitable, teacher, say))
+    prepared = prepared._replace(stages=_stages(rows, model, settings, suitable, teacher, notify))
     if settings.lora:  # before any program is traced, because tracing reads the kernels
-        say(add_adapters(model, settings, start))
+        notify(add_adapters(model, settings, start))
     if teacher is not None:
-        prepared = with_teacher(prepared, teacher, say)
-    return with_linear_start(prepared, settings, say, plan_file, resume) if linear else prepared
+        prepared = with_teacher(prepared, teacher, notify)
+    return with_linear_start(prepared, settings, notify, plan_file, resume) if linear else prepared
 
 
 def _fitting_the_task(settings, task, pairs):
@@ -157,17 +159,17 @@ def _fitting_the_task(settings, task, pairs):
     return replace(settings, pairs="joint")
 
 
-def _network(start, rows, settings, continued, make_model, say):
+def _network(start, rows, settings, continued, make_model, notify):
     """The network and its tokenizer: that of the start with its head if training continues, else with a new head."""
     if settings.quick:
         return static_classifier(start, rows.num_labels, rows.pairs and settings.pairs != "joint")
     if continued:
-        say("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")
+        notify("The start has the same labels. Training continues with its output layer (--linear-start: a new one).")
         return continued_classifier(start, rows.task, settings)
     return make_model(start, rows.num_labels, settings, [*rows.train.texts, *(rows.train.texts_b or ())])
 
 
-def _stages(rows, model, settings, suitable, teacher, say):
+def _stages(rows, model, settings, suitable, teacher, notify):
     """See `contrastive.stages_for`; reports if the user's settings leave out the contrastive training."""
     if settings.quick:
         return ()
@@ -176,7 +178,9 @@ def _stages(rows, model, settings, suitable, teacher, say):
     stages = stages_for(rows.train, rows.task, settings, suitable)
     by_default = replace(settings, epochs=None, learning_rate=None)
     if CONTRASTIVE not in stages and CONTRASTIVE in stages_for(rows.train, rows.task, by_default, suitable):
-        say("--epochs or --learning-rate is given, so there is no contrastive training first (--contrastive adds it).")
+        notify(
+            "--epochs or --learning-rate is given, so there is no contrastive training first (--contrastive adds it)."
+        )
     return stages
 
 

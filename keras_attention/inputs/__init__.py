@@ -1,7 +1,7 @@
 """Kinds of inputs: how a model's input is read from a file, from Python or from JSON, and which arrays it becomes.
 
 A kind is one class in one file. It knows no network: a registration in `catalog/` names the kinds that a network reads
-(`Use.inputs`), and makes the kind of a model from its `config.json` (`Use.input_of`). Commands, server, page, export
+(`Task.inputs`), and makes the kind of a model from its `config.json` (`Task.input_of`). Commands, server, page, export
 and cards ask the kind:
 
     name                 str, in `GET /v1/models` and in messages

@@ -91,14 +91,14 @@ class ImageInput:
         """
         import numpy as np
 
-        found = [_size_and_mode(each) for each in sources[:: max(1, len(sources) // PICTURES_TO_READ)]]
-        found = found or [((LONGEST_SIDE, LONGEST_SIDE), "RGB")]
-        sides = np.median([(height, width) for (width, height), _ in found], axis=0)
+        sizes_and_modes = [_size_and_mode(each) for each in sources[:: max(1, len(sources) // PICTURES_TO_READ)]]
+        sizes_and_modes = sizes_and_modes or [((LONGEST_SIDE, LONGEST_SIDE), "RGB")]
+        sides = np.median([(height, width) for (width, height), _ in sizes_and_modes], axis=0)
         sides = np.clip(sides, sides.max() / 2, None)  # at most twice as long as wide
         sides = sides * min(1.0, LONGEST_SIDE / sides.max())
         step = 2 if sides.max() <= 16 else 4 if sides.max() <= 32 else 8
         height, width = (max(2 * step, step * round(side / step)) for side in sides)
-        channels = 1 if all(mode in GRAY for _, mode in found) else 3
+        channels = 1 if all(mode in GRAY for _, mode in sizes_and_modes) else 3
         return cls((height, width, channels), mean=[0.5], std=[0.5])
 
     @classmethod
@@ -108,7 +108,7 @@ class ImageInput:
             return str(source).lower().endswith(SUFFIXES)
         return hasattr(source, "getexif") or len(getattr(source, "shape", ())) in (2, 3)
 
-    def described(self) -> dict[str, Any]:
+    def config_keys(self) -> dict[str, Any]:
         """The arguments other than the size, for config.json: dict of JSON types."""
         return {"fit": self.fit, "mean": self.mean, "std": self.std}
 
@@ -294,8 +294,8 @@ def _opened(content, name):
     except Image.DecompressionBombError:
         raise UserError(f"{name} has too many pixels. Allowed: {MAX_PIXELS:,}") from None
     except Exception as error:  # Pillow's parsers raise many types for damaged files
-        found = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({one_line(error)})"
-        raise UserError(f"{name} is not a picture that can be read{found}. {kinds}") from error
+        reason = "" if isinstance(error, Image.UnidentifiedImageError) else f" ({one_line(error)})"
+        raise UserError(f"{name} is not a picture that can be read{reason}. {kinds}") from error
     _check_size(image.size, name)
     return image
 

@@ -19,8 +19,8 @@ def file_content(path, most, what):
     """
     path = Path(path)
     if not path.is_file():
-        found = "is a folder" if path.is_dir() else "is not a file" if os.path.lexists(path) else "does not exist"
-        raise UserError(f"{path} {found}. Expected: the name of a {what}.")
+        problem = "is a folder" if path.is_dir() else "is not a file" if os.path.lexists(path) else "does not exist"
+        raise UserError(f"{path} {problem}. Expected: the name of a {what}.")
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

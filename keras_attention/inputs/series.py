@@ -73,8 +73,8 @@ class SeriesInput:
         some = [_as_read(each, alone=True) for each in sources[:: max(1, len(sources) // SERIES_TO_READ)]]
         channels = {each.shape[1] for each in some} or {1}
         if len(channels) > 1:
-            found = " and ".join(map(str, sorted(channels)[:3]))
-            raise UserError(f"All series must have the same number of channels. Found: {found}")
+            counts = " and ".join(map(str, sorted(channels)[:3]))
+            raise UserError(f"All series must have the same number of channels. Found: {counts}")
         length = min(MOST_STEPS, max(map(len, some), default=MOST_STEPS))
         (channels,) = channels
         patch = 2 if length <= 64 else 4 if length <= 128 else 8
@@ -85,7 +85,7 @@ class SeriesInput:
         """Whether a source looks like a series: by its name alone, since an array of numbers may be a sound."""
         return isinstance(source, (str, os.PathLike)) and str(source).lower().endswith(SUFFIXES)
 
-    def described(self) -> dict[str, Any]:
+    def config_keys(self) -> dict[str, Any]:
         """The arguments other than the size, for config.json: dict of JSON types."""
         return {"length": self.length}
 
@@ -133,8 +133,8 @@ class SeriesInput:
         """The series of a file as names that `read` takes: "FILE:1", "FILE:2" ...; [name] if it has one."""
         if not _is_file_name(name) or PART.fullmatch(name) and not Path(name).exists():
             return [name]
-        found = _rows_of(name, self.length, self.size[1])
-        return [name] if len(found) == 1 else [f"{name}:{number}" for number in range(1, len(found) + 1)]
+        rows = _rows_of(name, self.length, self.size[1])
+        return [name] if len(rows) == 1 else [f"{name}:{number}" for number in range(1, len(rows) + 1)]
 
     def check_file(self, number: int, path: str) -> None:
         """Raises UserError unless it is a series that can be read. `number` is unused."""
@@ -238,14 +238,14 @@ def stretched(series: "np.ndarray", length: int) -> "np.ndarray":
         return np.stack([np.interp(places, known, channel) for channel in series.T], axis=1)
     sums = np.concatenate([np.zeros((1, series.shape[1])), np.cumsum(series, axis=0, dtype="float64")])
     edges, known = np.linspace(0, steps, length + 1), np.arange(steps + 1)
-    found = np.stack([np.interp(edges, known, channel) for channel in sums.T], axis=1)
-    return np.diff(found, axis=0) * (length / steps)
+    resampled = np.stack([np.interp(edges, known, channel) for channel in sums.T], axis=1)
+    return np.diff(resampled, axis=0) * (length / steps)
 
 
 def _is_file_name(text):
     """Whether a text is the name of a file, or of a part of one."""
-    found = PART.fullmatch(text)
-    name = Path(found[1] if found else text)
+    match = PART.fullmatch(text)
+    name = Path(match[1] if match else text)
     return name.name.lower().endswith(SUFFIXES) or name.suffix.lower() in (".gz", ".xz")
 
 
@@ -267,16 +267,16 @@ def _as_read(series, length=0, channels=1, alone=False):
 
         return numbers_of(text, "A series")
     part = None if Path(text).exists() else PART.fullmatch(text)
-    found = _rows_of(part[1] if part else text, length, channels)
-    if part is None and len(found) > 1 and alone and len({len(each) for each in found}) == 1:
-        return np.concatenate(found, axis=1).T  # a table with a column for each channel
-    if part is None and len(found) > 1:
-        raise UserError(f"{text} has {len(found):,} series. Name one of them, such as {text}:1")
+    rows = _rows_of(part[1] if part else text, length, channels)
+    if part is None and len(rows) > 1 and alone and len({len(each) for each in rows}) == 1:
+        return np.concatenate(rows, axis=1).T  # a table with a column for each channel
+    if part is None and len(rows) > 1:
+        raise UserError(f"{text} has {len(rows):,} series. Name one of them, such as {text}:1")
     if part is None:
-        return found[0]
-    if int(part[2]) > len(found):
-        raise UserError(f"{part[1]} has {len(found):,} series. Received: {quoted(text)}")
-    return found[int(part[2]) - 1]
+        return rows[0]
+    if int(part[2]) > len(rows):
+        raise UserError(f"{part[1]} has {len(rows):,} series. Received: {quoted(text)}")
+    return rows[int(part[2]) - 1]
 
 
 def _rows_of(name, length, channels):

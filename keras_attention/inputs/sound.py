@@ -98,8 +98,8 @@ class SoundInput:
         import numpy as np
 
         some = sources[:: max(1, len(sources) // SOUNDS_TO_READ)]
-        found = [_rate_and_seconds(each) for each in some] or [(16_000, 1.0)]
-        rates, seconds = zip(*found, strict=True)
+        rates_and_seconds = [_rate_and_seconds(each) for each in some] or [(16_000, 1.0)]
+        rates, seconds = zip(*rates_and_seconds, strict=True)
         rate = int(min(np.median(rates), HIGHEST_RATE))
         length = float(np.clip(np.quantile(seconds, 0.98), *SECONDS))
         hop = max(0.01, length / MOST_FRAMES)  # seconds
@@ -114,7 +114,7 @@ class SoundInput:
             return str(source).lower().endswith(SUFFIXES)
         return isinstance(source, (tuple, Mapping)) or len(getattr(source, "shape", ())) == 1
 
-    def described(self) -> dict[str, Any]:
+    def config_keys(self) -> dict[str, Any]:
         """The arguments other than the size, for config.json: dict of JSON types."""
         return {"rate": self.rate, "window": self.window, "hop": self.hop}
 
@@ -400,8 +400,8 @@ def _opened(content, name):
     try:
         file = soundfile.SoundFile(BytesIO(content))
     except Exception as error:  # libsndfile's parsers raise many types for damaged files
-        found = one_line(getattr(error, "error_string", error))  # without the name of an object
-        raise UserError(f"{name} is not a sound that can be read ({found}). {KINDS}") from error
+        reason = one_line(getattr(error, "error_string", error))  # without the name of an object
+        raise UserError(f"{name} is not a sound that can be read ({reason}). {KINDS}") from error
     try:
         _check_size(file, name)
     except UserError:

@@ -35,9 +35,9 @@ class SpeechInput(SoundInput):
         if len(self.size) != 2 or self.size[0] % MULTIPLE:
             raise ValueError(f"`size` must be (frames, bands), frames a multiple of {MULTIPLE}. Received: {self.size}")
 
-    def described(self) -> dict[str, Any]:
+    def config_keys(self) -> dict[str, Any]:
         """The arguments other than the bands, for config.json: dict of JSON types."""
-        return {**super().described(), "frames": self.size[0]}
+        return {**super().config_keys(), "frames": self.size[0]}
 
     @property
     def seconds(self) -> float:

@@ -195,8 +195,8 @@ class BigBird(Pattern):
         blocks = self.random_blocks(causal)
         chosen = np.zeros((len(queries), keys.max() + 2), bool)  # the last column: no block
         for row, first, last in zip(chosen, queries.min(axis=1), queries.max(axis=1), strict=True):
-            found = blocks[first : last + 1].ravel()
-            row[np.where(found <= keys.max(), found, -1)] = True
+            places = blocks[first : last + 1].ravel()
+            row[np.where(places <= keys.max(), places, -1)] = True
         before = np.pad(np.cumsum(chosen[:, :-1], axis=1), ((0, 0), (1, 0)))
         return touched | (before[:, keys.max(axis=1) + 1] > before[:, keys.min(axis=1)])
 
@@ -217,8 +217,8 @@ def _random_blocks(num_blocks, radius, num_global, num_random, seed, causal):
         others = np.arange(num_global, max(i - radius, num_global) if causal else num_blocks)
         others = others[np.abs(others - i) > radius]
         # Raw bits, because NumPy guarantees that their stream never changes.
-        found = others[np.argsort(np.random.PCG64([seed, i]).random_raw(num_blocks)[: len(others)])][:num_random]
-        blocks[i, : len(found)] = found
+        drawn = others[np.argsort(np.random.PCG64([seed, i]).random_raw(num_blocks)[: len(others)])][:num_random]
+        blocks[i, : len(drawn)] = drawn
     return blocks
 
 

@@ -249,14 +249,14 @@ class BertClassifier(FromPreset, keras.Model):
 
 def _pooling_of_vectors(network, pooling, pairs):
     """The pooling of a linear head: that of the network, else `pooling`, else the mean; "pair" for texts apart."""
-    found = getattr(network, "pooling", None) or pooling or "mean"
+    name = getattr(network, "pooling", None) or pooling or "mean"
     segments = network.settings["num_segments"]
     if pairs == "apart" and segments < 2:
         raise ValueError(f'`pairs="apart"` needs a network with two segments. Received: {segments}')
-    of_sentences = segments > 1 and (isinstance(network, BertEncoder) or found == "pair")
+    of_sentences = segments > 1 and (isinstance(network, BertEncoder) or name == "pair")
     if pairs == "apart" or (pairs == "auto" and of_sentences):
         return "pair"
-    return "mean" if found == "pair" else found
+    return "mean" if name == "pair" else name
 
 
 def mean_of_tokens(x, mask):

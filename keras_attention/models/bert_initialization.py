@@ -90,11 +90,11 @@ def information(pairs):
     """Positive pointwise mutual information of pairs (V, V), made symmetric."""
     each = pairs.sum(axis=1)
     smooth = each**SMOOTHING
-    found = np.zeros_like(pairs)
+    gain = np.zeros_like(pairs)
     expected = np.outer(each, smooth / max(smooth.sum(), 1e-9))
-    np.log(np.divide(pairs, expected, out=found, where=pairs > 0), out=found, where=pairs > 0)
-    found = np.maximum(found, 0.0)
-    return (found + found.T) / 2
+    np.log(np.divide(pairs, expected, out=gain, where=pairs > 0), out=gain, where=pairs > 0)
+    gain = np.maximum(gain, 0.0)
+    return (gain + gain.T) / 2
 
 
 def principal_vectors(matrix, count, random):

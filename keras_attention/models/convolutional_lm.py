@@ -145,9 +145,9 @@ class ConvolutionalLM(SequenceLogits, keras.Model):
             mask = padding_mask(token_ids, -1 if self.pad_id is None else self.pad_id)  # (B, P)
         x, rings = self.token_embedding(token_ids), []  # (B, P, D)
         for norm, convolution, mixer in self._parts():
-            found = norm(x)
-            rings.append(convolution.ring(found, mask))
-            x = x + mixer(convolution(found, mask=mask))
+            normed = norm(x)
+            rings.append(convolution.ring(normed, mask))
+            x = x + mixer(convolution(normed, mask=mask))
         return {"mask": mask, "last_ids": token_ids[:, -1], "rings": tuple(rings)}
 
     def widened(self, memory: dict[str, Any], length: int) -> dict[str, Any]:
@@ -172,8 +172,8 @@ class ConvolutionalLM(SequenceLogits, keras.Model):
         token_ids = ops.where(token_ids < 0, ops.repeat(memory["last_ids"], beams), token_ids)
         x, rings = self.token_embedding(token_ids), []  # (N, D)
         for (norm, convolution, mixer), ring in zip(self._parts(), state["rings"], strict=True):
-            found, ring = convolution.step(norm(x), ring, state["position"][0])
-            x = x + mixer(found)
+            convolved, ring = convolution.step(norm(x), ring, state["position"][0])
+            x = x + mixer(convolved)
             rings.append(ring)
         return self._logits(x), {"rings": tuple(rings), "position": state["position"] + 1}
 

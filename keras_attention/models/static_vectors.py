@@ -135,10 +135,10 @@ class StaticVectorClassifier(FromPreset, keras.Model):
         Raises:
             ValueError: if the network does not compare texts, and `pairs` is "apart".
         """
-        found = network.settings["pooling"]
-        if pairs == "apart" and found != "pair":
+        own_pooling = network.settings["pooling"]
+        if pairs == "apart" and own_pooling != "pair":
             raise ValueError('`pairs="apart"` needs a network with pooling="pair". Received: pooling="mean"')
-        kept = found if head == "kept" or pairs != "joint" else "mean"
+        kept = own_pooling if head == "kept" or pairs != "joint" else "mean"
         model = cls(**{**network.settings, **changes, "num_labels": num_labels, "pooling": kept}, dtype=dtype)
         model.build()
         model.token_embedding.set_weights(network.token_embedding.get_weights())

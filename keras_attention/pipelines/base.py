@@ -14,7 +14,7 @@ How to add a model
                model="keras_attention.models.echo:Echo",
                settings={"vocabulary_size": whole(5, 1_000_000), "hidden_dim": whole(1, 8192)},
                parameters=lambda model: 2 * model["vocabulary_size"] * model["hidden_dim"],
-               use=Use(
+               task=Task(
                    tasks=("echo",),
                    pipeline="keras_attention.pipelines.echo:EchoPipeline",
                    method="echo",
@@ -32,7 +32,7 @@ list`, `zoo show` and `zoo verify` work with them, the server answers at /v1/ech
 code depends on the architecture: `tests/pipelines/test_registration.py` adds such a model and tests all of this.
 
 A network that gives logits for labels needs no pipeline of its own, whatever it reads: with
-`use=image_classification(size)` of `catalog/classification.py`, `pipelines/input_classifier.py` answers for it. It
+`task=image_classification(size)` of `catalog/classification.py`, `pipelines/input_classifier.py` answers for it. It
 takes the dict of arrays that its kind of input gives; `tests/inputs/test_image_classifier.py` adds such a network.
 """
 
@@ -89,7 +89,7 @@ class Pipeline(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_parts(cls, model: Any, tokenizers: dict[str, Any], config: dict[str, Any]) -> Self:
-        """Makes a pipeline from a model, a dict from role to tokenizer and the keys of `config.json` (`schema.Use`)."""
+        """Makes a pipeline from a model, a dict from role to tokenizer and the keys of `config.json` (`schema.Task`)."""
 
     @classmethod
     def from_loaded(cls, loaded: LoadedEntry) -> Self:
@@ -100,7 +100,7 @@ class Pipeline(abc.ABC):
         return cls.from_parts(loaded.model, loaded.tokenizers, loaded.entry.config)
 
     @abc.abstractmethod
-    def described(self) -> dict[str, Any]:
+    def config_keys(self) -> dict[str, Any]:
         """The keys of `config.json` other than the network's settings: dict of JSON types."""
 
     @abc.abstractmethod
@@ -263,15 +263,15 @@ class Pipeline(abc.ABC):
             keras_attention.load("rnn_attention_dates").save("my_dates")
         """
         known = self.entry.config if self.entry else {}
-        keys = architecture_of({"architecture": type(self.model).__name__}).use.keys
-        about = {name: known[name] for name in keys if name in known} | self.described() | config
-        told, pictures = _metrics_of(self)
+        keys = architecture_of({"architecture": type(self.model).__name__}).task.keys
+        about = {name: known[name] for name in keys if name in known} | self.config_keys() | config
+        metrics_of_card, pictures = _metrics_of(self)
         return write_entry(
             folder,
             self.model,
             self.tokenizers,
             about=about,
-            metrics=told | (metrics or {}),
+            metrics=metrics_of_card | (metrics or {}),
             weights_dtype=known.get("weights_dtype", "float32"),
             extra_files=[*pictures, *self.extra_files],
             overwrite=overwrite,
@@ -285,11 +285,11 @@ MOST_EXAMPLES = 20
 
 def _metrics_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
     """The content of metrics.json for a pipeline, and the paths of the card's pictures and of example files."""
-    told = {"parameters": pipeline.model.count_params()}
+    counts = {"parameters": pipeline.model.count_params()}
     if pipeline.entry is None:
         nothing = {"data": [], "scores": [], "seeds": [], "minutes": 0.0, "limits": [NOT_MEASURED]}
         made = {"description": f"A {type(pipeline.model).__name__}.", "command": "Pipeline.save", "commit": "unknown"}
-        return {**nothing, **made, "hardware": "unknown hardware", **told, "examples": pipeline.examples()}, []
+        return {**nothing, **made, "hardware": "unknown hardware", **counts, "examples": pipeline.examples()}, []
     metrics = pipeline.entry.metrics
     limits = [*(limit for limit in metrics["limits"] if limit != MEASURED_BEFORE), MEASURED_BEFORE]
     sources, second = example_sources(pipeline.entry, MOST_EXAMPLES)
@@ -297,7 +297,7 @@ def _metrics_of(pipeline) -> tuple[dict[str, Any], list[Path]]:
     examples = [{**example, "output": output} for example, output in zip(metrics["examples"], answers, strict=False)]
     files = [pipeline.entry.folder / picture["file"] for picture in metrics.get("pictures", ())]
     files += sources if pipeline.input.is_file else []
-    return {**metrics, **told, "limits": limits, "examples": examples}, files
+    return {**metrics, **counts, "limits": limits, "examples": examples}, files
 
 
 def make_pipeline(model, tokenizers, config):
@@ -311,8 +311,8 @@ def make_pipeline(model, tokenizers, config):
     Returns:
         Pipeline.
     """
-    use = architecture_of({"architecture": type(model).__name__}).use
-    return use.pipeline_class().from_parts(model, tokenizers, {**use.defaults, **config})
+    task = architecture_of({"architecture": type(model).__name__}).use
+    return task.pipeline_class().from_parts(model, tokenizers, {**task.defaults, **config})
 
 
 def load_pipeline(entry, task=None):
@@ -332,7 +332,7 @@ def load_pipeline(entry, task=None):
     entry = check_task(entry, task) if isinstance(entry, Entry) else open_entry(entry, task)
     use_compile_cache()
     loaded = load_entry(entry)
-    pipeline = entry.architecture.use.pipeline_class().from_loaded(loaded)
+    pipeline = entry.architecture.task.pipeline_class().from_loaded(loaded)
     pipeline.entry = entry
     return pipeline
 

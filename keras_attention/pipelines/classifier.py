@@ -103,8 +103,8 @@ class Classifier(TextEncoder):
             classifier.blend = Blend(BagOfWords(terms, **arrays, units=words["units"]), words["weight"])
         return classifier
 
-    def described(self):
-        words = self.blend.described() if self.blend else None
+    def config_keys(self):
+        words = self.blend.config_keys() if self.blend else None
         return {**self.described_text(), "task": self.task, "words": words}
 
     @property
@@ -141,16 +141,16 @@ class Classifier(TextEncoder):
         return self.input.sides(line)
 
     def answers(self, sources, sources_b=None):
-        found = self.classify(sources, sources_b, return_scores=True)
-        return ["" if answer == NO_ANSWER else self.label_text(answer.label) for answer in found]
+        classifications = self.classify(sources, sources_b, return_scores=True)
+        return ["" if answer == NO_ANSWER else self.label_text(answer.label) for answer in classifications]
 
     def label_text(self, label: str | list[str] | float | None) -> str:
         """A label as text for a table, see `labels.label_text`."""
         return label_text(label, self.task)
 
     def reply(self, texts, texts_b=None, threshold=None, top=None):
-        found = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
-        return [classification_as_json(answer, top) for answer in found]
+        classifications = self.classify(texts, texts_b, threshold=threshold, return_scores=True)
+        return [classification_as_json(answer, top) for answer in classifications]
 
     def encode(self, texts: Texts, texts_b: Texts | None = None, **options: Any) -> Embeddings:
         """The vectors of texts from the encoder of a BERT, see `TextEncoder.encode`.
@@ -190,9 +190,10 @@ class Classifier(TextEncoder):
         """
         check_threshold(threshold, self.task)
         texts, texts_b, alone = as_pair(texts, texts_b)
-        found = self.classifications(texts, texts_b, threshold, progress)
+        classifications = self.classifications(texts, texts_b, threshold, progress)
         answers = [
-            NO_ANSWER if blank else answer for answer, blank in zip(found, blank_rows(texts, texts_b), strict=True)
+            NO_ANSWER if blank else answer
+            for answer, blank in zip(classifications, blank_rows(texts, texts_b), strict=True)
         ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
@@ -218,10 +219,10 @@ class Classifier(TextEncoder):
     def sequences(self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False) -> list[list[TokenSequence]]:
         """The sequences of each text or pair, lists of TokenSequence: more than one only for long texts read whole."""
         if self.long_texts == WHOLE and texts_b is None:
-            found = whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
+            sequences_of_text = whole_text_sequences(self.tokenizer, texts, max_tokens=self.max_tokens)
             if warn:
-                warn_of_cut([some[0] for some in found], MOST_TOKENS_OF_WHOLE, WHOLE)
-            return found
+                warn_of_cut([some[0] for some in sequences_of_text], MOST_TOKENS_OF_WHOLE, WHOLE)
+            return sequences_of_text
         return [[sequence] for sequence in self.single_sequences(texts, texts_b, warn=warn)]
 
     @property
@@ -248,11 +249,11 @@ class Classifier(TextEncoder):
         """
         flat = [sequence for some in sequences for sequence in some]
         count = len(sequences) if len(sequences) > 1 else len(flat)
-        told = progress and (lambda done, total: progress(done * count // total, count))
-        found = [logits for (logits,) in self.compiled.run(self.inputs(flat), told)]
+        report = progress and (lambda done, total: progress(done * count // total, count))
+        rows_of_logits = [logits for (logits,) in self.compiled.run(self.inputs(flat), report)]
         means, first = [], 0
         for some in sequences:
-            means.append(np.mean(found[first : first + len(some)], axis=0))
+            means.append(np.mean(rows_of_logits[first : first + len(some)], axis=0))
             first += len(some)
         return np.stack(means) if means else np.zeros((0, max(1, len(self.task["label_names"]))), "float32")
 
@@ -280,7 +281,7 @@ class Classifier(TextEncoder):
         self.check_view(text_b, options)
         answer = self.classify(text, text_b, return_scores=True)
         decision = list(answer.probabilities.items())[:10]
-        return bert_view(self, text, text_b, decision=decision, said=f", answer: {answer.label}")
+        return bert_view(self, text, text_b, decision=decision, note=f", answer: {answer.label}")
 
     def explain(self, text: str, text_b: str | None = None, *, label: str | None = None) -> Explanation:
         """What each word contributes to a label; see `explanation.explain`.
@@ -333,8 +334,10 @@ class ZeroShotClassifier:
         """See `Classifier.classify`."""
         check_threshold(threshold, self.task)
         texts, texts_b, alone = as_pair(texts, texts_b)
-        found = self.classifications(texts, texts_b, threshold, progress)
-        answers = [NO_ANSWER if blank else answer for answer, blank in zip(found, blank_rows(texts), strict=True)]
+        classifications = self.classifications(texts, texts_b, threshold, progress)
+        answers = [
+            NO_ANSWER if blank else answer for answer, blank in zip(classifications, blank_rows(texts), strict=True)
+        ]
         answers = answers if return_scores else [answer.label for answer in answers]
         return answers[0] if alone else answers
 
@@ -342,11 +345,11 @@ class ZeroShotClassifier:
         """See `Classifier.classifications`. A blank text, whose vector is 0, has equal probabilities."""
         if texts_b is not None:
             raise UserError("Labels by similarity are for single texts: leave out the second texts.")
-        found = self.encoder.encode(texts, progress=progress)
-        logits = COSINE_SCALE * unit(found.pooled) @ self._vectors.T  # (B, K)
+        vectors = self.encoder.encode(texts, progress=progress)
+        logits = COSINE_SCALE * unit(vectors.pooled) @ self._vectors.T  # (B, K)
         return [
             self._answer(row, threshold, cut)
-            for row, cut in zip(logits.astype("float64"), found.truncated, strict=True)
+            for row, cut in zip(logits.astype("float64"), vectors.truncated, strict=True)
         ]
 
     def explain(self, text, text_b=None, *, label=None):

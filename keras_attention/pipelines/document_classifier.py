@@ -71,28 +71,28 @@ class DocumentClassifier(Classifier):
         """The rows of each document in a list of sequences: more than one only for long documents read whole."""
         if self.long_texts != WHOLE:
             return [[sequence] for sequence in self.single_sequences(texts, texts_b, warn=warn)]
-        most, found = MOST_TOKENS_OF_WHOLE // self.row_length, []
+        most, documents = MOST_TOKENS_OF_WHOLE // self.row_length, []
         for rows, cut in self.rows(texts, texts_b):
             truncated = cut or len(rows) > most
             rows = cut_text(rows, most, WHOLE)
             count = max(1, -(-len(rows) // self.most_rows))
             starts = np.linspace(0, max(0, len(rows) - self.most_rows), count).astype(int)
-            found.append([self._sequence(rows[start : start + self.most_rows], truncated) for start in starts])
+            documents.append([self._sequence(rows[start : start + self.most_rows], truncated) for start in starts])
         if warn:
-            warn_of_cut([some[0] for some in found], MOST_TOKENS_OF_WHOLE, WHOLE)
-        return found
+            warn_of_cut([some[0] for some in documents], MOST_TOKENS_OF_WHOLE, WHOLE)
+        return documents
 
     def single_sequences(
         self, texts: Texts, texts_b: Texts | None = None, *, warn: bool = False
     ) -> list[TokenSequence]:
         """One sequence for each document: its rows, each filled up with padding. Longer documents lose rows."""
-        found = [
+        documents = [
             self._sequence(cut_text(rows, self.most_rows, self.long_texts), cut or len(rows) > self.most_rows)
             for rows, cut in self.rows(texts, texts_b)
         ]
         if warn:
-            warn_of_cut(found, self.max_tokens, self.long_texts)
-        return found
+            warn_of_cut(documents, self.max_tokens, self.long_texts)
+        return documents
 
     def rows(self, texts: Texts, texts_b: Texts | None = None) -> list[tuple[list[np.ndarray], bool]]:
         """The rows of each document, and whether it was cut before: list of (list of int32 arrays, bool)."""
@@ -105,11 +105,11 @@ class DocumentClassifier(Classifier):
         documents = [cut_text(text, most, self.long_texts) for text in texts]
         parts = [[text[start:end] for start, end in DocumentInput.sentences(text)] for text in documents]
         encoded = iter(self.tokenizer.encode([part for some in parts for part in some]))
-        found = []
+        rows_of_texts = []
         for text, some in zip(texts, parts, strict=True):
             rows = [row for _ in some for row in self._split(next(encoded))]
-            found.append((rows, len(text) > most))
-        return found
+            rows_of_texts.append((rows, len(text) > most))
+        return rows_of_texts
 
     def _split(self, ids):
         """The ids of a sentence in rows."""
@@ -140,20 +140,20 @@ class DocumentClassifier(Classifier):
         rows = [(place, row) for place, (start, end) in enumerate(spans) for row in self._rows_of(text[start:end])]
         kept = cut_text(rows, self.most_rows, START if self.long_texts == WHOLE else self.long_texts)
         of_rows, of_words = self._weights([ids for _, (ids, _) in kept])
-        found = [ShadedSentence(start, end, 0.0, []) for start, end in spans]
+        sentences = [ShadedSentence(start, end, 0.0, []) for start, end in spans]
         for number, (place, (_, words)) in enumerate(kept):
-            sentence, first = found[place], found[place].start
+            sentence, first = sentences[place], sentences[place].start
             sentence.words.extend(
                 (first + start, first + end, float(of_rows[number] * of_words[number][at].sum()))
                 for start, end, at in words
                 if len(at)
             )
-            found[place] = sentence._replace(weight=sentence.weight + float(of_rows[number]))
+            sentences[place] = sentence._replace(weight=sentence.weight + float(of_rows[number]))
         return {
             "text": text,
             "label": None if answer.label is None else self.label_text(answer.label),
             "probabilities": dict(list(answer.probabilities.items())[:10]),
-            "sentences": [sentence._asdict() for sentence in found],
+            "sentences": [sentence._asdict() for sentence in sentences],
             "truncated": len(kept) < len(rows),
             "note": f"{type(self.model).__name__}, {self.model.count_params():,} parameters",
         }
@@ -168,16 +168,16 @@ class DocumentClassifier(Classifier):
 
     def _rows_of(self, sentence):
         """The rows of a sentence, each with its words (start, end, places of their tokens in the row)."""
-        words = [(found.start(), found.end()) for found in WORD.finditer(sentence)]
+        words = [(match.start(), match.end()) for match in WORD.finditer(sentence)]
         tokens = self.tokenizer.encode([sentence[start:end] for start, end in words])
         word_of = [number for number, ids in enumerate(tokens) for _ in ids]
         (ids,) = self.tokenizer.encode([sentence])
         if len(word_of) != len(ids):  # the tokenizer joins what blanks separate; then a sentence is one word
             words, word_of = [(0, len(sentence))], [0] * len(ids)
-        found = []
+        rows = []
         for start in range(0, len(ids), self.row_length):
             of_row = np.array(word_of[start : start + self.row_length])
             numbers = dict.fromkeys(of_row.tolist())
             of_words = [(*words[number], np.flatnonzero(of_row == number)) for number in numbers]
-            found.append((ids[start : start + self.row_length], of_words))
-        return found
+            rows.append((ids[start : start + self.row_length], of_words))
+        return rows

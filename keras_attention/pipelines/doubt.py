@@ -85,8 +85,8 @@ def repeats_itself(pieces, source_pieces):
 
 def _most_frequent(pieces, length):
     """How often the most frequent sequence of pieces occurs, at least 1."""
-    found = Counter(zip(*(pieces[start:] for start in range(length)), strict=False))
-    return max(found.values(), default=1)
+    counts = Counter(zip(*(pieces[start:] for start in range(length)), strict=False))
+    return max(counts.values(), default=1)
 
 
 def copied_text(translator, text):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
-from keras_attention.pipelines.texts import LOST, START, TruncatedText, as_texts, blank_rows, text_sequences
+from keras_attention.pipelines.texts import DROPPED_PART, START, TruncatedText, as_texts, blank_rows, text_sequences
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, ExplanationPage, attention_page, check_weights
@@ -110,11 +110,11 @@ def explain(classifier, text, text_b=None, label=None):
     def value_of(answer):
         return answer.label if label is None else answer.probabilities[label]
 
-    found = [
+    influences = [
         HiddenWord(sides[number][start:end], bool(number), start, end, value_of(whole) - value_of(answer))
         for (number, start, end), answer in zip(words, others, strict=True)
     ]
-    return Explanation(text, text_b, label, value_of(whole), found, whole.truncated)
+    return Explanation(text, text_b, label, value_of(whole), influences, whole.truncated)
 
 
 def units(text):
@@ -165,7 +165,7 @@ def translation_view(translator, text, *, target=None, n_best=1, **search):
             answers, note = answers[:-n_best], f"; the first {number} of {len(sentences)} sentences"
             break
     note = f"{type(translator.network).__name__}, {translator.network.count_params():,} parameters{note}"
-    return attention_page(answers, text, note + CUT.format(LOST[START]) * cut)
+    return attention_page(answers, text, note + CUT.format(DROPPED_PART[START]) * cut)
 
 
 def _written(translator, sentence, target, n_best, search):
@@ -199,7 +199,7 @@ def _translation_maps(translator, source_ids, written_ids):
     return maps
 
 
-def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said=""):
+def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), note=""):
     """The attention page of a BERT, with every layer and head, and the answer of the model.
 
     Args:
@@ -208,7 +208,7 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
         text_b: str, the second text of a pair, or None.
         masks: bool. Whether "[MASK]" in a text is the mask token.
         decision: list of (str, float), the model's answers and their probabilities.
-        said: str, appended to the note under the title.
+        note: str, appended to the note under the title.
 
     Returns:
         AttentionView.
@@ -233,10 +233,10 @@ def bert_view(pipeline, text, text_b=None, *, masks=False, decision=(), said="")
         ids, segments = np.insert(ids, begin, ids[0]), np.insert(segments, begin, 1)
     tokens, segments = tokenizer.tokens(ids), segments.tolist()
     maps = [AttentionMap("self-attention", _first(weights), tokens, tokens, "query", "key", segments, segments)]
-    note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{said}"
+    note = f"{type(pipeline.model).__name__}, {pipeline.model.count_params():,} parameters{note}"
     title = text if text_b is None else f"{text} / {text_b}"
     return attention_page(
-        [("", maps)], title, note + CUT.format(LOST[pipeline.long_texts]) * sequence.truncated, decision
+        [("", maps)], title, note + CUT.format(DROPPED_PART[pipeline.long_texts]) * sequence.truncated, decision
     )
 
 

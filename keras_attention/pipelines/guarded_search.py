@@ -31,7 +31,7 @@ def guarded_answers(find, sentences, languages, has_attention, names=None):
         for one, sentence in zip(guards, sentences, strict=True)
     ]
 
-    def answers_to(positions, masks, found):
+    def answers_to(positions, masks, hypotheses_of_all):
         """Restored hypotheses for sentences, searched again with attention where tags or emoji stand within."""
         aligned = [i for i in positions if has_attention and guards[i] and guards[i].has_inner_marks]
         weighted = dict(zip(aligned, find([masks[i][0] for i in aligned], attention=True), strict=True))
@@ -40,7 +40,7 @@ def guarded_answers(find, sentences, languages, has_attention, names=None):
                 restored_answer(guards[i], masks[i], sentences[i], one, weights, languages)
                 for one, weights in zip(hypotheses, weighted.get(i, [None] * len(hypotheses)), strict=True)
             ]
-            for i, hypotheses in zip(positions, found, strict=True)
+            for i, hypotheses in zip(positions, hypotheses_of_all, strict=True)
         }
 
     everything = range(len(sentences))
@@ -50,8 +50,8 @@ def guarded_answers(find, sentences, languages, has_attention, names=None):
         again = {i: mask for i, mask in again.items() if mask and mask[1] and not answers[i][0].truncated}
         if not again:
             break
-        found = find([mask[0] for mask in again.values()])
-        for i, hypotheses in answers_to(list(again), again, found).items():
+        hypotheses_of_all = find([mask[0] for mask in again.values()])
+        for i, hypotheses in answers_to(list(again), again, hypotheses_of_all).items():
             if not _differs(hypotheses[0]):
                 answers[i] = hypotheses
     return list(answers.values())

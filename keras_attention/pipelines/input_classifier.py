@@ -98,8 +98,8 @@ class InputClassifier(FilePipeline):
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        use = architecture_of({"architecture": type(model).__name__}).use
-        return cls(model, use.input({**config, "model": model.get_config()}), config["task"])
+        task = architecture_of({"architecture": type(model).__name__}).use
+        return cls(model, task.input({**config, "model": model.get_config()}), config["task"])
 
     @classmethod
     def from_loaded(cls, loaded):
@@ -108,9 +108,9 @@ class InputClassifier(FilePipeline):
             classifier.blend = Blend(classifier.feature_model(**load_features(loaded.entry)), features["weight"])
         return classifier
 
-    def described(self):
+    def config_keys(self):
         features = {"count": len(self.blend.words.kernel), "weight": self.blend.weight} if self.blend else None
-        return {"task": self.task, self.kind.name: self.kind.described(), "features": features}
+        return {"task": self.task, self.kind.name: self.kind.config_keys(), "features": features}
 
     def feature_model(self, kernel: np.ndarray, bias: np.ndarray) -> FeatureModel:
         """The FeatureModel with these weights for inputs of the pipeline's kind."""
@@ -124,8 +124,8 @@ class InputClassifier(FilePipeline):
         """The features (N, D) of inputs from their arrays, see `inputs`."""
         size = max(1, VECTORS_AT_A_TIME // arrays[0]["values"].size)
         parts = [arrays[first : first + size] for first in range(0, len(arrays), size)]
-        found = [self.kind.features(np.stack([one["values"] for one in part])) for part in parts]
-        return np.concatenate([np.asarray(part) for part in found])
+        features = [self.kind.features(np.stack([one["values"] for one in part])) for part in parts]
+        return np.concatenate([np.asarray(part) for part in features])
 
     @property
     def facts(self):
@@ -183,8 +183,8 @@ class InputClassifier(FilePipeline):
             UserError: if an input cannot be read, or `threshold` is out of range or given to a regression.
         """
         items, alone = self.kind.as_list(inputs)
-        found = self._classifications(items, threshold, progress)
-        answers = found if return_scores else [answer.label for answer in found]
+        classifications = self._classifications(items, threshold, progress)
+        answers = classifications if return_scores else [answer.label for answer in classifications]
         return answers[0] if alone else answers
 
     def _classifications(self, items, threshold=None, progress=None):

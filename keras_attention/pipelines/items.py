@@ -80,9 +80,9 @@ class Guard(NamedTuple):
             turn = attempt % len(names)
             waiting[kind] = [name for name in names[turn:] + names[:turn] if name not in self.plain]
 
-        def replace(found):
-            item = found[0]
-            kind = "number" if found["name"] is None else "name"
+        def replace(match):
+            item = match[0]
+            kind = "number" if match["name"] is None else "name"
             if kind == "number" and attempt == 0:
                 return item
             pairs.append((waiting[kind].pop(0), item))
@@ -96,9 +96,9 @@ class Guard(NamedTuple):
     def restored(self, answer, pairs):
         """An answer with the items in place of their stand-ins: str."""
         places = [
-            (found.span(), item)
+            (match.span(), item)
             for stand_in, item in pairs
-            for found in re.finditer(f"(?<!\\w){stand_in}(?!\\d)", answer)
+            for match in re.finditer(f"(?<!\\w){stand_in}(?!\\d)", answer)
         ]
         for (start, end), item in sorted(places, reverse=True):
             answer = answer[:start] + item + answer[end:]
@@ -136,14 +136,14 @@ def names_differ(source, answer, names):
 def without_marks(text):
     """A text without its tags and emoji, and these as list of Mark."""
     parts, marks, done, length = [], [], 0, 0
-    for found in ITEM.finditer(text):
-        if found["name"] is not None:
+    for match in ITEM.finditer(text):
+        if match["name"] is not None:
             continue
-        before = text[done : found.start()]
+        before = text[done : match.start()]
         parts.append(before)
         length += len(before)
-        marks.append(Mark(found[0], length))
-        done = found.end()
+        marks.append(Mark(match[0], length))
+        done = match.end()
     return "".join([*parts, text[done:]]), marks
 
 
@@ -174,9 +174,9 @@ def difference(source, answer, source_language=None, target_language=None):
 
 def _items(text):
     """The numbers of a text, each as a set of ways to write it, and a Counter of the other items."""
-    names = Counter(found[0] for found in ITEM.finditer(text))
+    names = Counter(match[0] for match in ITEM.finditer(text))
     text = MINUS.sub("-", ITEM.sub(" ", text))
-    return [_ways(*found.groups()) for found in DIGITS.finditer(text)], names
+    return [_ways(*match.groups()) for match in DIGITS.finditer(text)], names
 
 
 def _ways(number, half):

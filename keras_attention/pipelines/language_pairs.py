@@ -48,7 +48,7 @@ def translators():
 def pair_of(name, entry):
     """The Pair of an Entry; None if it does not translate between natural languages."""
     source, target = (language_code(entry.config.get(f"{side}_language")) for side in ("source", "target"))
-    if entry.architecture.use.task != "translate" or not source or not target:
+    if entry.architecture.task.name != "translate" or not source or not target:
         return None
     data = entry.metrics.get("data", [])
     sources = sum(one.get("terms") != SAME for one in data)
@@ -96,10 +96,10 @@ def translator_for(model):
     return load_pipeline(model_folders()[model], "translate")
 
 
-def described(pair, detected):
+def choice_message(pair, detected):
     """One line that names the model, such as "translator_small_en_de (English, detected, to German)"."""
-    found = ", detected," * detected
-    return f"{pair.model} ({language_name(pair.source)}{found} to {language_name(pair.target)})"
+    detection = ", detected," * detected
+    return f"{pair.model} ({language_name(pair.source)}{detection} to {language_name(pair.target)})"
 
 
 def _known_code(language, pairs, side):

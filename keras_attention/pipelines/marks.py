@@ -50,10 +50,10 @@ def _outer(blanks, marks, start):
 
 
 def _with_inner_marks(plain, inner, marks, answer, alignment):
-    words = [found.span() for found in WORD.finditer(answer)]
+    words = [match.span() for match in WORD.finditer(answer)]
     if not words:
         return answer
-    source_words = [found.span() for found in WORD.finditer(plain)]
+    source_words = [match.span() for match in WORD.finditer(plain)]
     partners = _pairs(marks)
     even = [round(i * (len(source_words) - 1) / max(1, len(words) - 1)) for i in range(len(words))]
     for aligned in (alignment, even):

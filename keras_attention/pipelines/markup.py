@@ -120,7 +120,7 @@ class _Reader(HTMLParser):
 
     def __init__(self, document):
         super().__init__(convert_charrefs=False)
-        self._document, self._line_starts = document, [0, *(found.end() for found in re.finditer("\n", document))]
+        self._document, self._line_starts = document, [0, *(match.end() for match in re.finditer("\n", document))]
         self.parts, self._raw, self._text, self._hidden, self._open, self._skipped = [], [], [], {}, [], []
 
     def flush(self):
@@ -289,7 +289,7 @@ def _srt_parts(document):
         start = text.index(stripped)
         joined = re.sub(r"\s*\n\s*", " ", stripped)
         parts += [Part(text[:start])]
-        parts += [_part(joined, finish=lambda found, shape=stripped: with_line_breaks(shape, found))]
+        parts += [_part(joined, finish=lambda match, shape=stripped: with_line_breaks(shape, match))]
         parts += [Part(text[start + len(stripped) :])]
     return [*parts, Part(document[done:])]
 
@@ -347,9 +347,9 @@ def _paragraph(block):
     text = "\n".join(line[len(prefix) :] for line, prefix in zip(body, prefixes, strict=False))
     part = _markdown_text(text)
 
-    def finish(found):
+    def finish(match):
         return "\n".join(
-            (prefixes[min(i, len(body) - 1)] if i else "") + line for i, line in enumerate(found.split("\n"))
+            (prefixes[min(i, len(body) - 1)] if i else "") + line for i, line in enumerate(match.split("\n"))
         )
 
     if part.hidden is None:
@@ -361,25 +361,25 @@ def _markdown_text(text):
     """A Part with the markup of Markdown as tags: emphasis and links in pairs, code and pictures as placeholders."""
     hidden, open_marks = {}, []
 
-    def hide(found):
+    def hide(match):
         number = len(hidden) + 1
-        if found["kept"]:
-            name = f"{{x{number}}}" if not found["kept"].startswith("<") else f"<x{number}/>"
-        elif found["link"]:
+        if match["kept"]:
+            name = f"{{x{number}}}" if not match["kept"].startswith("<") else f"<x{number}/>"
+        elif match["link"]:
             open_marks.append(("[", number))
             name = f"<x{number}>"
         else:
-            kind = "[" if found["target"] else found["emphasis"]
+            kind = "[" if match["target"] else match["emphasis"]
             if kind in [one for one, _ in open_marks]:
                 while open_marks[-1][0] != kind:
                     open_marks.pop()
                 name = f"</x{open_marks.pop()[1]}>"
             elif kind == "[":
-                return found[0]
+                return match[0]
             else:
                 open_marks.append((kind, number))
                 name = f"<x{number}>"
-        hidden[name] = found[0]
+        hidden[name] = match[0]
         return name
 
     return _part(INLINE_MARKUP.sub(hide, text), hidden)

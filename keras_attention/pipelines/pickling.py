@@ -60,10 +60,10 @@ def pickled_folder(folder, name, digest):
     Raises:
         UserError: if there is no such entry, or it has changed.
     """
-    found = Path(folder) if (Path(folder) / MANIFEST).is_file() else find_entry(name)
-    if _digest(found) != digest:
-        raise UserError(f"{found} has changed since a pipeline of it was pickled: load it, and pickle it again.")
-    return found
+    entry_folder = Path(folder) if (Path(folder) / MANIFEST).is_file() else find_entry(name)
+    if _digest(entry_folder) != digest:
+        raise UserError(f"{entry_folder} has changed since a pipeline of it was pickled: load it, and pickle it again.")
+    return entry_folder
 
 
 def _digest(folder):

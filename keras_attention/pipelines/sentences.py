@@ -119,13 +119,13 @@ def _starts(text, code):
 
     hidden = HIDDEN.sub(" ", text)
     if not any(map(str.isupper, hidden)):  # chat in lower case
-        hidden = AFTER_MARKS.sub(lambda found: found[0][:-1] + found[0][-1].upper(), hidden)
-    found, position = {match.end() for match in END.finditer(hidden)}, 0
+        hidden = AFTER_MARKS.sub(lambda match: match[0][:-1] + match[0][-1].upper(), hidden)
+    ends, position = {match.end() for match in END.finditer(hidden)}, 0
     for part in sentencex.segment(code, hidden):
         position += len(part)
-        found.add(position)
+        ends.add(position)
     starts = [0]
-    for position in sorted(found - {0, len(text)}):
+    for position in sorted(ends - {0, len(text)}):
         position = _moved(text, hidden, starts[-1], position, code)
         if position and _shows_something(hidden, starts[-1], position):
             starts.append(_before_opening(text, position))
@@ -173,12 +173,12 @@ def _is_abbreviation(word, code):
 
 def with_line_breaks(sentence, translation):
     """A translation with as many line breaks as its sentence, each at the blank nearest to the same share of it."""
-    for found in re.finditer(r"[ \t]*(?:\r\n|\r|\n)[ \t]*", sentence):
-        place = found.start() / len(sentence) * len(translation)
+    for match in re.finditer(r"[ \t]*(?:\r\n|\r|\n)[ \t]*", sentence):
+        place = match.start() / len(sentence) * len(translation)
         blanks = [blank.start() for blank in re.finditer(r"(?<=\S) (?=\S)", translation)]
         if not blanks:
-            translation += found[0]
+            translation += match[0]
             continue
         at = min(blanks, key=lambda blank: abs(blank - place))
-        translation = translation[:at] + found[0] + translation[at + 1 :]
+        translation = translation[:at] + match[0] + translation[at + 1 :]
     return translation

@@ -118,7 +118,7 @@ class TextEncoder(Pipeline):
         options = {name: config[name] for name in ("pooling", "normalize")}
         return cls(model, tokenizers["text"], config["max_tokens"], **options)
 
-    def described(self):
+    def config_keys(self):
         return {**self.described_text(), "pooling": self.pooling, "normalize": self.normalize}
 
     def described_text(self) -> dict[str, Any]:
@@ -154,8 +154,8 @@ class TextEncoder(Pipeline):
     def reply(self, texts):
         return [
             {"vector": vector.tolist() if tokens else None, "truncated": cut}
-            for found in self.encode_in_parts(texts)
-            for vector, tokens, cut in zip(found.pooled, found.tokens, found.truncated, strict=True)
+            for encoded in self.encode_in_parts(texts)
+            for vector, tokens, cut in zip(encoded.pooled, encoded.tokens, encoded.truncated, strict=True)
         ]
 
     def encode_in_parts(self, texts: list[str]) -> Iterator[Embeddings]:

@@ -146,7 +146,7 @@ class TextGenerator(Pipeline):
         options = {name: config[name] for name in ("line_break", "begins_with", "language") if name in config}
         return cls(model, tokenizers["text"], **options)
 
-    def described(self):
+    def config_keys(self):
         return {"line_break": self.line_break, "begins_with": self.begins_with, "language": self.language}
 
     @property
@@ -166,8 +166,8 @@ class TextGenerator(Pipeline):
 
     def reply(self, prompts, n=1, **sampling):
         return [
-            {"generations": [{"text": g.text, "finish": g.finish, "log_prob": sum(g.log_probs)} for g in found]}
-            for found in self.generations(prompts, n=n, **sampling)
+            {"generations": [{"text": g.text, "finish": g.finish, "log_prob": sum(g.log_probs)} for g in continuations]}
+            for continuations in self.generations(prompts, n=n, **sampling)
         ]
 
     def generate(self, prompts: Texts = "", *, n: int = 1, **sampling: Any) -> Any:
@@ -194,7 +194,7 @@ class TextGenerator(Pipeline):
             UserError: if a prompt is not a str or a setting is out of range.
         """
         prompts, alone = as_texts(prompts, "prompts")
-        texts = [[one.text for one in found] for found in self.generations(prompts, n=n, **sampling)]
+        texts = [[one.text for one in continuations] for continuations in self.generations(prompts, n=n, **sampling)]
         texts = texts if n > 1 else [text for (text,) in texts]
         return texts[0] if alone else texts
 
@@ -252,13 +252,13 @@ class TextGenerator(Pipeline):
                 part = np.array(ids[start : start + self.window], "int32")
                 sequences.append({"token_ids": part})
                 places.append((number, start))
-        found: list = [[] for _ in texts]
+        scores_of: list = [[] for _ in texts]
         for (number, start), read, (log_probs,) in zip(places, sequences, self.compiled.run(sequences), strict=True):
-            known = len(found[number]) - start  # already predicted in the previous part
-            found[number] += log_probs[known : len(read["token_ids"]) - 1].tolist()
+            known = len(scores_of[number]) - start  # already predicted in the previous part
+            scores_of[number] += log_probs[known : len(read["token_ids"]) - 1].tolist()
         scores = []
-        check_finite([log_prob for log_probs in found for log_prob in log_probs], "a log probability")
-        for ids, log_probs in zip(self._beginnings(texts), found, strict=True):
+        check_finite([log_prob for log_probs in scores_of for log_prob in log_probs], "a log probability")
+        for ids, log_probs in zip(self._beginnings(texts), scores_of, strict=True):
             perplexity = _perplexity(log_probs) if log_probs else None
             scores.append(TextScore(sum(log_probs), perplexity, self._shown_tokens(ids[1:]), log_probs))
         return scores[0] if alone else scores
@@ -393,7 +393,7 @@ class _Text:
         self.ids, self.start = [*beginning], len(beginning)
         self.before = generator.text_of(beginning)
         self.log_probs, self.finish, self.text, self.details = [], "", "", []
-        self.shown, self.told = 0, 0  # characters and tokens that `next_piece` has returned
+        self.shown, self.reported = 0, 0  # characters and tokens that `next_piece` has returned
 
     def add(self, written, place, details, last):
         """Appends tokens until the text is finished; `last`: no more will follow."""
@@ -433,9 +433,9 @@ class _Text:
         ready, tokens = self._ready(), len(self.ids) - self.start
         if len(ready) == self.shown and not self.finish:
             return None
-        details = self.details[self.told : tokens]
-        piece = Piece(self.number, ready[self.shown :], tokens - self.told, self.finish, details)
-        self.shown, self.told = len(ready), tokens
+        details = self.details[self.reported : tokens]
+        piece = Piece(self.number, ready[self.shown :], tokens - self.reported, self.finish, details)
+        self.shown, self.reported = len(ready), tokens
         return piece
 
     def _ready(self):

@@ -153,7 +153,7 @@ def is_calendar_day(text):
 
 # Which part of a text that exceeds the limit is used: its start, both ends, or all of it in several sequences.
 START, ENDS, WHOLE = "start", "ends", "whole"
-LOST = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a text becomes one sequence
+DROPPED_PART = {START: "end", ENDS: "middle", WHOLE: "middle"}  # the part removed if a text becomes one sequence
 # Characters per token of the limit. Longer texts are cut before tokenization, to save time.
 CHARACTERS_PER_TOKEN = 64
 MOST_TOKENS_OF_WHOLE = 50_000  # tokens of a text that is read whole, about 40,000 words: seconds of computation
@@ -243,7 +243,7 @@ def warn_of_cut(sequences, max_tokens, long_texts=START):
     if cut:
         warnings.warn(
             f"{len(cut)} of {len(sequences)} texts (the first is number {cut[0]}) have more than the "
-            f"{max_tokens:,} tokens that this model reads: their {LOST[long_texts]} was left out.",
+            f"{max_tokens:,} tokens that this model reads: their {DROPPED_PART[long_texts]} was left out.",
             TruncatedText,
             stacklevel=5,
         )

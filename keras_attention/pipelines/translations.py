@@ -103,8 +103,8 @@ def joined_hypotheses(parts, hypotheses, n_best):
     if len(hypotheses) == 1:
         return [one._replace(text=parts.joined([one]).strip()) for one in hypotheses[0]]
     best = [(0.0, None)]  # the best combinations so far: sum of the scores, and (combination before, last sentence)
-    for found in hypotheses:
-        combinations = [(before[0] + one.score, (before, one)) for before in best for one in found]
+    for of_sentence in hypotheses:
+        combinations = [(before[0] + one.score, (before, one)) for before in best for one in of_sentence]
         best = sorted(combinations, key=lambda combination: combination[0], reverse=True)[:n_best]
     return [_joined(parts, _sentences(combination)) for combination in best]
 

@@ -162,7 +162,7 @@ class Translator(Pipeline):
         pipeline._weights.private = True
         return pipeline
 
-    def described(self):
+    def config_keys(self):
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         languages = {name: language for name, language in languages.items() if language}
         return {"decoding": self.decoding, "low_score_threshold": self.low_score_threshold, **languages}
@@ -321,15 +321,15 @@ class Translator(Pipeline):
             answers, truncated, waiting = self._waiting(sentences, attention, settings)
             done = len(answers) - sum(len(batch.positions) for batch in waiting)
             search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
-            for batch, found in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
-                for position, hypotheses in zip(batch.positions, found, strict=True):
+            for batch, of_batch in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+                for position, hypotheses in zip(batch.positions, of_batch, strict=True):
                     answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
                 done += len(batch.positions)
                 report(done)
             self._search_out_of_loops(answers, waiting, settings, n_best, attention, replace_unknowns)
-        found = iter(answers)
+        of_batch = iter(answers)
         return [
-            joined_hypotheses(some, list(islice(found, count)), n_best) if some else next(found)
+            joined_hypotheses(some, list(islice(of_batch, count)), n_best) if some else next(of_batch)
             for some, count in zip(parts, counts, strict=True)
         ]
 
@@ -360,10 +360,10 @@ class Translator(Pipeline):
             if _loops(answers[place]) and self.target_tokenizer.kind != "characters"
         ]
         search_batch = partial(self._search, {**settings, **OUT_OF_LOOPS}, n_best, attention, replace_unknowns)
-        for batch, (found,) in zip(loops, map_in_threads(search_batch, loops), strict=True):
-            if not _loops(found):  # else both are in a loop, and the first one is more probable
+        for batch, (of_batch,) in zip(loops, map_in_threads(search_batch, loops), strict=True):
+            if not _loops(of_batch):  # else both are in a loop, and the first one is more probable
                 place = batch.positions[0]
-                answers[place] = [one._replace(truncated=answers[place][0].truncated) for one in found]
+                answers[place] = [one._replace(truncated=answers[place][0].truncated) for one in of_batch]
 
     def _waiting(self, sentences, attention, settings):
         """What is known of the answers before the search: copies and empty ones; which sentences are cut; Batches."""
@@ -429,23 +429,23 @@ class Translator(Pipeline):
         options |= {name: settings[name] for name in OUT_OF_LOOPS if name in settings}
         steps = answer_limit(batch.padded, settings)
         with memory(cache_bytes(self.network, batch.size * settings["beam_size"], steps + batch.padded)):
-            found = self.compiled.search(source_ids, limits, steps, **options)
-        check_finite(found.log_probs[: len(batch.sequences), 0], "a log probability")
+            hypotheses = self.compiled.search(source_ids, limits, steps, **options)
+        check_finite(hypotheses.log_probs[: len(batch.sequences), 0], "a log probability")
         weights = None
-        if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
-            weights = self.compiled.attention(source_ids, found.token_ids)  # (B, N, layers, heads, L, S)
+        if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
+            weights = self.compiled.attention(source_ids, hypotheses.token_ids)  # (B, N, layers, heads, L, S)
         return [
             [
-                self.answer(found, i, j, ids, text, weights, attention)
+                self.answer(hypotheses, i, j, ids, text, weights, attention)
                 for j in range(n_best)
-                if found.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
+                if hypotheses.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
             ]
             for i, (ids, text) in enumerate(zip(batch.sequences, batch.texts, strict=True))
         ]
 
     def answer(
         self,
-        found: Hypotheses,
+        hypotheses: Hypotheses,
         i: int,
         j: int,
         source_ids: np.ndarray,
@@ -454,7 +454,7 @@ class Translator(Pipeline):
         keep_weights: bool,
     ) -> Translation:
         """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, L, S) or None."""
-        ids = found.token_ids[i, j, : found.lengths[i, j]]  # (T,)
+        ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]]  # (T,)
         heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
         weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
         written = ids[ids != END_ID]
@@ -466,10 +466,10 @@ class Translator(Pipeline):
             )
         else:
             text = self.target_tokenizer.decode([written])[0]
-        log_prob = float(found.log_probs[i, j])
+        log_prob = float(hypotheses.log_probs[i, j])
         reason = reason_to_doubt(self, source_text, source_ids, text, ids, log_prob)
         kept = (weights, heads) if keep_weights else (None, None)
-        score, ids = float(found.scores[i, j]), tuple(ids.tolist())
+        score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
         return Translation(text, score, tokens, source_tokens, *kept, log_prob, reason is not None, False, ids, reason)
 
     def settings(

@@ -43,15 +43,15 @@ def caption_scores(captioner: Captioner, pictures: list[CaptionedPicture], **sea
     With boxes, the percentage of the words with a box whose attention is in it, by the largest weight and by the sum of
     the weights; without, BLEU.
     """
-    found = captioner.caption([one.picture for one in pictures], **search)
+    captions = captioner.caption([one.picture for one in pictures], **search)
     references = [one.captions for one in pictures]
-    scores = {"exact captions": exact_captions(found, references)}
+    scores = {"exact captions": exact_captions(captions, references)}
     if not all(one.boxes for one in pictures):
         return scores | {
-            "BLEU": bleu_tradition_b([str(one) for one in found], [one.captions for one in pictures]).score
+            "BLEU": bleu_tradition_b([str(one) for one in captions], [one.captions for one in pictures]).score
         }
     size = captioner.kind.size[:2]
-    seen = [pointing(_attention(*both), both[1].boxes, size) for both in zip(found, pictures, strict=True)]
+    seen = [pointing(_attention(*both), both[1].boxes, size) for both in zip(captions, pictures, strict=True)]
     hits, shares = (np.array(each, float) for each in zip(*(each for one in seen for each in one), strict=True))
     return scores | {"pointing": 100 * float(hits.mean()), "attention in the box": 100 * float(shares.mean())}
 
@@ -105,7 +105,7 @@ def write_captioner(folder, captioner, data: CaptionData, *, settings, result, f
         "training": {**settings, "history": result.history},
     }
     draw = [lambda place: view.save(place / picture["file"])]
-    options = {"about": captioner.described(), "extra_files": [*captioner.extra_files, *draw], "overwrite": overwrite}
+    options = {"about": captioner.config_keys(), "extra_files": [*captioner.extra_files, *draw], "overwrite": overwrite}
     write_entry(folder, model, captioner.tokenizers, metrics=metrics, weights_dtype="float16", **options)
     return measured
 

@@ -118,7 +118,7 @@ def readme_text(entry, address, licence=None):
     """
     from huggingface_hub import ModelCardData
 
-    config, use = entry.config, entry.architecture.use
+    config, task = entry.config, entry.architecture.task
     languages = [config[key] for key in ("source_language", "target_language", "language") if config.get(key)]
     languages = [code for code in dict.fromkeys(languages) if code.isalpha() and code != UNKNOWN_LANGUAGE]
     terms = (
@@ -128,7 +128,7 @@ def readme_text(entry, address, licence=None):
         **terms,
         language=languages or None,
         library_name=LIBRARY,
-        pipeline_tag=TASKS.get(f"{use.task} {entry.input.name}", TASKS.get(use.task)),
+        pipeline_tag=TASKS.get(f"{task.name} {entry.input.name}", TASKS.get(task.name)),
         tags=["keras", "attention", entry.architecture.name],
         ignore_metadata_errors=False,
     )
@@ -172,8 +172,10 @@ def _check_repository(address, present, private, public):
             "Choose another name."
         )
     if private == public:
-        found, expected = ("private", "without --public") if private else ("public", "with --public")
-        raise UserError(f"{address} exists and is {found}. Push {expected}, or change it in its settings on the hub.")
+        received, expected = ("private", "without --public") if private else ("public", "with --public")
+        raise UserError(
+            f"{address} exists and is {received}. Push {expected}, or change it in its settings on the hub."
+        )
 
 
 @contextmanager

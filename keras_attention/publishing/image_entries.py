@@ -45,11 +45,11 @@ def image_classifier(model, data: ImageData) -> InputClassifier:
 
 def held_logits(classifier: InputClassifier, images: LabelledImages) -> np.ndarray:
     """The logits (N, K) of all images, from the compiled network."""
-    found = []
+    logits_of_rows = []
     for first in range(0, len(images), ROWS):
         arrays = [{"values": values} for values in as_values(images.pixels[first : first + ROWS])]
-        found += [logits for (logits,) in classifier.compiled.run(arrays)]
-    return np.stack(found)
+        logits_of_rows += [logits for (logits,) in classifier.compiled.run(arrays)]
+    return np.stack(logits_of_rows)
 
 
 def fit_output_layer(model, images: LabelledImages) -> None:
@@ -66,8 +66,8 @@ def fit_output_layer(model, images: LabelledImages) -> None:
     values = as_values(images.pixels)
     vectors = np.concatenate([pooled(values[first : first + ROWS]).numpy() for first in range(0, len(values), ROWS)])
     center, spread = vectors.mean(axis=0), vectors.std(axis=0) + 1e-6
-    found = LogisticRegression(C=0.1, max_iter=500).fit((vectors - center) / spread, images.labels)
-    kernel, bias = (found.coef_.T / spread[:, None]), found.intercept_
+    regression = LogisticRegression(C=0.1, max_iter=500).fit((vectors - center) / spread, images.labels)
+    kernel, bias = (regression.coef_.T / spread[:, None]), regression.intercept_
     bias = bias - center @ kernel
     if kernel.shape[1] == 1:  # of two labels, scikit-learn has one logit
         kernel, bias = np.hstack([np.zeros_like(kernel), kernel]), np.array([0.0, bias[0]])
@@ -77,10 +77,10 @@ def fit_output_layer(model, images: LabelledImages) -> None:
 def scores_of(classifier: InputClassifier, images: LabelledImages) -> tuple[dict, list, np.ndarray]:
     """Scores by name, rows of `CLASS_COLUMNS`, and the confusion matrix (K, K), true by predicted labels."""
     task = SimpleNamespace(**classifier.task)
-    found = predictions(held_logits(classifier, images), task)
+    predicted = predictions(held_logits(classifier, images), task)
     confusion = np.zeros((len(task.label_names),) * 2, int)
-    np.add.at(confusion, (images.labels, found.chosen), 1)
-    return scores(images.labels, found, task), per_class(images.labels, found, task), confusion
+    np.add.at(confusion, (images.labels, predicted.chosen), 1)
+    return scores(images.labels, predicted, task), per_class(images.labels, predicted, task), confusion
 
 
 def pixel_baseline(pixels: np.ndarray, labels: np.ndarray, test_pixels: np.ndarray) -> np.ndarray:
@@ -116,11 +116,11 @@ def baselines(data: ImageData, kind) -> dict[str, tuple[int, np.ndarray]]:
     features = [np.asarray(kind.features(values)) for values in (train, asked)]
     simple = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
     simple.fit(features[0], data.train.labels[:known])
-    found = {kind.simple_model: (known, simple.predict(features[1]))}
+    predictions_of = {kind.simple_model: (known, simple.predict(features[1]))}
     if kind.name == "series" and len(train) * len(asked) * len(train[0]) ** 2 <= MOST_CELLS:
         nearest = nearest_labels(train, data.train.labels[:known].tolist(), asked)
-        found["1-nearest neighbour with dynamic time warping"] = (known, np.array(nearest))
-    return found
+        predictions_of["1-nearest neighbour with dynamic time warping"] = (known, np.array(nearest))
+    return predictions_of
 
 
 def write_image_classifier(folder, classifier, data, *, settings, result, facts, overwrite=False):
@@ -174,6 +174,10 @@ def write_image_classifier(folder, classifier, data, *, settings, result, facts,
         "training": {**settings, "history": result.history},
     }
     draw = [lambda place: confusion_matrix_plot(confusion, labels, place / picture["file"])]
-    options = {"about": classifier.described(), "extra_files": [*classifier.extra_files, *draw], "overwrite": overwrite}
+    options = {
+        "about": classifier.config_keys(),
+        "extra_files": [*classifier.extra_files, *draw],
+        "overwrite": overwrite,
+    }
     write_entry(folder, network, {}, metrics=metrics, **options)
     return measured

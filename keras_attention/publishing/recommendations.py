@@ -38,8 +38,8 @@ def score(model: keras.Model, data: Interactions, held: np.ndarray, known: np.nd
     """The AUC of a network on held out interactions, whose histories hold `known` ones only."""
     batches = HistoryBatches(data, held, length, ROWS, known=known)
     parts = [held[start : start + ROWS] for start in range(0, len(held), ROWS)]
-    found = [probabilities(model, data, batches.inputs(part)) for part in parts]
-    return auc(data.liked[held], np.concatenate(found))
+    predicted = [probabilities(model, data, batches.inputs(part)) for part in parts]
+    return auc(data.liked[held], np.concatenate(predicted))
 
 
 def recommend(
@@ -74,8 +74,8 @@ def recommend(
     inputs["ages"][:, -2] = 1
     inputs["item_ids"][:, -1] = new
     inputs["categories"][:, -1] = data.categories[new]
-    found = probabilities(model, data, inputs)
-    best = np.argsort(-found, kind="stable")[:most]
+    predicted = probabilities(model, data, inputs)
+    best = np.argsort(-predicted, kind="stable")[:most]
     _, weights = model({name: values[best] for name, values in inputs.items()}, return_attention_scores=True)
     weights = keras.ops.convert_to_numpy(weights).mean(axis=(1, 2))[:, -1, :-1]  # (most, L - 1), from the target
     items, answers = inputs["item_ids"][0, :-1], inputs["answers"][0, :-1]
@@ -83,7 +83,10 @@ def recommend(
     real = items != 0
     return [
         Recommendation(
-            data.item_names[new[row]], float(found[row]), [names[i] for i in np.flatnonzero(real)], weights[at][real]
+            data.item_names[new[row]],
+            float(predicted[row]),
+            [names[i] for i in np.flatnonzero(real)],
+            weights[at][real],
         )
         for at, row in enumerate(best)
     ]

@@ -36,17 +36,17 @@ def transcription_scores(transcriber: Transcriber, strings: list[SpokenString], 
     end of the word.
     """
     rate = transcriber.kind.rate
-    found = transcriber.transcribe([(one.waveform, rate) for one in strings], **search)
+    transcripts = transcriber.transcribe([(one.waveform, rate) for one in strings], **search)
     expected = [one.text for one in strings]
     hits = [
         hit
-        for one, string in zip(found, strings, strict=True)
+        for one, string in zip(transcripts, strings, strict=True)
         if len(one.words) == len(string.places)
         for hit in within_words(one.times, [(start / rate, end / rate) for start, end in string.places])
     ]
     return {
-        "word errors": word_error_rate(found, expected),
-        "exact": exact_captions(found, [[text] for text in expected]),
+        "word errors": word_error_rate(transcripts, expected),
+        "exact": exact_captions(transcripts, [[text] for text in expected]),
         "pointing": 100 * float(np.mean(hits)) if hits else 0.0,
     }
 
@@ -94,8 +94,8 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
                 "value": value,
                 "signature": SIGNATURES[metric][1],
             }
-            for words, found in scores.items()
-            for metric, value in found.items()
+            for words, by_metric in scores.items()
+            for metric, value in by_metric.items()
         ],
         "pictures": [picture],
         "limits": [
@@ -108,7 +108,7 @@ def write_transcriber(folder, transcriber, data: SpeechData, *, settings, result
     }
     draw = [lambda place: view.save(place / picture["file"])]
     files = [*transcriber.extra_files, *draw]
-    options = {"about": transcriber.described(), "extra_files": files, "overwrite": overwrite}
+    options = {"about": transcriber.config_keys(), "extra_files": files, "overwrite": overwrite}
     write_entry(folder, model, transcriber.tokenizers, metrics=metrics, weights_dtype="float16", **options)
     return scores[lengths[0]]
 

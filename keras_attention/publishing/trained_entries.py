@@ -122,7 +122,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
     terms = "as stated by its owner" if texts else "Python Software Foundation License"
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms, "link": ""}
     measured = ", ".join(settings["validation"]) or "validation"
-    told = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
+    measured_on = {"set": measured, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     metrics = {
         "description": f"BERT with {settings['num_layers']} layers: fill masks, embed texts, or fine-tune your own "
@@ -134,7 +134,7 @@ def write_pretrained(folder, model, tokenizer, *, scores, settings, result, fact
         "minutes": before["minutes"] + result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": model.count_params(),
-        "scores": [{**told, "metric": SCORE_NAMES[name], "value": value} for name, value in scores.items()],
+        "scores": [{**measured_on, "metric": SCORE_NAMES[name], "value": value} for name, value in scores.items()],
         "limits": LIMITS,
         "examples": [{"source": gap, "output": text} for gap, text in filled],
         "training": {**settings, "history": history},
@@ -179,7 +179,7 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
         data["name"] = f"music of {', '.join(names)}" if names else "music in four voices, made by rules"
         data["terms"] = terms if names else "Apache-2.0"
     held_out = ", ".join(settings["validation"]) or f"{settings['validation_split']:.1%} of the texts"
-    told = {"set": held_out, "signature": f"windows of {settings['max_tokens']}"}
+    measured_on = {"set": held_out, "signature": f"windows of {settings['max_tokens']}"}
     before = start.metrics if start else {"command": "", "commit": "", "minutes": 0.0, "data": []}
     curve = "curve.png"
     metrics = {
@@ -193,13 +193,13 @@ def write_language_model(folder, generator, *, scores, settings, result, facts, 
         "minutes": before["minutes"] + result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": generator.model.count_params(),
-        "scores": [{**told, "metric": name, "value": value} for name, value in scores.items()],
+        "scores": [{**measured_on, "metric": name, "value": value} for name, value in scores.items()],
         "limits": [MUSIC_LIMIT if generator.is_music else WRITTEN],
         "examples": [{"source": text, "output": more} for text, more in written],
         "training": {**settings, "history": history},
         "pictures": [{"file": curve, "caption": "Training and validation loss"}],
     }
-    about = {**generator.described(), "language": settings["language"]}
+    about = {**generator.config_keys(), "language": settings["language"]}
     options = {"overwrite": overwrite, "extra_files": [lambda entry: learning_curve_plot(history, entry / curve)]}
     if images:
         half = len(images[0]) // 2
@@ -230,7 +230,7 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
     data = {"name": ", ".join(texts or ["docstrings of the Python standard library"]), "terms": terms}
     held_out = f"{settings['validation_split']:.1%} of the texts"
     cosine = {"set": held_out, "metric": "cosine to the teacher's vectors", "value": scores["cosine"]}
-    told = {"set": held_out, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
+    on = {"set": held_out, "signature": f"{settings['mask_rate']:.0%} masked, seed 0"}
     of_masks = {metric: scores[name] for name, metric in SCORE_NAMES.items() if name in scores}
     metrics = {
         "description": f"{kind} with {student.settings['num_layers']} layers of {teacher}, distilled from it.",
@@ -239,7 +239,10 @@ def write_distilled(folder, student, tokenizer, *, scores, settings, result, fac
         "minutes": result.seconds / 60,
         "seeds": [settings["seed"]],
         "parameters": student.count_params(),
-        "scores": [cosine | {"signature": ""}, *({**told, "metric": m, "value": v} for m, v in of_masks.items())],
+        "scores": [
+            cosine | {"signature": ""},
+            *({**on, "metric": m, "value": v} for m, v in of_masks.items()),
+        ],
         "limits": [
             f"Limited by the quality of its teacher. Training texts had at most {settings['max_tokens']} tokens."
         ],

@@ -61,8 +61,8 @@ class CompiledSearch:
                     program = self._compiled(function, signature, repr(key))
                 program = self._keep(key, program)
         self.refresh()
-        found = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
-        return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in found))
+        hypotheses = program(tf.convert_to_tensor(source_ids), tf.convert_to_tensor(limits))
+        return Hypotheses(*(field.numpy() if tf.executing_eagerly() else field for field in hypotheses))
 
     def in_graph(self, max_steps, **options):
         """`search` as a function of tensors (source_ids, limits) with static shapes, for a larger graph.

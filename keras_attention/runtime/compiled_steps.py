@@ -213,8 +213,8 @@ class CompiledSteps:
         while index < last:
             stop_if_unwanted()
             began, count = time.perf_counter(), min(count, last - index)
-            found = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
-            (made, tokens, was_there, done, written), state = found
+            results = program(tokens, state, memory, was_there, done, tf.constant(index), tf.constant(count), fixed)
+            (made, tokens, was_there, done, written), state = results
             made = int(made)
             fitting = int(seconds * made / (time.perf_counter() - began))
             yield Written(*(np.swapaxes(part.numpy()[:sequences, :made], 0, 1) for part in written))

@@ -136,7 +136,7 @@ class CTranslate2Search:
         if coverage_penalty:
             raise UserError("CTranslate2 has no coverage penalty like ours: leave it out, or use --engine keras.")
         shape = len(limits), n_best, max_steps
-        found = Hypotheses(
+        hypotheses = Hypotheses(
             token_ids=np.full(shape, PAD_ID, "int32"),
             lengths=np.zeros(shape[:2], "int32"),
             scores=np.full(shape[:2], -np.inf, "float32"),
@@ -158,11 +158,11 @@ class CTranslate2Search:
                 (candidates,) = self._translate(source_ids[row : row + 1], limit, beam_size * limit, **options)
                 candidates = ended_in_time(candidates, enough)
             for j, one in enumerate(ranked(candidates, *rule)[:n_best]):
-                found.token_ids[row, j, : one.length] = one.token_ids
-                found.lengths[row, j] = one.length
-                found.scores[row, j] = one.score(*rule)
-                found.log_probs[row, j] = one.log_prob
-        return found
+                hypotheses.token_ids[row, j, : one.length] = one.token_ids
+                hypotheses.lengths[row, j] = one.length
+                hypotheses.scores[row, j] = one.score(*rule)
+                hypotheses.log_probs[row, j] = one.log_prob
+        return hypotheses
 
     def refresh(self):
         """Does nothing: CTranslate2 keeps the weights that the model had when this engine was made."""
@@ -172,8 +172,8 @@ class CTranslate2Search:
 
         def run(source_ids, limits):
             _, first, places = np.unique(source_ids, axis=0, return_index=True, return_inverse=True)
-            found = self.search(source_ids[first], limits[first], max_steps, **options)
-            return [field[places.ravel()] for field in found]
+            hypotheses = self.search(source_ids[first], limits[first], max_steps, **options)
+            return [field[places.ravel()] for field in hypotheses]
 
         dtypes = Hypotheses(tf.int32, tf.int32, tf.float32, tf.float32)
         return lambda source_ids, limits: Hypotheses(*tf.numpy_function(run, [source_ids, limits], dtypes))
@@ -188,7 +188,7 @@ class CTranslate2Search:
 
     def _translate(self, source_ids, limit, most, *, beam_size, unknowns):
         """A list of Candidates for each of the sources (B, S), most probable first; stops when `most` have ended."""
-        found = self._engine.translate_batch(
+        results = self._engine.translate_batch(
             self._pieces(source_ids),
             beam_size=beam_size,
             num_hypotheses=1 if beam_size == 1 else most,
@@ -205,7 +205,7 @@ class CTranslate2Search:
                 for pieces, score in zip(one.hypotheses, one.scores, strict=True)
                 if pieces
             ]
-            for one in found
+            for one in results
         ]
 
     def _rules(self, limit, unknowns):

@@ -56,21 +56,21 @@ def stored_program(function, specs, model, key, jit_compile=False, variables=(),
     """
     if is_eager():
         return function
-    found = None
+    stored = None
     if stores := model is not None and has_cache() and not _is_distributed(model):
         handles = [*(weight.value.handle for weight in model.weights), *(variable.handle for variable in variables)]
         digest = _digest(function.__name__, specs, model, key, jit_compile)
         with suppress(Exception):  # whatever is wrong with a file, tracing gives the same program
             content = read_stored(digest) or b""
             if f"{MARK}{digest}".encode() in content:  # the graph of this function
-                found = _imported(content, specs, handles)
-    if found is None and jit_compile:
+                stored = _imported(content, specs, handles)
+    if stored is None and jit_compile:
         tell_compiling()
     call = call or (call_compiled if jit_compile else _call)
     if not stores:
         program = tf.function(partial(call, function), input_signature=specs, autograph=False)
     else:
-        program = found or _stored(function, specs, handles, digest, call)
+        program = stored or _stored(function, specs, handles, digest, call)
     if not jit_compile:
         return program
     if has_cache():

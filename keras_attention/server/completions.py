@@ -243,9 +243,9 @@ async def _events(facts, prompt_tokens, first, pieces, request):
             yield "data: [DONE]\n\n"
         except (Refusal, UserError) as error:
             refusal = error if isinstance(error, Refusal) else Refusal(422, str(error))
-            yield _event({"error": refusal.described(ROUTE)})
+            yield _event({"error": refusal.as_json(ROUTE)})
         except Exception:
-            yield _event({"error": Refusal(500, "Internal server error; see the log.").described(ROUTE)})
+            yield _event({"error": Refusal(500, "Internal server error; see the log.").as_json(ROUTE)})
             raise
 
 

@@ -49,9 +49,9 @@ class Refusal(Exception):
         headers = {"retry-after": str(self.retry)} if self.status in (429, 503) else {}
         headers |= {"www-authenticate": "Bearer"} if self.status == 401 else {}
         headers |= {"connection": "close"} if self.close else {}
-        return JSONResponse({"error": self.described(path)}, self.status, headers)
+        return JSONResponse({"error": self.as_json(path)}, self.status, headers)
 
-    def described(self, path):
+    def as_json(self, path):
         """The value of "error": a text, or on the routes of OpenAI's API an object that its clients read."""
         message = self.message.encode("utf-8", "replace").decode()  # the message may quote half a surrogate pair
         if not any(path == route or path.startswith(f"{route}/") for route in OPENAI_ROUTES):

@@ -114,17 +114,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded_protocol(seconds, tell=warnings.warn):
+def guarded_protocol(seconds, notify=warnings.warn):
     """The GuardedProtocol, for uvicorn's option `http`. With a version of uvicorn that is not known, uvicorn's own.
 
     Args:
         seconds: float, time limit for receiving the headers, and for the client to read a part of a pending answer.
-        tell: callable (str), called with a warning if the protocol is uvicorn's own.
+        notify: callable (str), called with a warning if the protocol is uvicorn's own.
     """
     known = uvicorn.__version__.rpartition(".")[0] in TESTED_VERSIONS and HttpToolsProtocol is not object
     if known:
         return type("GuardedProtocol", (GuardedProtocol,), {"seconds": seconds})
-    tell(
+    notify(
         f"Warning: uvicorn {uvicorn.__version__} is not known here, so slow or long request headers and unread answers "
         f"have no limits. To limit them: pip install 'uvicorn=={TESTED_VERSIONS[-1]}.*'"
     )

@@ -80,7 +80,7 @@ DEMO_POLICY = (
 
 def tasks():
     """Dict from each task that the server can offer to the list of its Forms, one for each kind of JSON form."""
-    return forms_of(architecture.use for architecture in ARCHITECTURES.values())
+    return forms_of(architecture.task for architecture in ARCHITECTURES.values())
 
 
 def paths():
@@ -129,8 +129,8 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        found = {"models": server.about(), "translations": server.translations(), "limits": limits}
-        return JSONResponse({"object": "list", "data": data, **found})
+        facts = {"models": server.about(), "translations": server.translations(), "limits": limits}
+        return JSONResponse({"object": "list", "data": data, **facts})
 
     @app.get("/v1/models/{name}", responses=ERRORS)
     async def one_model(name: str):
@@ -177,25 +177,25 @@ def _add_questions(app, server):
     @app.post("/v1/alternatives", response_model=AlternativesReply, responses=ERRORS)
     async def other_words(request: AlternativesRequest):
         """Returns other words at a place of a translation, and the translation to which each leads."""
-        name, found = await server.answer(alternatives, request, "translate")
-        return JSONResponse({"model": name, "alternatives": found})
+        name, alternatives_found = await server.answer(alternatives, request, "translate")
+        return JSONResponse({"model": name, "alternatives": alternatives_found})
 
     @app.post("/v1/embeddings", response_model=EmbeddingsReply, responses=ERRORS)
     async def vectors(request: EmbeddingsRequest):
         """Returns the vectors of texts, in the format of OpenAI's API."""
-        name, reply = await server.answer(embeddings, request, "encode", beside=True)
+        name, reply = await server.answer(embeddings, request, "encode", allow_secondary_task=True)
         return JSONResponse({**reply, "model": name})
 
     @app.post("/v1/similar", response_model=SimilarReply, responses=ERRORS)
     async def nearest(request: SimilarRequest):
         """Returns the texts that are most similar to a query."""
-        name, answers = await server.answer(similar, request, "encode", beside=True)
+        name, answers = await server.answer(similar, request, "encode", allow_secondary_task=True)
         return JSONResponse({"model": name, "answers": answers})
 
     @app.post("/v1/zero-shot", response_model=ZeroShotReply, responses=ERRORS)
     async def nearest_labels(request: ZeroShotRequest):
         """Returns the label that is most similar to each text, without training."""
-        name, answers = await server.answer(zero_shot, request, "encode", beside=True)
+        name, answers = await server.answer(zero_shot, request, "encode", allow_secondary_task=True)
         return JSONResponse({"model": name, "answers": answers})
 
     @app.post("/v1/completions", response_model=completions.CompletionsReply, responses=ERRORS)
@@ -219,8 +219,8 @@ def _add_task(app, server, task, forms):
 
     @app.post(f"/v1/{task}", **options, description=forms[0].meaning)
     async def answer(request: body_type):
-        name, found = await server.answer(reply, request, task)
-        return JSONResponse({"model": name, **found})
+        name, replies = await server.answer(reply, request, task)
+        return JSONResponse({"model": name, **replies})
 
 
 def _add_pages(app, server, access):
@@ -345,7 +345,7 @@ def grace_seconds(settings):
     return 2 * settings.seconds + END_SECONDS
 
 
-def serve(names, settings, bound, say, tell, end=lambda answered: None):
+def serve(names, settings, bound, report, notify, end=lambda answered: None):
     """Answers requests until SIGTERM or SIGINT, then finishes the accepted requests.
 
     The process ends at most `grace_seconds` after the signal.
@@ -355,8 +355,8 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
             of `list_models`, each loaded at its first request.
         settings: ServerSettings.
         bound: socket, see `bind`.
-        say: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
-        tell: callable (str), called with a message for each model that is loaded, becomes ready or is damaged.
+        report: callable (list of str, str), called with the model names and the URL as soon as clients can connect.
+        notify: callable (str), called with a message for each model that is loaded, becomes ready or is damaged.
         end: callable (dict), called with what this function returns before the process is ended because a computation
             does not end in time.
 
@@ -368,14 +368,14 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
     """
     metrics = ServerMetrics(paths())
     if names is None:
-        models = known_models(settings, metrics.computed, tell)
+        models = known_models(settings, metrics.computed, notify)
     else:
         models = load_models(names, settings, metrics.computed)
     warnings.simplefilter("ignore", UserWarning)  # about truncated texts: the answers report them
-    server = Server(models, settings, metrics, tell)
+    server = Server(models, settings, metrics, notify)
     config = uvicorn.Config(
         make_app(server, bound.getsockname()[0]),
-        http=guarded_protocol(settings.seconds, tell),
+        http=guarded_protocol(settings.seconds, notify),
         ws="none",
         log_level="warning",
         access_log=False,
@@ -388,12 +388,12 @@ def serve(names, settings, bound, say, tell, end=lambda answered: None):
     sys.setswitchinterval(SWITCH_SECONDS)
     bound.listen(BACKLOG)
     host, port = bound.getsockname()[:2]
-    say(list(models), f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    report(list(models), f"http://{f'[{host}]' if ':' in host else host}:{port}")
     # uvicorn stops at the signal and raises it again afterwards.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    running = EndingServer(config, settings, lambda: end(metrics.answers_by_path()))
-    running.run(sockets=[bound])
-    running.end = lambda: None  # the caller tells it
+    uvicorn_server = EndingServer(config, settings, lambda: end(metrics.answers_by_path()))
+    uvicorn_server.run(sockets=[bound])
+    uvicorn_server.end = lambda: None  # the caller tells it
     return metrics.answers_by_path()
 
 

@@ -87,9 +87,10 @@ class AlternativesReply(BaseModel):
 
 def alternatives(pipeline, request):
     """The alternatives as dicts of JSON types."""
-    found = pipeline.alternatives(request.text, request.position, request.n, request.translation)
+    candidates = pipeline.alternatives(request.text, request.position, request.n, request.translation)
     return [
-        {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score} for one in found
+        {**one._asdict(), "translation": one.translation.text, "low_score": one.translation.low_score}
+        for one in candidates
     ]
 
 
@@ -144,20 +145,20 @@ class Form(NamedTuple):
     meaning: str
 
 
-def forms_of(uses):
-    """The Forms of registered `schema.Use` objects: dict from each task to a list, in the order of registration."""
+def forms_of(tasks):
+    """The Forms of registered `schema.Task` objects: dict from each task to a list, in the order of registration."""
     forms: dict[str, dict[str, Form]] = {}
-    for use in uses:
-        pipeline = use.pipeline_class()
-        for kind in use.inputs if pipeline.request_fields else ():
-            of_task, name = forms.setdefault(use.task, {}), next(iter(kind.fields))
+    for task in tasks:
+        pipeline = task.pipeline_class()
+        for kind in task.inputs if pipeline.request_fields else ():
+            of_task, name = forms.setdefault(task.name, {}), next(iter(kind.fields))
             new = Form(name, kind.is_file, {}, {}, {}, {}, pipeline.__doc__.partition("\n")[0])
             form = of_task.setdefault(name, new)
             form.request_fields.update(pipeline.request_fields_for(kind))
             form.answer_fields.update(pipeline.answer_fields)
             form.choice_fields.update(pipeline.choice_fields)
             form.reply_fields.update(pipeline.reply_fields)
-    return {task: list(of_task.values()) for task, of_task in forms.items()}
+    return {name: list(of_task.values()) for name, of_task in forms.items()}
 
 
 def request_type(task, forms, field_of):
@@ -189,33 +190,33 @@ def request_model(task, form):
     field = getattr(form, "input_field", TEXTS)
     name = f"{_title(task)}{'' if field == TEXTS else _title(field)}Request"
     fields = {**form.choice_fields, **form.request_fields}
-    model = create_model(name, __base__=Request, **_described(task, fields))
+    model = create_model(name, __base__=Request, **_typed_fields(task, fields))
     model.input_field, model.is_file = field, getattr(form, "is_file", False)
     return model
 
 
 def reply_model(task, pipeline):
     """The body of the answer, from the fields of a Form or of a pipeline's class."""
-    one = create_model(f"{_title(task)}Answer", **_described(task, pipeline.answer_fields))
-    beside = _described(task, pipeline.reply_fields)
-    return create_model(f"{_title(task)}Reply", model=(str, ...), **beside, answers=(list[one], ...))
+    one = create_model(f"{_title(task)}Answer", **_typed_fields(task, pipeline.answer_fields))
+    reply_fields = _typed_fields(task, pipeline.reply_fields)
+    return create_model(f"{_title(task)}Reply", model=(str, ...), **reply_fields, answers=(list[one], ...))
 
 
 def _title(task):
     return "".join(word.capitalize() for word in task.split("-"))
 
 
-def _described(task, fields):
+def _typed_fields(task, fields):
     """The fields of a pipeline as pydantic fields: dict from name to (type, Field)."""
-    described = {}
+    typed = {}
     for name, field in fields.items():
         kind = field.kind
         if isinstance(kind, list):  # of objects
-            kind = list[create_model(f"{_title(task)}{name.capitalize()}", **_described(task, kind[0]))]
+            kind = list[create_model(f"{_title(task)}{name.capitalize()}", **_typed_fields(task, kind[0]))]
         names = ("min_length", "max_length") if typing.get_origin(kind) is list else ("ge", "le")
         bounds = {name: bound for name, bound in zip(names, (field.low, field.high), strict=True) if bound is not None}
-        described[name] = (kind, Field(field.default, description=field.meaning or None, **bounds))
-    return described
+        typed[name] = (kind, Field(field.default, description=field.meaning or None, **bounds))
+    return typed
 
 
 def check_limits(request, settings):
@@ -345,7 +346,7 @@ class EmbeddingsReply(BaseModel):
 def embeddings(pipeline, request):
     """The vectors of a request: the dict of an EmbeddingsReply without the name of the model."""
     texts = [request.input] if isinstance(request.input, str) else request.input
-    parts = [(found.pooled, found.tokens) for found in pipeline.encode_in_parts(texts)]
+    parts = [(encoded.pooled, encoded.tokens) for encoded in pipeline.encode_in_parts(texts)]
     vectors, tokens = np.concatenate([pooled for pooled, _ in parts]), [one for _, some in parts for one in some]
     width = vectors.shape[1]
     if (kept := request.dimensions) is not None:
@@ -428,5 +429,5 @@ class ZeroShotReply(BaseModel):
 def zero_shot(pipeline, request):
     """The labels of the texts: list of dicts, see ZeroShotAnswer."""
     classifier = ZeroShotClassifier(pipeline, request.labels)
-    found = classifier.classify(request.texts, threshold=request.threshold, return_scores=True)
-    return [classification_as_json(answer, request.top) for answer in found]
+    classifications = classifier.classify(request.texts, threshold=request.threshold, return_scores=True)
+    return [classification_as_json(answer, request.top) for answer in classifications]

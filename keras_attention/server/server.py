@@ -96,8 +96,8 @@ def load_models(names, settings, observe):
     return models
 
 
-def known_models(settings, observe, tell=lambda text: None):
-    """All models of `list_models`, each to be loaded at its first request; calls `tell` for each damaged one.
+def known_models(settings, observe, notify=lambda text: None):
+    """All models of `list_models`, each to be loaded at its first request; calls `notify` for each damaged one.
 
     Args and returns: see `load_models`. Only the JSON files of each entry are read.
     """
@@ -106,11 +106,11 @@ def known_models(settings, observe, tell=lambda text: None):
         try:
             entry = read_entry(find_entry(name), hashed=JSON_FILES)
         except EntryError as error:
-            tell(f"{name} is not served: {error}")
+            notify(f"{name} is not served: {error}")
             continue
-        use = entry.architecture.use
+        task = entry.architecture.task
         known = {"input": entry.input, "pair": pair_of(name, entry)}
-        models[name] = ServedModel(name, use.task, None, about_entry(entry), (), use.tasks, **known)
+        models[name] = ServedModel(name, task.name, None, about_entry(entry), (), task.tasks, **known)
         models[name].load = partial(_load_entry, entry, settings, observe)
     return models
 
@@ -136,9 +136,9 @@ def _loaded_model(entry, settings, observe):
 def served_model(pipeline, steps=()):
     """The ServedModel of a pipeline that was loaded from an entry."""
     entry = pipeline.entry
-    use = entry.architecture.use
+    task = entry.architecture.task
     known = {"input": entry.input, "pair": pair_of(entry.name, entry)}
-    return ServedModel(entry.name, use.task, pipeline, about_model(pipeline), list(steps), use.tasks, **known)
+    return ServedModel(entry.name, task.name, pipeline, about_model(pipeline), list(steps), task.tasks, **known)
 
 
 def about_model(pipeline):
@@ -154,14 +154,14 @@ def about_entry(entry, facts=None, has_attention=None):
         facts: dict, `Pipeline.facts`; None takes it from the entry.
         has_attention: bool, `Pipeline.has_attention`; None takes it from the classes, True if it depends on settings.
     """
-    config, metrics, use = entry.config, entry.metrics, entry.architecture.use
+    config, metrics, task = entry.config, entry.metrics, entry.architecture.task
     if has_attention is None:
-        classes = use.pipeline_class(), entry.architecture.model_class()
+        classes = task.pipeline_class(), entry.architecture.model_class()
         known = [getattr(kind, "has_attention", None) for kind in classes]
         has_attention = next((value for value in known if isinstance(value, bool)), True)
-    about = {"name": entry.name, "task": use.task, "architecture": config["architecture"]}
+    about = {"name": entry.name, "task": task.name, "architecture": config["architecture"]}
     about |= {name: config[name] for name in ("source_language", "target_language", "language") if name in config}
-    facts = use.pipeline_class().facts_of(config) if facts is None else facts
+    facts = task.pipeline_class().facts_of(config) if facts is None else facts
     kind = entry.input
     shown = has_attention and not kind.is_file  # the routes for attention take texts
     about |= {"input": kind.name, "widget": kind.widget, "pair": False, **facts, "attention": shown}
@@ -218,7 +218,7 @@ class Server:
         models: dict from name to ServedModel.
         settings: ServerSettings.
         metrics: ServerMetrics.
-        tell: callable (str), called with a message for each model that becomes ready, or None.
+        notify: callable (str), called with a message for each model that becomes ready, or None.
 
     Attributes:
         state: "warming" while shapes are compiled (a model answers as soon as its own shapes are), then "ready";
@@ -226,7 +226,7 @@ class Server:
         ready: list of str, the models that can answer.
     """
 
-    def __init__(self, models, settings, metrics, tell=None):
+    def __init__(self, models, settings, metrics, notify=None):
         self.models = models
         self.settings = settings
         self.metrics = metrics
@@ -236,7 +236,7 @@ class Server:
             metrics.watch(self.budget)
         self.state = "warming"
         self.ready = []
-        self._tell = tell or (lambda text: None)
+        self._notify = notify or (lambda text: None)
         self._loading: dict = {}  # name -> (Future, Thread)
         self._waiting: dict = {}  # name -> requests that wait for the model
         self._loaders = threading.Semaphore(LOADING_AT_ONCE)
@@ -272,7 +272,7 @@ class Server:
 
     def _begin_to_answer(self, name):
         self.ready.append(name)
-        self._tell(f"{name} is ready ({self.progress()})")
+        self._notify(f"{name} is ready ({self.progress()})")
 
     def _settle(self):
         """Stores and gives back what compiling has left."""
@@ -288,9 +288,9 @@ class Server:
         try:
             with self._loaders:
                 if self.state in ANSWERING:
-                    self._tell(f"Loading {model.name} ...")
-                    found = model.load()
-                    model.pipeline, model.about, model.steps = found.pipeline, found.about, found.steps
+                    self._notify(f"Loading {model.name} ...")
+                    pipeline = model.load()
+                    model.pipeline, model.about, model.steps = pipeline.pipeline, pipeline.about, pipeline.steps
                     self._begin_to_answer(model.name)
             future.set_result(None)
             for step in model.steps:
@@ -299,9 +299,9 @@ class Server:
             self._settle()
         except UserError as error:  # also a damaged entry, which does not heal
             model.error = f"{model.name} cannot be loaded: {error}"
-            self._tell(model.error)
+            self._notify(model.error)
         except Exception as error:
-            self._tell(f"{model.name} could not be loaded: {error}")
+            self._notify(f"{model.name} could not be loaded: {error}")
             problem = error if isinstance(error, Refusal) else Refusal(500, f"{model.name} could not be loaded.")
         finally:
             if not future.done():
@@ -348,7 +348,7 @@ class Server:
         """The number of ready models, such as "2 of 3"."""
         return f"{len(self.ready)} of {len(self.models)}"
 
-    async def answer(self, function, request, task=None, beside=False):
+    async def answer(self, function, request, task=None, allow_secondary_task=False):
         """The model's name and the result of function(pipeline, request), computed in a worker thread.
 
         Args:
@@ -356,9 +356,9 @@ class Server:
             request: Request.
             task: str, the main task of the model, or None for any task. If the request names no model, the default of
                 this task answers.
-            beside: bool. Whether models with another main task are allowed if they can do `task`, too.
+            allow_secondary_task: bool. Whether models with another main task are allowed if they can do `task`, too.
         """
-        model = await self._ready_model(request, task, beside)
+        model = await self._ready_model(request, task, allow_secondary_task)
 
         def compute(pipeline, request):
             check_tokens(pipeline, request)
@@ -376,7 +376,7 @@ class Server:
 
         return model.name, self.workers.stream(compute, model.pipeline, request)
 
-    async def _ready_model(self, request, task, beside=False):
+    async def _ready_model(self, request, task, allow_secondary_task=False):
         """The ServedModel for a request; raises an error if the request exceeds a limit or the model is not ready."""
         if self.state not in ANSWERING:
             raise Refusal(503, f"The server is {self.state}: try again later.")
@@ -384,7 +384,7 @@ class Server:
         if any(getattr(request, f"{side}_language", None) is not None for side in ("source", "target")):
             model = await asyncio.to_thread(self._translator, request)  # the detector of languages takes a moment
         else:
-            model = self._model(request.model, task, beside, getattr(request, "input_field", TEXTS))
+            model = self._model(request.model, task, allow_secondary_task, getattr(request, "input_field", TEXTS))
         await self._loaded(model)
         return model
 
@@ -398,7 +398,7 @@ class Server:
                 return self.models[find_translator(target, source, request.texts, self._pairs()).model]
             except UserError as error:
                 raise Refusal(422, str(error)) from error
-        model = self._model(request.model, "translate", beside=False)
+        model = self._model(request.model, "translate", allow_secondary_task=False)
         known = model.pair and (model.pair.source, model.pair.target)
         for wanted, code in zip((source, target), known or (None, None), strict=True):
             if wanted is not None and language_code(wanted) != code:
@@ -455,9 +455,9 @@ class Server:
         of_files = [model.input.body_bytes for model in self.models.values() if path == f"/v1/{model.task}"]
         return max([self.settings.body_bytes, *of_files])
 
-    def _model(self, name, task, beside, input_field=TEXTS):
+    def _model(self, name, task, allow_secondary_task, input_field=TEXTS):
         able = [model for model in self.models.values() if task in (None, model.task)]
-        if beside:
+        if allow_secondary_task:
             able += [model for model in self.models.values() if task in model.tasks]
         if name is None:
             reading = [model for model in able if model.input_field == input_field]
@@ -471,12 +471,12 @@ class Server:
 
     def named(self, name):
         """The ServedModel of a name or of a unique part of one; raises Refusal with 404 if there is none."""
-        found = named_by(name, self.models)
-        if len(found) > 1:
-            raise Refusal(404, f"{quoted(name)} is a part of several names: {', '.join(found[:5])}. Write more of it.")
-        if not found:
+        model = named_by(name, self.models)
+        if len(model) > 1:
+            raise Refusal(404, f"{quoted(name)} is a part of several names: {', '.join(model[:5])}. Write more of it.")
+        if not model:
             raise Refusal(404, f"No model {quoted(name)} for this route. /v1/models lists the models.")
-        return self.models[found[0]]
+        return self.models[model[0]]
 
 
 def look(pipeline, request):

@@ -60,7 +60,7 @@ class Workers:
         """
         loop, pieces, room = asyncio.get_running_loop(), asyncio.Queue(), threading.Semaphore(STREAM_AHEAD)
 
-        def tell():
+        def notify():
             values = iter(function(*arguments))
             try:
                 for piece in values:
@@ -72,7 +72,7 @@ class Workers:
                 with contextlib.suppress(AttributeError):  # an iterator that is no generator
                     values.close()
 
-        work, unwanted = self._begin(tell)
+        work, unwanted = self._begin(notify)
         work.add_done_callback(lambda _: pieces.put_nowait(work))
         end = loop.time() + self.seconds
         try:

@@ -176,8 +176,8 @@ def whole_folder(path, check):
 
 def check_holds_only(folder, names):
     """Raises UserError if a folder holds other files than `names`; a `check` for `whole_folder`."""
-    found = sorted(os.listdir(folder)) if folder.is_dir() else []
-    strange = [name for name in found if name not in names]
+    present = sorted(os.listdir(folder)) if folder.is_dir() else []
+    strange = [name for name in present if name not in names]
     if strange or (os.path.lexists(folder) and not folder.is_dir()):
         what = f"holds {quoted(strange[0])}" if strange else "is no folder"
         raise UserError(f"{folder} {what}, so it is not replaced. Choose the name of a new folder.")
@@ -192,10 +192,10 @@ def remove_leftovers(path):
     """Removes the temporary files of a killed writer of `path`. Call it while holding the lock of `path`."""
     known = re.compile(re.escape(f".{short_name(path)}-") + r"[0-9a-f]{32}(\.old)?")
     for name in os.listdir(path.parent):
-        if not (found := known.fullmatch(name)):
+        if not (match := known.fullmatch(name)):
             continue
         leftover = path.with_name(name)
-        if found[1] and not os.path.lexists(path):  # killed during `exchange`
+        if match[1] and not os.path.lexists(path):  # killed during `exchange`
             os.rename(leftover, path)
         elif leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover)
@@ -294,7 +294,7 @@ def locked(path, inside=False, wait=None):
         InUseError: if another process or thread holds the lock; the message names the process and the time.
         OSError: if no lock file can be made there.
     """
-    file, told = lock_file(path, inside), False
+    file, reported = lock_file(path, inside), False
     while True:
         try:
             _acquire(file, path)
@@ -302,9 +302,9 @@ def locked(path, inside=False, wait=None):
         except InUseError as error:
             if wait is None:
                 raise
-            if not told:
+            if not reported:
                 wait(str(error))
-            told = True
+            reported = True
     try:
         yield
     finally:
@@ -372,8 +372,8 @@ def _lock(file, path):
             lock.release()
             raise _not_our_lock(file, path)
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-        with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as told:
-            json.dump(facts, told)
+        with suppress(OSError), open(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w") as holder:
+            json.dump(facts, holder)
     return lock
 
 
@@ -422,8 +422,8 @@ def _is_ours(file):
 def _holder(file):
     """A text that says which process holds a lock, and since when."""
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as told:
-            facts = json.loads(told.read(MOST_BYTES))
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as holder:
+            facts = json.loads(holder.read(MOST_BYTES))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(facts["since"])))
         elsewhere = "" if facts["host"] == socket.gethostname() else f" on {str(facts['host'])[:80]}"
         return f"process {int(facts['pid'])}{elsewhere}, since {since},"

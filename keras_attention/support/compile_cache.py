@@ -128,7 +128,7 @@ class CompileCache:
         Returns:
             bool, whether there were any.
         """
-        found = False
+        removed = False
         for folder in (self.session, self.machine / graph):
             with suppress(OSError):
                 for path in folder.iterdir():
@@ -136,8 +136,8 @@ class CompileCache:
                         if folder == self.session and _graph_of(path.name, path.read_bytes()) not in (graph, None):
                             continue
                         path.unlink(missing_ok=True)
-                        found = True
-        return found
+                        removed = True
+        return removed
 
     def move(self):
         """Moves the session to another disk; what it compiles from now on is not stored.

@@ -173,18 +173,18 @@ def read_settings(path, config_class):
     Raises:
         UserError: if the file cannot be read, a key is unknown, or a value has the wrong type.
     """
-    found = _read_mapping(path)
-    of_a_model = "format_version" in found
+    values = _read_mapping(path)
+    of_a_model = "format_version" in values
     if of_a_model:
         path = Path(path).with_name("metrics.json")
-        found = _read_mapping(path).get("training", {})
-        if not isinstance(found, dict):
-            raise UserError(f"{path}: `training` must hold settings. Found: {quoted(found)}")
-        found = {name: value for name, value in found.items() if name not in NOT_REPEATED}
+        values = _read_mapping(path).get("training", {})
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: `training` must hold settings. Found: {quoted(values)}")
+        values = {name: value for name, value in values.items() if name not in NOT_REPEATED}
     shown = {shown_name(field): field for field in dataclasses.fields(config_class)}
     fields = shown | {name: field for field in shown.values() for name in hidden_names(field)}
     settings = {}
-    for key, value in found.items():
+    for key, value in values.items():
         name = str(key).replace("-", "_")
         if name not in fields:
             raise UserError(f"{path}: there is no setting {quoted(key)}{nearest(name, shown)}")
@@ -220,14 +220,14 @@ def _read_mapping(path):
         if len(content) > most:
             raise ValueError(f"it has more than {most:,} bytes")
         content = content.removeprefix(codecs.BOM_UTF8)
-        found = parse_json(content) if is_json else _parse_yaml(content.decode("utf-8"))
+        mapping = parse_json(content) if is_json else _parse_yaml(content.decode("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise UserError(f"{path} cannot be read: {str(error):.200}") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path} must hold settings, such as `epochs: 3`. Found: {quoted(found)}")
-    return found
+    if not isinstance(mapping, dict):
+        raise UserError(f"{path} must hold settings, such as `epochs: 3`. Found: {quoted(mapping)}")
+    return mapping
 
 
 def _parse_yaml(text):

@@ -69,17 +69,17 @@ def layers_within(layer):
     """List of all layers inside a layer, at any depth."""
     if hasattr(layer, "_flatten_layers"):
         return list(layer._flatten_layers(include_self=False))
-    found, waiting = {}, [vars(layer)]
+    layers, waiting = {}, [vars(layer)]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
             waiting += part.values()
         elif isinstance(part, (list, tuple, set)):
             waiting += part
-        elif isinstance(part, keras.Layer) and part is not layer and id(part) not in found:
-            found[id(part)] = part
+        elif isinstance(part, keras.Layer) and part is not layer and id(part) not in layers:
+            layers[id(part)] = part
             waiting.append(vars(part))
-    return list(found.values())
+    return list(layers.values())
 
 
 @contextmanager

@@ -195,8 +195,8 @@ def _check_vocabulary(vocabulary):
     if not len(SPECIAL_PIECES) < len(vocabulary) <= MAX_PIECES:
         raise UserError(f"The vocabulary has {len(vocabulary)} pieces. Supported: 5 to {MAX_PIECES}")
     if tuple(vocabulary[: len(SPECIAL_PIECES)]) != SPECIAL_PIECES:
-        found = quoted(vocabulary[: len(SPECIAL_PIECES)])
-        raise UserError(f"The vocabulary must begin with {', '.join(SPECIAL_PIECES)}. Found: {found}")
+        received = quoted(vocabulary[: len(SPECIAL_PIECES)])
+        raise UserError(f"The vocabulary must begin with {', '.join(SPECIAL_PIECES)}. Found: {received}")
     seen = set()
     for number, piece in enumerate(vocabulary):
         if not isinstance(piece, str) or not 0 < len(piece) <= MAX_PIECE_CHARACTERS or piece in seen:

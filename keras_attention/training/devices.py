@@ -27,7 +27,7 @@ class Workers(NamedTuple):
     count: int
 
 
-def use_strategy(name="auto", say=print):
+def use_strategy(name="auto", notify=print):
     """Chooses the devices for all models that are created afterwards. Call it before TensorFlow computes anything.
 
     - `none`: one device.
@@ -40,7 +40,7 @@ def use_strategy(name="auto", say=print):
 
     Args:
         name: one of `STRATEGIES`.
-        say: callable(str) that prints the choice; not called for a single device.
+        notify: callable(str) that prints the choice; not called for a single device.
 
     Raises:
         UserError: if the name is unknown, or the devices are not available.
@@ -48,7 +48,7 @@ def use_strategy(name="auto", say=print):
     if name not in STRATEGIES:
         raise UserError(f"The strategy must be one of {', '.join(STRATEGIES)}. Received: {name}")
     if keras.backend.backend() == "jax":
-        _use_jax(name, say)
+        _use_jax(name, notify)
         return
     import tensorflow as tf
 
@@ -58,7 +58,7 @@ def use_strategy(name="auto", say=print):
     if name == "mirrored":
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
-        say(f"Strategy: mirrored, on {_counted(devices)}.")
+        notify(f"Strategy: mirrored, on {_counted(devices)}.")
     elif name == "multiworker":
         strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver())
     else:
@@ -67,7 +67,7 @@ def use_strategy(name="auto", say=print):
     if name == "multiworker":
         index, count = workers()
         each = strategy.num_replicas_in_sync // count
-        say(f"Strategy: multiworker, worker {index} of {count}, {each} devices in each.")
+        notify(f"Strategy: multiworker, worker {index} of {count}, {each} devices in each.")
         if index:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the process)
 
@@ -184,13 +184,13 @@ def split_batch(batch, count):
     return [{name: value[a:b] for name, value in batch.items()} for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def _use_jax(name, say):
+def _use_jax(name, notify):
     devices = keras.distribution.list_devices()
     if name == "multiworker":
         raise UserError("On JAX the strategy must be auto, none or mirrored. Received: multiworker")
     if name == "mirrored" or name == "auto" and len(devices) > 1:
         keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False))
-        say(f"Strategy: mirrored, on {len(devices)} devices of JAX.")
+        notify(f"Strategy: mirrored, on {len(devices)} devices of JAX.")
 
 
 def _tasks_of_tf_config():

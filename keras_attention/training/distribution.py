@@ -172,12 +172,12 @@ class Rows:
 
     def packed(self, batch):
         """(x, y, sample_weight) of a batch, in the structures that were given."""
-        found = []
+        arrays = []
         for kind, value in self._trees.items():
             count = 0 if value is None else len(tree.flatten(value))
             leaves = [batch[f"{kind}/{at}"] for at in range(count)]
-            found.append(None if value is None else tree.pack_sequence_as(value, leaves))
-        return tuple(found)
+            arrays.append(None if value is None else tree.pack_sequence_as(value, leaves))
+        return tuple(arrays)
 
 
 class Batches:
@@ -310,9 +310,9 @@ def _start(strategy, verbose, is_given):
     if strategy in _strategies:
         tf.distribute.experimental_set_strategy(_strategies[strategy])
         return
-    say = print if verbose else lambda text: None
+    notify = print if verbose else lambda text: None
     try:
-        devices.use_strategy(strategy, say)
+        devices.use_strategy(strategy, notify)
     except RuntimeError as error:
         raise UserError(
             "Several processes must connect before TensorFlow computes anything. Give `distribute` a function that "

@@ -236,7 +236,7 @@ class Session:
         weights = self._best_weights if self._best_weights is not None else self._averaged_weights()
         if weights is not None:
             optim.assign_weights(self.model, weights)
-        self.say(f"Training ended: {self.stopped_because}.")
+        self.notify(f"Training ended: {self.stopped_because}.")
 
     @contextlib.contextmanager
     def averaged_weights(self):
@@ -251,7 +251,7 @@ class Session:
         if self.stopping.update(self._scores, self.progress.epoch + 1) and self._restore_best:
             self._best_weights = optim.copy_weights(self.model)
         shown = self.words or {name: name for name in self._scores}
-        self.say(
+        self.notify(
             "  " + "  ".join(f"{shown[name]} {value:.4f}" for name, value in self._scores.items() if name in shown)
         )
 
@@ -291,7 +291,7 @@ class Session:
             history.save_trained(self.out, self.model, result, self.facts)
             self.clean_up()
             where = f"Saved the weights to {history.weights_path(self.out)}."
-            self.say(f"{where} Where the texts are, run the same command with --weights {self.out} to make a model.")
+            self.notify(f"{where} Where the texts are, run the same command with --weights {self.out} to make a model.")
             return None
         self.outcome = {"settings": dataclasses.asdict(self.config), "result": result, "facts": self.facts}
         self.outcome["overwrite"] = self.config.overwrite
@@ -301,7 +301,7 @@ class Session:
         """Removes the checkpoints. Call it after the result is saved."""
         checkpoints.discard_folder(self.checkpoint_dir)
 
-    def say(self, text):
+    def notify(self, text):
         """Prints, unless the session is silent."""
         if self.verbose:
             print(text, flush=True)
@@ -392,7 +392,7 @@ class Session:
     def _resume(self):
         """Restores the newest undamaged checkpoint, if there is one."""
         path = checkpoints.latest_valid(self.checkpoint_dir)
-        self.say(f"Resumed from {path}." if path else "No checkpoint found: starting from the beginning.")
+        self.notify(f"Resumed from {path}." if path else "No checkpoint found: starting from the beginning.")
         if path is None:
             return
         arrays, state = checkpoints.read(path)

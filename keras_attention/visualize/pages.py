@@ -47,9 +47,9 @@ class AttentionMap(NamedTuple):
         if not (np.min(self.weights, initial=0) >= 0 and np.max(self.weights, initial=0) <= 1 + 1e-3):
             raise ValueError("`weights` must be in [0, 1]. Received: other values, or NaN")
         small = np.rint(255 * np.clip(self.weights, 0, 1)).astype("uint8")
-        described = {name: value for name, value in self._asdict().items() if name != "weights"}
+        fields = {name: value for name, value in self._asdict().items() if name != "weights"}
         return {
-            **described,
+            **fields,
             "layers": shape[0],
             "heads": shape[1],
             "weights": base64.b64encode(small.tobytes()).decode(),

@@ -53,7 +53,7 @@ def card_text(name, config, metrics):
             raise EntryError(f"metrics.json of {name} lacks {key!r}: {meaning}.")
     architecture, called = architecture_of(config), metrics.get("loaded_as", name)
     sections = [
-        f"# {name}\n\n{metrics['description']}\n\n{architecture.use.reads(config)}, {metrics['parameters']:,} "
+        f"# {name}\n\n{metrics['description']}\n\n{architecture.task.reads(config)}, {metrics['parameters']:,} "
         f"parameters, `{architecture.name}`{architecture.detail(config['model'])}.\n\n"
         f"{terms_of_use(metrics['data']).sentence()}",
         "## Scores\n\n" + (_scores(metrics["scores"]) if metrics["scores"] else metrics.get("scores_note", NO_SCORES)),
@@ -65,7 +65,7 @@ def card_text(name, config, metrics):
         "## Data\n\n" + "\n".join(map(_data, metrics["data"])),
         "## Training\n\n" + _training(metrics),
         "## Limits\n\n" + "\n".join(f"- {limit}" for limit in [*metrics["limits"], *_low_score(config, metrics)]),
-        "## Example\n\n" + _example(called, architecture.use, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
+        "## Example\n\n" + _example(called, architecture.task, config, metrics["examples"][:MAX_CARD_EXAMPLES]),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -116,21 +116,21 @@ def _training(metrics):
     return f"{command}At commit `{metrics['commit']}`, seed {seeds}, {where}."
 
 
-def _example(name, use, config, examples):
-    method = use.method
+def _example(name, task, config, examples):
+    method = task.method
     if method == "encode":  # vectors are too long for a card; the outputs of the examples are cosines
         texts = [examples[0]["source"], examples[0]["source_b"]] if examples else list(TEXTS)
         call = f"vectors = keras_attention.load({name!r}).encode({texts!r}).pooled"
         shape = f"an array ({len(texts)}, {config['model']['hidden_dim']})"
-        told = f". Their cosine is {examples[0]['output']}" if examples else ""
+        facts = f". Their cosine is {examples[0]['output']}" if examples else ""
         others = [f"{example['source_b']!r}: {example['output']}" for example in examples[1:]]
-        told += f"; to {', '.join(others)}" if others else ""
-        return f"```python\n{call}\n# {shape}{told}\n```"
+        facts += f"; to {', '.join(others)}" if others else ""
+        return f"```python\n{call}\n# {shape}{facts}\n```"
     sides = [
         [example[side] for example in examples] for side in ("source", "source_b") if side in (examples or [{}])[0]
     ]
     call = f"keras_attention.load({name!r}).{method}({', '.join(map(repr, sides))})"
-    if use.input(config).is_file:
+    if task.input(config).is_file:
         call += "  # files of this entry"
     return f"```python\n{call}\n# {[example['output'] for example in examples]!r}\n```"
 

@@ -114,27 +114,27 @@ def verify_files(folder, hashed=None):
     if not (folder / MANIFEST).is_file() or (folder / MANIFEST).is_symlink():
         raise EntryError(f"{folder} has no {MANIFEST}, so it is not a saved model.")
     expected = read_manifest(folder)
-    found = _files_in(folder)
-    found.pop(MANIFEST)
-    for name in sorted(expected.keys() - found.keys()):
+    present = _files_in(folder)
+    present.pop(MANIFEST)
+    for name in sorted(expected.keys() - present.keys()):
         raise EntryError(f"{folder}: file {quoted(name)} is missing.")
-    for name in sorted(found.keys() - expected.keys()):
+    for name in sorted(present.keys() - expected.keys()):
         raise EntryError(f"{folder}: file {quoted(name)} does not belong to the entry.")
     for parent, folders, files in os.walk(folder):
         if not folders and not files:
             raise EntryError(f"{parent} is empty. A saved model has no empty folders.")
-    for name, size in found.items():
+    for name, size in present.items():
         if size != expected[name]["size"]:
             wanted = quoted(expected[name]["size"])
             raise EntryError(f"{folder}: file {quoted(name)} has {size} bytes. Expected: {wanted}")
         if size > MAX_BYTES.get(name, MAX_ENTRY_BYTES):
             raise EntryError(f"{folder}: file {quoted(name)} has {size} bytes. Allowed: {MAX_BYTES[name]}")
-    for name in sorted(found if hashed is None else found.keys() & set(hashed)):
+    for name in sorted(present if hashed is None else present.keys() & set(hashed)):
         if _sha256(folder / name) != expected[name]["sha256"]:
             raise EntryError(
                 f"{folder}: the content of {quoted(name)} does not match its SHA-256. Fetch the entry again."
             )
-    return sorted(found)
+    return sorted(present)
 
 
 def read_manifest(folder):
@@ -229,7 +229,7 @@ class Entry(NamedTuple):
     @property
     def input(self):
         """The kind of input that the model reads, see `keras_attention.inputs`."""
-        return self.architecture.use.input(self.config)
+        return self.architecture.task.input(self.config)
 
     @property
     def name(self):
@@ -305,7 +305,7 @@ def check_sizes(folder, config, sizes):
         raise EntryError(
             f"{folder}: config.json needs about {asked} bytes of weights, but {WEIGHTS} has {stored} bytes."
         )
-    ids = max((config["model"][setting] for setting in architecture.use.tokenizers.values()), default=0)
+    ids = max((config["model"][setting] for setting in architecture.task.tokenizers.values()), default=0)
     vocabulary = MEGABYTE + MAX_BYTES_PER_ID * ids
     most = {**MAX_BYTES, WEIGHTS: stored, "CARD.md": MAX_CARD_BYTES}
     most |= {
@@ -319,7 +319,7 @@ def check_sizes(folder, config, sizes):
         if FEATURES_FILE not in sizes:
             raise EntryError(f"{folder} lacks {FEATURES_FILE!r}, the features of config.json.")
         most[FEATURES_FILE] = 4 * (config["features"]["count"] + 1) * config["model"]["num_labels"] + 65536
-    kind = architecture.use.input(config)
+    kind = architecture.task.input(config)
     if kind.is_file:
         of_examples = [match for match in map(EXAMPLE.fullmatch, sizes) if match and match[1] == kind.example_suffix]
         most |= dict.fromkeys([match[0] for match in of_examples], kind.max_example_bytes)

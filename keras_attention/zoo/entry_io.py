@@ -20,7 +20,7 @@ from keras_attention.zoo.weights_file import STEPS, load_features, load_weights,
 class LoadedEntry(NamedTuple):
     """A loaded model with its tokenizers.
 
-    `tokenizers` is a dict by role, see `schema.Use`: "source" and "target" of a translator, "text" of a BERT.
+    `tokenizers` is a dict by role, see `schema.Task`: "source" and "target" of a translator, "text" of a BERT.
     """
 
     entry: Entry
@@ -46,7 +46,7 @@ def write_entry(
         folder: str or Path, the entry's folder; its name is the model's name. Missing parent folders are created.
         model: built model of a registered architecture, see `schema.register`.
         tokenizers: dict from role to tokenizer, see `LoadedEntry`. A tokenizer with two roles is stored once.
-        about: dict, the keys of config.json other than the network's settings, see `schema.Use`: for a translator its
+        about: dict, the keys of config.json other than the network's settings, see `schema.Task`: for a translator its
             languages and "decoding", for a BERT its "language", "max_tokens" and "task".
         metrics: dict of JSON types, see `card.card_text`; becomes metrics.json and CARD.md.
         weights_dtype, steps: the `dtype` and `steps` of `save_weights`.
@@ -163,17 +163,17 @@ def load_entry(entry):
         EntryError: see `read_entry`; also if the weights or the tokenizers do not fit config.json.
     """
     entry = entry if isinstance(entry, Entry) else read_entry(entry)
-    settings, use = entry.config["model"], entry.architecture.use
+    settings, task = entry.config["model"], entry.architecture.task
     folders = entry.config["tokenizer"]
     loaded = {name: _tokenizer(entry, name) for name in dict.fromkeys(folders.values())}  # a shared one is loaded once
     tokenizers = {role: loaded[name] for role, name in folders.items()}
     for role, tokenizer in tokenizers.items():
-        if use.tokenizer_kinds is not None and tokenizer.kind not in use.tokenizer_kinds:
+        if task.tokenizer_kinds is not None and tokenizer.kind not in task.tokenizer_kinds:
             raise EntryError(
                 f"{entry.folder}: the {role} tokenizer is of the kind {tokenizer.kind}. "
-                f"Expected: {' or '.join(use.tokenizer_kinds)}"
+                f"Expected: {' or '.join(task.tokenizer_kinds)}"
             )
-        size = settings[use.tokenizers[role]]
+        size = settings[task.tokenizers[role]]
         if tokenizer.vocabulary_size != size:
             raise EntryError(
                 f"{entry.folder}: the {role} tokenizer has {tokenizer.vocabulary_size} ids. The model has {size}"
@@ -203,7 +203,7 @@ def _tokenizer(entry, name):
         tokenizer = load_tokenizer(entry.folder / name)
     except UserError as error:
         raise EntryError(str(error)) from error
-    found = {file for file in entry.files if file.startswith(f"{name}/")}
-    for file in sorted(found - {f"{name}/{file}" for file in tokenizer.files}):
+    written = {file for file in entry.files if file.startswith(f"{name}/")}
+    for file in sorted(written - {f"{name}/{file}" for file in tokenizer.files}):
         raise EntryError(f"{entry.folder}: a tokenizer of {tokenizer.kind} has no file {file!r}.")
     return tokenizer

@@ -123,16 +123,16 @@ def find_entry(name_or_path):
     if isinstance(name_or_path, str) and "://" in name:
         return provided("published_entry")(name)
     entries = model_folders()
-    found = named_by(name, entries)
+    entry = named_by(name, entries)
     if name in entries or RENAMED.get(name) in entries:
-        return entries[found[0]]
+        return entries[entry[0]]
     path = os.path.expanduser(name_or_path)
     if os.path.isdir(path):  # False, without an error, for an invalid path
         if os.path.lexists(os.path.join(path, MANIFEST)):
             return Path(path)
         raise UserError(f"The folder {quoted(name)} is not a saved model: it has no {MANIFEST}.")
-    if len(found) == 1:
-        return entries[found[0]]
+    if len(entry) == 1:
+        return entries[entry[0]]
     if name in REMOVED:
         raise UserError(f"The model {name} was removed: {REMOVED[name]}.")
     raise UserError(f"There is no model {quoted(name)}, and no folder of that name. {_hint(name, entries)}")
@@ -184,7 +184,7 @@ def open_entry(name_or_path, task=None):
 
 def check_task(entry, task):
     """Returns the entry; raises UserError if its model cannot do the task."""
-    tasks = entry.architecture.use.tasks
+    tasks = entry.architecture.task.tasks
     if task is not None and task not in tasks:
         raise UserError(
             f"{entry.folder} is a {entry.architecture.name}: it can {' and '.join(tasks)}. Expected: a model that can "
@@ -198,7 +198,7 @@ def models_with_task(task):
     names = []
     for name, folder in sorted(model_folders().items()):
         with suppress(EntryError):
-            if read_entry(folder, hashed=JSON_FILES).architecture.use.task == task:
+            if read_entry(folder, hashed=JSON_FILES).architecture.task.name == task:
                 names.append(name)
     return names
 

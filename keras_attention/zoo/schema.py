@@ -67,12 +67,12 @@ def sized(kinds):
         if not isinstance(value, str) or len(value) > 200:
             return False
         kind, _, sizes = value.partition(":")
-        found = dict(re.findall(r"([a-z]+)=(0|[1-9][0-9]{0,9})(?:,|$)", sizes))
-        as_text = f"{kind}:" + ",".join(f"{name}={size}" for name, size in found.items()) if found else kind
+        numbers = dict(re.findall(r"([a-z]+)=(0|[1-9][0-9]{0,9})(?:,|$)", sizes))
+        as_text = f"{kind}:" + ",".join(f"{name}={size}" for name, size in numbers.items()) if numbers else kind
         if kind not in kinds or value != as_text:
             return False
-        bounds = {name: kinds[kind].get(name, (1, 0)) for name in found}
-        return all(low <= int(found[name]) <= high for name, (low, high) in bounds.items())
+        bounds = {name: kinds[kind].get(name, (1, 0)) for name in numbers}
+        return all(low <= int(numbers[name]) <= high for name, (low, high) in bounds.items())
 
     return (f"one of {', '.join(kinds)}, with sizes such as {next(iter(kinds))}:width=256", holds)
 
@@ -137,8 +137,8 @@ def _as_it_is(config, where):
 
 
 @dataclass(frozen=True)
-class Use:
-    """The use of a model: its pipeline, and the keys of `config.json` other than the network's settings.
+class Task:
+    """What a model is for: its pipeline, and the keys of `config.json` other than the network's settings.
 
     Attributes:
         tasks: tuple of str, the tasks of the pipeline, the main one first: "translate", "classify", "fill-mask" ...
@@ -173,7 +173,7 @@ class Use:
     check: Callable = _as_it_is
 
     @property
-    def task(self):
+    def name(self):
         """str, the main task of the pipeline."""
         return self.tasks[0]
 
@@ -196,7 +196,7 @@ class Architecture:
         settings: dict from each setting to its allowed values, see `whole`, `number`, `choice`.
         parameters: callable(settings) -> int, a close upper bound on the number of weights. It is computed before the
             model is built, so that a small file cannot request a large model.
-        use: Use; several architectures may share one.
+        task: Task; several architectures may share one.
         defaults: dict, values for settings that older entries do not have.
         detail: callable(settings) -> str, added to the name on the card: " with additive attention".
         classifier: str, the name of the architecture of the classifiers that fine-tuning makes from such a network, or
@@ -208,7 +208,7 @@ class Architecture:
     model: str
     settings: dict
     parameters: Callable
-    use: Use
+    task: Task
     defaults: dict = field(default_factory=dict)
     detail: Callable = lambda settings: ""
     classifier: str | None = None
@@ -286,20 +286,20 @@ def check_config(config, where="config.json"):
     if type(version) is not int or version != FORMAT_VERSION:
         raise EntryError(f"{where} has format_version={quoted(version)}. This version reads {FORMAT_VERSION}.")
     architecture = architecture_of(config, where)
-    use, defaults = architecture.use, {**architecture.use.defaults, **OPTIONAL}
-    check_keys(config, (*ALWAYS, *(key for key in use.keys if key not in defaults)), defaults, where)
+    task, defaults = architecture.task, {**architecture.task.defaults, **OPTIONAL}
+    check_keys(config, (*ALWAYS, *(key for key in task.keys if key not in defaults)), defaults, where)
     if isinstance(config["model"], dict):
         config = {**config, "model": {**architecture.defaults, **config["model"]}}
     check_fields(config["model"], architecture.settings, tuple(architecture.settings), f"{where}, model")
-    folders = dict.fromkeys(use.tokenizers, _FOLDER)
+    folders = dict.fromkeys(task.tokenizers, _FOLDER)
     check_fields(config["tokenizer"], folders, tuple(folders), f"{where}, tokenizer")
     config = {**defaults, **config}
-    for name, allowed in {**use.keys, "weights_dtype": WEIGHTS_DTYPE}.items():
+    for name, allowed in {**task.keys, "weights_dtype": WEIGHTS_DTYPE}.items():
         check_value(name, config[name], allowed, where)
     parameters = architecture.parameters(config["model"])
     if parameters > MAX_PARAMETERS:
         raise EntryError(f"{where} needs about {parameters} parameters. Allowed: {MAX_PARAMETERS}")
-    return use.check(config, where)
+    return task.check(config, where)
 
 
 def max_bytes_of_terms(num_terms):

@@ -29,9 +29,9 @@ def trained_network(model_class, name_or_path):
         return model
     part = next((layer for layer in model.layers if type(layer) is model_class), None)
     if part is None:
-        found = entry.architecture.name
+        name = entry.architecture.name
         raise UserError(
-            f"{entry.name} is a {found}. Expected: a {model_class.__name__}. {found}.from_preset gives its network."
+            f"{entry.name} is a {name}. Expected: a {model_class.__name__}. {name}.from_preset gives its network."
         )
     settings = part.get_config()
     alone = model_class(**{name: settings[name] for name in ARCHITECTURES[model_class.__name__].settings})

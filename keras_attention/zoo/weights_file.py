@@ -168,7 +168,7 @@ def _along(scales, shape):
 def _in_8_bits(name, values, dtype, steps):
     """The two datasets of a matrix, not rounded to their dtypes yet."""
     values = np.nan_to_num(values.astype("float64"), posinf=0, neginf=0)  # other values are rejected later
-    found = []
+    candidates = []
     for shape in _scale_shapes(values.shape):
         aligned = _along(np.empty(shape), values.shape).shape
         shared = tuple(axis for axis, size in enumerate(aligned) if size == 1)
@@ -179,10 +179,10 @@ def _in_8_bits(name, values, dtype, steps):
         integers = np.clip(np.rint(values / np.where(scales > 0, scales, 1)), -MOST, MOST)
         error = np.square(integers * scales - values).sum()
         integers = _packed(integers) if dtype == DEFLATE else integers
-        found.append((error, integers.size, {name: integers, f"{name}{SCALE}": scales.reshape(shape)}))
-    least = min(error for error, *_ in found)
+        candidates.append((error, integers.size, {name: integers, f"{name}{SCALE}": scales.reshape(shape)}))
+    least = min(error for error, *_ in candidates)
     # A single large number makes the steps of its whole slice large.
-    _, _, best = min((one for one in found if one[0] <= SIMILAR_ERROR * least), key=lambda one: one[1::-1])
+    _, _, best = min((one for one in candidates if one[0] <= SIMILAR_ERROR * least), key=lambda one: one[1::-1])
     return best
 
 
@@ -245,10 +245,10 @@ def _read(file, name, shapes, dtype):
         raise EntryError(f"{file.filename}: {name!r} is not a plain array.")
     dtypes = (dtype,) if isinstance(dtype, str) else dtype
     shapes = [dataset.shape[:1]] if shapes is None else shapes
-    found, allowed = (tuple(dataset.shape), str(dataset.dtype)), list(product(map(tuple, shapes), dtypes))
-    if found not in allowed:
+    received, allowed = (tuple(dataset.shape), str(dataset.dtype)), list(product(map(tuple, shapes), dtypes))
+    if received not in allowed:
         raise EntryError(
-            f"{file.filename}: {name!r} has shape and dtype {found}. Expected: {' or '.join(map(str, allowed))}"
+            f"{file.filename}: {name!r} has shape and dtype {received}. Expected: {' or '.join(map(str, allowed))}"
         )
     values = dataset[()]
     if not np.isfinite(values).all():
@@ -338,5 +338,5 @@ def load_features(entry):
     count, labels = entry.config["features"]["count"], entry.config["model"]["num_labels"]
     shapes = {"kernel": ([(count, labels)], ("float16", "float32")), "bias": ([(labels,)], "float32")}
     path = entry.folder / FEATURES_FILE
-    found = read_arrays(path, shapes)
-    return {name: _check_size(path, name, values).astype("float32") for name, values in found.items()}
+    features = read_arrays(path, shapes)
+    return {name: _check_size(path, name, values).astype("float32") for name, values in features.items()}

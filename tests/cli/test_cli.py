@@ -107,7 +107,7 @@ def test_the_whole_process_with_nothing_but_the_answer_on_its_streams(zoo, tmp_p
 @pytest.mark.parametrize("command", ["fill-mask", "encode"])
 def test_the_default_model_does_what_the_command_asks(command):
     name = cli.make_parser().parse_args([command]).model
-    assert open_entry(name).architecture.use.task == command
+    assert open_entry(name).architecture.task.name == command
 
 
 @pytest.mark.parametrize("own_process", [True, False])

@@ -305,5 +305,5 @@ def test_unknown_characters_are_counted_without_blanks():
 def test_a_script_that_the_start_does_not_know_is_told(start, noise, told):
     texts = [f"{text} {noise}" for text in TEXTS * 6]
     data, lines = Examples(texts, ["good", "bad", "bad", "good"] * 6), []
-    prepare(data, None, start, SETTINGS, say=lines.append)
+    prepare(data, None, start, SETTINGS, notify=lines.append)
     assert any("of the characters are unknown to this encoder" in line for line in lines) is told

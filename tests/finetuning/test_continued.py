@@ -28,7 +28,7 @@ def test_keeps_the_head_of_a_start_with_the_same_labels(tmp_path, head):
     messages = []
     start = write_start(tmp_path / "start", **head)
     data = examples("binary", 30)
-    prepared = prepare(data, None, start, FinetuneSettings(**SETTINGS), say=messages.append)
+    prepared = prepare(data, None, start, FinetuneSettings(**SETTINGS), notify=messages.append)
     assert "The start has the same labels. Training continues with its output layer" in " ".join(messages)
     assert prepared.rows.task.label_names == ("bad", "good")
     source = keras_attention.load(start)
@@ -46,7 +46,7 @@ def test_keeps_the_head_of_a_start_with_the_same_labels(tmp_path, head):
 def test_other_labels_or_settings_make_a_new_head(tmp_path, labels, settings):
     messages = []
     start = write_start(tmp_path / "start", labels)
-    prepare(examples("binary", 30), None, start, FinetuneSettings(**SETTINGS, **settings), say=messages.append)
+    prepare(examples("binary", 30), None, start, FinetuneSettings(**SETTINGS, **settings), notify=messages.append)
     assert "The start has the same labels" not in " ".join(messages)
     assert ("Logistic regression" in " ".join(messages)) == (settings.get("linear_start") is not False)
 

@@ -139,7 +139,7 @@ def test_texts_of_a_label_become_alike(tmp_path, monkeypatch):
         monkeypatch.setattr(f"keras_attention.finetuning.contrastive.{name}", value)
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     said = []
-    prepared = prepare(examples("multiclass", 30), None, tmp_path / "start", SETTINGS, say=said.append)
+    prepared = prepare(examples("multiclass", 30), None, tmp_path / "start", SETTINGS, notify=said.append)
     before, kernel = likeness(prepared), prepared.classifier.model.output_dense.kernel.numpy()
     result = fit(prepared, SETTINGS, verbose=0)
     assert result.steps == 2 * 2000 // TEXTS_PER_BATCH
@@ -153,12 +153,12 @@ def test_texts_of_a_label_become_alike(tmp_path, monkeypatch):
 def test_then_the_training_on_labels_begins_there(tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     settings = replace(SETTINGS, epochs=2)
-    prepared = prepare(examples("binary", 40), None, tmp_path / "start", settings, say=lambda _: None)
+    prepared = prepare(examples("binary", 40), None, tmp_path / "start", settings, notify=lambda _: None)
     assert prepared.stages == BOTH
     both = fit(prepared, settings, verbose=0, checkpoint_dir=tmp_path / "checkpoints", log_dir=tmp_path / "logs")
     assert [len(list(folder.iterdir())) > 0 for folder in checkpoint_folders(tmp_path / "checkpoints")] == [True, True]
     assert len(list((tmp_path / "logs").rglob("events*"))) == 2
-    again = prepare(examples("binary", 40), None, tmp_path / "start", settings, say=lambda _: None)
+    again = prepare(examples("binary", 40), None, tmp_path / "start", settings, notify=lambda _: None)
     first = fit(again._replace(stages=FIRST), settings, verbose=0)
     second = fit(again._replace(stages=SECOND), settings, verbose=0)
     assert both.steps == first.steps + second.steps
@@ -222,7 +222,7 @@ def test_the_mix_is_chosen_by_the_loss_and_a_prior(losses, held, share):
 @pytest.mark.slow
 def test_a_training_that_harms_is_undone(tmp_path, monkeypatch):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
-    prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, say=lambda _: None)
+    prepared = prepare(examples("binary", 20), None, tmp_path / "start", SETTINGS, notify=lambda _: None)
     losses, before = iter([2.0, 9.0, 8.0, 7.0, 6.0]), prepared.classifier.model.get_weights()
     monkeypatch.setattr(
         "keras_attention.finetuning.preparation.held_scores", lambda _: ("accuracy", loss := next(losses), loss)
@@ -256,7 +256,7 @@ def test_the_stages(rows, kind, options, chosen, tmp_path):
     data = replace(data, texts_b=data.texts) if "pairs" in options else data
     settings = replace(SETTINGS, **{"contrastive": None, **options})
     separator = "|" if kind == "multilabel" else None
-    prepared = prepare(data, None, tmp_path / "start", settings, say=said.append, separator=separator)
+    prepared = prepare(data, None, tmp_path / "start", settings, notify=said.append, separator=separator)
     assert prepared.stages == chosen
     assert any("There are few rows of each label" in line for line in said) == (chosen == FIRST)
     assert any("Contrastive training on" in line for line in said) == (CONTRASTIVE in chosen)
@@ -268,7 +268,7 @@ def test_a_recipe_with_its_own_training_is_not_contrastive(tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     settings = replace(SETTINGS, contrastive=None)
     make_model = lambda *arguments: starting_classifier(*arguments)  # noqa: E731
-    options = {"make_model": make_model, "say": lambda _: None}
+    options = {"make_model": make_model, "notify": lambda _: None}
     assert prepare(examples("binary", 30), None, tmp_path / "start", settings, **options).stages == SECOND
 
 

@@ -142,14 +142,14 @@ def test_the_network_suits_the_files(tmp_path):
     from keras_attention.finetuning.starting_model import open_start
 
     start = open_start(None, "patches")
-    kinds = start.architecture.use.inputs
+    kinds = start.architecture.task.inputs
     for folder, sizes in (
         (write_pictures(tmp_path / "digits", range(30)), ([8, 8, 1], [2, 2])),
         (write_sounds(tmp_path / "sounds", 8), ([56, 64, 1], [8, 8])),
     ):
         examples, _, _ = read_folder(folder, kinds)
         settings = FinetuneSettings(size="tiny", network="patches")
-        prepared = prepare(examples, None, start, settings, say=lambda _: None)
+        prepared = prepare(examples, None, start, settings, notify=lambda _: None)
         model = prepared.classifier.model
         assert (model.input_size, model.patch_size) == sizes
         assert prepared.sequences[0]["values"].shape == tuple(sizes[0])

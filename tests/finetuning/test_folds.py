@@ -43,7 +43,7 @@ def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
     monkeypatch.setattr(cross_validation, "finetune_classifier", prepared)
     monkeypatch.setattr(cross_validation, "make_report", lambda finetuned, test: finetuned)
     data = Examples([f"text {row}" for row in range(len(labels))], labels)
-    options = {"task": None, "separator": None, "say": lambda _: None}
+    options = {"task": None, "separator": None, "notify": lambda _: None}
     cross_validate(data, "none", SETTINGS, 3, **options)
     assert [task._replace(main_score=None) for task in tasks] == [find_task(labels)] * 3
     assert len({task.main_score for task in tasks}) == 1
@@ -52,7 +52,7 @@ def test_every_fold_has_the_task_of_the_table(labels, monkeypatch):
 @pytest.mark.slow
 def test_mean_and_deviation_over_the_folds(start):  # noqa: F811
     said = []
-    rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, say=said.append, verbose=0)
+    rows = cross_validate(examples("binary", 60), start, SETTINGS, 2, notify=said.append, verbose=0)
     assert [row[0] for row in rows] == ["accuracy", "macro-F1", "Matthews"]
     assert len(said) == 2
     values = [float(line.split("accuracy ")[1].split(" ")[0]) for line in said]

@@ -122,7 +122,7 @@ def start(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
 def test_the_untouched_network_is_the_linear_model(start, kind):
     separator = "|" if kind == "multilabel" else None
-    prepared = prepare(examples(kind, 90), None, start, SETTINGS, separator=separator, say=lambda _: None)
+    prepared = prepare(examples(kind, 90), None, start, SETTINGS, separator=separator, notify=lambda _: None)
     classifier = prepared.classifier
     assert (classifier.model.pooling, classifier.model.pooler_dense) == ("mean", None)
     vectors = prepared.vectors(prepared.validation_sequences)
@@ -145,7 +145,7 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
 
 @pytest.mark.slow
 def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
-    prepared = prepare(examples("binary", 60), None, start, SETTINGS, say=lambda _: None)
+    prepared = prepare(examples("binary", 60), None, start, SETTINGS, notify=lambda _: None)
     before = prepared.classifier.model.get_weights()
     losses = iter([0.5, 0.6, 0.7, 0.8, 0.9])
     monkeypatch.setattr(preparation, "held_scores", lambda _: ("accuracy", 70.0, next(losses)))
@@ -159,7 +159,7 @@ def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
 @pytest.mark.parametrize(("freeze", "moving"), [(0, 2), (1, 1)])
 def test_what_is_frozen_stays(start, freeze, moving):
     settings = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, freeze=freeze, learning_rate=1e-2)
-    prepared = prepare(examples("binary", 40), None, start, settings, say=lambda _: None)
+    prepared = prepare(examples("binary", 40), None, start, settings, notify=lambda _: None)
     encoder = prepared.classifier.model.encoder
     layers = [encoder.token_embedding, encoder.position_embedding, *encoder.encoder_layers]
     before = [layer.get_weights() for layer in layers]

@@ -40,7 +40,7 @@ def every_epoch_is_better(monkeypatch):
 def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeypatch):
     every_epoch_is_better(monkeypatch)
     said, settings = [], replace(SETTINGS, freeze=frozen, epochs=1)
-    prepared = prepare(examples("binary", 60), None, start, settings, say=said.append)
+    prepared = prepare(examples("binary", 60), None, start, settings, notify=said.append)
     model = prepared.classifier.model
     before = {weight.path: weight.numpy() for weight in model.weights}
     small = {path for path in before if "lora_" in path}
@@ -58,12 +58,12 @@ def test_only_the_small_matrices_and_the_head_are_trained(start, frozen, monkeyp
 
 @pytest.mark.slow
 def test_the_trained_model_has_the_usual_weights_and_the_same_answers(start, tmp_path, monkeypatch):
-    prepared = prepare(examples("multiclass", 60), None, start, SETTINGS, say=lambda _: None)
+    prepared = prepare(examples("multiclass", 60), None, start, SETTINGS, notify=lambda _: None)
     every_epoch_is_better(monkeypatch)
     result = fit(prepared, SETTINGS, verbose=0)
     model, rows = prepared.classifier.model, prepared.validation_sequences
     inputs = {"token_ids": np.array([[2, 7, 11, 13, 3], [2, 5, 3, 0, 0]]), "segment_ids": np.zeros((2, 5), "int32")}
-    plain = prepare(examples("multiclass", 60), None, start, replace(SETTINGS, lora=None), say=lambda _: None)
+    plain = prepare(examples("multiclass", 60), None, start, replace(SETTINGS, lora=None), notify=lambda _: None)
     untouched = np.asarray(plain.classifier.model(inputs))
     adapted, vectors = np.asarray(model(inputs)), prepared.vectors(rows)
     assert np.abs(adapted - untouched).max() > 1e-2

@@ -108,20 +108,20 @@ def test_the_recurrent_layers_of_an_entry_are_a_start(cell, tmp_path):
     network = recurrent_network(cell, num_layers=2)
     write_tiny(tmp_path / "start", network, task=tiny_task())
     settings = FinetuneSettings(max_tokens=17, jit_compile=False, layers=1)
-    prepared = prepare(examples("multiclass", 40), None, tmp_path / "start", settings, **{"say": QUIET["say"]})
+    prepared = prepare(examples("multiclass", 40), None, tmp_path / "start", settings, **{"notify": QUIET["notify"]})
     model = prepared.classifier.model
     assert (model.num_layers, model.settings["num_labels"], prepared.vectors) == (1, 3, None)
     for ours, theirs in zip(model.cells[0].get_weights(), network.cells[0].get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(UserError, match="start has 2 layers. Received: --layers 3"):
-        prepare(examples("binary", 30), None, tmp_path / "start", FinetuneSettings(layers=3), say=QUIET["say"])
+        prepare(examples("binary", 30), None, tmp_path / "start", FinetuneSettings(layers=3), notify=QUIET["notify"])
 
 
 def test_a_recurrent_classifier_with_the_same_labels_goes_on_learning(tmp_path):
     network = recurrent_network()
     write_tiny(tmp_path / "start", network, task=tiny_task() | {"label_names": ["good", "bad"]})
     settings = FinetuneSettings(max_tokens=17, jit_compile=False)
-    prepared = prepare(examples("binary", 30), None, tmp_path / "start", settings, say=QUIET["say"])
+    prepared = prepare(examples("binary", 30), None, tmp_path / "start", settings, notify=QUIET["notify"])
     ours, theirs = (np.asarray(model(np.array([[3, 5, 7]], "int32"))) for model in (prepared.classifier.model, network))
     np.testing.assert_allclose(ours, theirs[:, ::-1], atol=1e-6)
 
@@ -152,7 +152,7 @@ def test_lora_needs_a_network_with_attention(tmp_path):
     write_tiny(tmp_path / "start", recurrent_network(), task=tiny_task())
     settings = FinetuneSettings(lora=2, max_tokens=17)
     with pytest.raises(UserError, match="--lora adapts the attention of a BERT. Found: a RecurrentClassifier"):
-        prepare(examples("binary", 30), None, tmp_path / "start", settings, say=QUIET["say"])
+        prepare(examples("binary", 30), None, tmp_path / "start", settings, notify=QUIET["notify"])
 
 
 def test_a_named_network_must_be_that_of_the_start(tmp_path):
@@ -215,7 +215,7 @@ def test_word_vectors_are_the_first_embeddings(network, tmp_path):
     settings = FinetuneSettings(
         network=network, vectors=str(tmp_path / "vectors.txt"), vocabulary_size=67, size="tiny", jit_compile=False
     )
-    prepared = prepare(examples("binary", 60), None, None, settings, say=said.append)
+    prepared = prepare(examples("binary", 60), None, None, settings, notify=said.append)
     pieces = prepared.classifier.tokenizer.vocabulary
     table = np.asarray(prepared.classifier.model.token_embedding.embeddings)
     assert table.shape == (len(pieces), 3)
@@ -232,4 +232,4 @@ def test_word_vectors_are_the_first_embeddings(network, tmp_path):
 def test_documents_are_no_pairs():
     rows = examples("binary", 30)
     with pytest.raises(UserError, match="a document is one text"):
-        prepare(replace(rows, texts_b=rows.texts), None, None, FinetuneSettings(network="han"), say=QUIET["say"])
+        prepare(replace(rows, texts_b=rows.texts), None, None, FinetuneSettings(network="han"), notify=QUIET["notify"])

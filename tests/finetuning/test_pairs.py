@@ -16,7 +16,7 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.support.errors import UserError
 
 QUICK = {"epochs": 1, "rows_per_batch": 16, "jit_compile": False, "learning_rate": 1e-4}
-SAY = {"say": lambda _: None}
+SAY = {"notify": lambda _: None}
 
 
 def pairs(count=96):

@@ -72,7 +72,7 @@ def registered():
             model="finetuning.test_pictures:DigitNetwork",
             settings={"num_labels": whole(1, 1000), "hidden_dim": whole(1, 1000), "dropout": number(0, 0.99)},
             parameters=lambda model: (SIDE * SIDE + 1 + model["num_labels"]) * model["hidden_dim"] + 1000,
-            use=image_classification(lambda model: (SIDE, SIDE, 1)),
+            task=image_classification(lambda model: (SIDE, SIDE, 1)),
             classifier="DigitNetwork",
             networks={"digits": {}},
         )

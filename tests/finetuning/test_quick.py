@@ -62,7 +62,7 @@ def test_special_tokens_count_nothing(start):
 @pytest.mark.parametrize("kind", ["binary", pytest.param("regression", marks=pytest.mark.slow)])
 def test_learns_in_seconds_from_python(start, kind):
     said = []
-    found = finetune_classifier(examples(kind, 90), None, start, SETTINGS, **{**QUIET, "say": said.append})
+    found = finetune_classifier(examples(kind, 90), None, start, SETTINGS, **{**QUIET, "notify": said.append})
     assert isinstance(found.classifier.model, StaticVectorClassifier)
     assert found.result.steps == 0
     assert not any("Fine-tuning" in line or "min." in line for line in said)
@@ -109,7 +109,7 @@ def test_two_texts_are_compared(start):
     same = random.random(130) < 0.5
     second = [text if alike else " ".join(random.choice(words, 3)) for text, alike in zip(first, same, strict=True)]
     pairs = Examples(first, ["yes" if alike else "no" for alike in same], second)
-    prepared = prepare(pairs, None, start, SETTINGS, say=QUIET["say"])
+    prepared = prepare(pairs, None, start, SETTINGS, notify=QUIET["notify"])
     assert prepared.classifier.model.settings["pooling"] == "pair"
     assert prepared.linear_score > 85
 
@@ -118,7 +118,11 @@ def test_a_quick_model_is_a_start(start, tmp_path):
     model, _ = static_classifier(open_start(start), 2)
     write_tiny(tmp_path / "quick", model, task=task())
     prepared = prepare(
-        examples("multiclass", 60), None, tmp_path / "quick", FinetuneSettings(jit_compile=False), say=QUIET["say"]
+        examples("multiclass", 60),
+        None,
+        tmp_path / "quick",
+        FinetuneSettings(jit_compile=False),
+        notify=QUIET["notify"],
     )
     table = prepared.classifier.model.token_embedding.get_weights()[0]
     np.testing.assert_array_equal(table, model.token_embedding.get_weights()[0])

@@ -47,7 +47,7 @@ def fits(monkeypatch):
 def searched(start, tmp_path, count, said, **given):
     settings = replace(SETTINGS, **given)
     data = examples("binary", 30)
-    return search.search_settings(data, None, start, settings, count, tmp_path / "search.log", say=said.append)
+    return search.search_settings(data, None, start, settings, count, tmp_path / "search.log", notify=said.append)
 
 
 def test_it_begins_with_the_defaults_and_ends_with_the_best(start, tmp_path, fits):

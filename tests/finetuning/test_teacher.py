@@ -49,7 +49,7 @@ def test_the_student_has_fewer_layers_and_learns_the_answers(tmp_path):
     taught = finetune_classifier(opposite, None, "none", FinetuneSettings(**settings | {"layers": 2}), **QUIET)
     taught.classifier.save(tmp_path / "teacher")
     settings = FinetuneSettings(**settings, teacher=str(tmp_path / "teacher"), alpha=1.0)
-    prepared = prepare(data, None, "none", settings, say=QUIET["say"])
+    prepared = prepare(data, None, "none", settings, notify=QUIET["notify"])
     student = prepared.classifier
     assert (student.model.encoder.num_layers, taught.classifier.model.encoder.num_layers) == (1, 2)
     learning = {"soft_labels": prepared.soft_labels, "verbose": 0}
@@ -63,7 +63,7 @@ def test_the_lowest_layers_of_the_start_are_kept(tmp_path):
     encoder = tiny_encoder(num_layers=2)
     write_tiny(tmp_path / "start", encoder)
     prepared = prepare(
-        examples("binary", 30), None, tmp_path / "start", FinetuneSettings(**SETTINGS, layers=1), say=QUIET["say"]
+        examples("binary", 30), None, tmp_path / "start", FinetuneSettings(**SETTINGS, layers=1), notify=QUIET["notify"]
     )
     kept = prepared.classifier.model.encoder
     assert kept.num_layers == 1
@@ -72,7 +72,11 @@ def test_the_lowest_layers_of_the_start_are_kept(tmp_path):
             np.testing.assert_allclose(weight, original, atol=1e-6)
     with pytest.raises(UserError, match="has 2 layers. Received: --layers 5"):
         prepare(
-            examples("binary", 30), None, tmp_path / "start", FinetuneSettings(**SETTINGS, layers=5), say=QUIET["say"]
+            examples("binary", 30),
+            None,
+            tmp_path / "start",
+            FinetuneSettings(**SETTINGS, layers=5),
+            notify=QUIET["notify"],
         )
 
 

@@ -92,7 +92,7 @@ def test_the_time_and_the_ceiling_are_said(start, monkeypatch):
     said = []
     settings = FinetuneSettings(max_tokens=17, jit_compile=False, minutes=0.001)
     monkeypatch.setattr(Stopwatch, "seconds", 10.0)
-    prepared = prepare(examples("binary", 150), None, start, settings, say=said.append)
+    prepared = prepare(examples("binary", 150), None, start, settings, notify=said.append)
     assert prepared.plan.epochs == 1
     assert prepared.stages == ("on labels",)
     assert any(line.startswith("One epoch on the labels, in about 1 min.") for line in said)

@@ -26,7 +26,7 @@ from keras_attention.zoo.entry import read_entry
 
 QUICK = {"size": "tiny", "vocabulary_size": 67, "max_tokens": 17, "rows_per_batch": 16, "jit_compile": False}
 QUICK |= {"layers": 1, "epochs": 3, "dropout": 0.0, "learning_rate": 1e-3}
-SAY = {"say": lambda _: None}
+SAY = {"notify": lambda _: None}
 QUIET = {**SAY, "verbose": 0}
 WORDS = {"good": "fine", "bad": "poor", "so": "plain"}
 
@@ -59,7 +59,7 @@ def test_learns_what_the_words_say(kind):
     separator = "|" if kind == "multilabel" else None
     settings = FinetuneSettings(**{**QUICK, "epochs": 4 if kind == "binary" else 8})
     data = examples(kind, 240)
-    found = finetune_classifier(data, None, "none", settings, separator=separator, say=said.append, verbose=0)
+    found = finetune_classifier(data, None, "none", settings, separator=separator, notify=said.append, verbose=0)
     assert found.task.kind == kind
     assert said[0].startswith(f"Task: {kind} (")
     assert len(found.train) + len(found.validation) == 240
@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_weights():
 
 def test_the_seed_decides_the_first_weights():
     prepared = [
-        prepare(examples("binary", 30), None, "none", FinetuneSettings(**QUICK, seed=seed), say=lambda _: None)
+        prepare(examples("binary", 30), None, "none", FinetuneSettings(**QUICK, seed=seed), notify=lambda _: None)
         for seed in (3, 3, 5)
     ]
     first, same, other = (each.classifier.model.output_dense.kernel.numpy() for each in prepared)
@@ -123,7 +123,7 @@ def test_the_seed_decides_the_first_weights():
 def test_numbers_are_learned_around_0_and_given_as_they_were(scale):
     data, settings = examples("regression", 40), FinetuneSettings(**QUICK)
     data = Examples(data.texts, [f"{scale * float(label)}" for label in data.labels])
-    prepared = prepare(data, None, "none", settings, task="regression", say=lambda _: None)
+    prepared = prepare(data, None, "none", settings, task="regression", notify=lambda _: None)
     assert np.mean(prepared.rows.targets) == pytest.approx(0.0, abs=1e-5)
     assert np.std(prepared.rows.targets) == pytest.approx(1.0, abs=1e-5)
     numbers = [float(label) for label in prepared.rows.train.labels]
@@ -147,7 +147,7 @@ def test_words_for_prices_are_blended_in(tmp_path):
 
 def test_thresholds_of_several_labels_are_those_of_the_validation_rows():
     settings = FinetuneSettings(**QUICK | {"blend": "none"})
-    prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", say=lambda _: None)
+    prepared = prepare(examples("multilabel", 60), None, "none", settings, separator="|", notify=lambda _: None)
     classifier = finish(prepared, None, settings).classifier
     probabilities = 1 / (1 + np.exp(-classifier.logits(prepared.validation_sequences).astype("float64")))  # calibrated
     best = best_thresholds(prepared.rows.validation_targets, probabilities)
@@ -160,7 +160,7 @@ def test_texts_read_whole_are_learned_by_their_ends():
     rows.texts[:] = [f"{text} {'day ' * 40}" for text in rows.texts]
     said = []
     settings = FinetuneSettings(**QUICK | {"epochs": 1, "long_texts": "whole"})
-    prepared = prepare(rows, None, "none", settings, say=said.append)
+    prepared = prepare(rows, None, "none", settings, notify=said.append)
     assert len(prepared.sequences) == len(prepared.rows.train)
     assert all(len(row.token_ids) == 17 for row in prepared.sequences)
     assert all(len(some) > 1 for some in prepared.validation_sequences)
@@ -281,7 +281,7 @@ def test_as_much_is_read_as_the_start_reads_and_256_tokens_at_most(tmp_path):
     write_tiny(tmp_path / "start", tiny_encoder())
     settings = FinetuneSettings(**{name: value for name, value in QUICK.items() if name != "max_tokens"})
     for start, tokens in ((tmp_path / "start", 29), ("none", 256)):
-        prepared = prepare(examples("binary", 30), None, start, settings, say=lambda _: None)
+        prepared = prepare(examples("binary", 30), None, start, settings, notify=lambda _: None)
         assert prepared.classifier.max_tokens == tokens
         assert prepared.classifier.long_texts == "ends"
         assert filled_in(settings, prepared.classifier.model, 30).max_tokens == tokens
@@ -413,7 +413,7 @@ def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, messag
 @pytest.mark.parametrize(("rows", "told"), [(30, True), (400, False)])
 def test_few_validation_rows_are_told(rows, told):
     said = []
-    prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), say=said.append)
+    prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=said.append)
     assert ("validation rows mean little" in " ".join(said)) is told
 
 

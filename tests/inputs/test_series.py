@@ -107,7 +107,7 @@ def test_what_is_no_series_is_refused(zoo, source, message):
 def test_saved_and_loaded(zoo, channels):
     name, sources = {1: "lines", 3: "sensors"}[channels], list(series(4, channels))
     loaded, made = load(zoo / name), classifier(channels)
-    assert loaded.input.described() == {"length": LENGTH}
+    assert loaded.input.config_keys() == {"length": LENGTH}
     for one, other in zip(*(each.classify(sources, return_scores=True) for each in (loaded, made)), strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
     assert main(["zoo", "verify", str(zoo / name)]) == 0
@@ -194,7 +194,7 @@ def test_it_learns_from_a_table(tmp_path, capsys):
     assert main(["zoo", "verify", str(tmp_path / "waves")]) == 0
     rows, labels = waves(13, 11)
     again = finetune(rows, labels, kind="series", epochs=1, start=tmp_path / "waves")
-    assert again.kind.described() == {"length": 37}
+    assert again.kind.config_keys() == {"length": 37}
     assert set(again.classify(rows)) <= {"early", "late"}
 
 

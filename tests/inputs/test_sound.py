@@ -142,7 +142,7 @@ def test_a_kind_for_given_sounds(tmp_path):
     assert 0.9 < made.length / made.rate < 1.2
     minutes = SoundInput.for_sources([(np.zeros(61 * 44_100, "int16"), 44_100)])
     assert (minutes.rate, minutes.size[0]) == (22_050, 192)
-    assert SoundInput(made.size, **made.described()).length == made.length
+    assert SoundInput(made.size, **made.config_keys()).length == made.length
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def zoo(tmp_path_factory):
 
 def test_saved_and_loaded(zoo):
     loaded, made = load(zoo / "tones"), classifier()
-    assert loaded.input.described() == {"rate": RATE, "window": 257, "hop": 199}
+    assert loaded.input.config_keys() == {"rate": RATE, "window": 257, "hop": 199}
     assert loaded.blend.weight == 0.3
     for one, other in zip(*(each.classify(clips(), return_scores=True) for each in (loaded, made)), strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)

@@ -65,7 +65,7 @@ def test_a_rate_may_be_a_float_and_a_wrong_one_is_named(kind):
 
 
 def test_its_settings_are_described_and_checked(kind):
-    assert kind.described() == {"rate": RATE, "window": WINDOW, "hop": HOP, "frames": 100}
+    assert kind.config_keys() == {"rate": RATE, "window": WINDOW, "hop": HOP, "frames": 100}
     for size in ((101, 7), (100, 7, 1)):
         with pytest.raises(ValueError, match="`size` must be"):
             SpeechInput(size, RATE, WINDOW, HOP)

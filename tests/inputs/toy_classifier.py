@@ -51,7 +51,7 @@ def register_digit_classifier():
                 (model["height"] * model["width"] + 1) * model["hidden_dim"]
                 + (model["hidden_dim"] + 1) * model["num_labels"]
             ),
-            use=image_classification(lambda model: (model["height"], model["width"], 1)),
+            task=image_classification(lambda model: (model["height"], model["width"], 1)),
         )
     )
 

@@ -54,7 +54,7 @@ def test_letters_are_counted_after_loading_too(tmp_path):
     classifier = tiny_classifier("multiclass")
     letters = fit_bag_of_words(TEXTS * 3, None, np.arange(12) % 3, "multiclass", 3, units="letters").stored()
     classifier.blend = Blend(letters, WEIGHT)
-    assert classifier.described()["words"] == {"num_terms": len(letters.terms), "weight": WEIGHT, "units": "letters"}
+    assert classifier.config_keys()["words"] == {"num_terms": len(letters.terms), "weight": WEIGHT, "units": "letters"}
     loaded = keras_attention.load(write(tmp_path / "both", classifier, units="letters").folder)
     assert loaded.blend.words.units == "letters"
     expected, found = (one.classify(TEXTS, return_scores=True) for one in (classifier, loaded))

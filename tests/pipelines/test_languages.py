@@ -93,8 +93,8 @@ def test_the_number_of_sources_then_the_terms_then_the_name_decide(monkeypatch):
 
     class FakeEntry:
         class architecture:
-            class use:
-                task = "translate"
+            class task:
+                name = "translate"
 
         def __init__(self, name):
             self.config, self.metrics = {"source_language": "en", "target_language": "de"}, {"data": data[name]}

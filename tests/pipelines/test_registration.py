@@ -140,6 +140,6 @@ def test_each_architecture_of_the_package_is_registered_with_what_its_model_take
         model = architecture.model_class()
         assert model.__name__ == name
         assert set(architecture.defaults) <= set(architecture.settings)
-        pipeline = architecture.use.pipeline_class()
-        assert callable(getattr(pipeline, architecture.use.method))
+        pipeline = architecture.task.pipeline_class()
+        assert callable(getattr(pipeline, architecture.task.method))
         assert not pipeline.__abstractmethods__

@@ -41,7 +41,7 @@ def test_a_new_pipeline_is_saved(tmp_path, kind):
     loaded = ka.load(tmp_path / "mine")
     assert type(loaded) is type(pipeline)
     assert answer(loaded) == answer(pipeline)
-    assert loaded.described() | config | {"language": 0} == pipeline.described() | config | {"language": 0}
+    assert loaded.config_keys() | config | {"language": 0} == pipeline.config_keys() | config | {"language": 0}
     assert failing_examples(tmp_path / "mine")[1] == []
 
 

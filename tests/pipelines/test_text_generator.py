@@ -240,7 +240,7 @@ def test_an_entry_of_it_is_saved_and_loaded(tmp_path):
     one = generator("char")
     one.save(tmp_path / "mine", language="fr")
     loaded = ka.load(tmp_path / "mine")
-    assert loaded.described() == {**one.described(), "language": "fr"}
+    assert loaded.config_keys() == {**one.config_keys(), "language": "fr"}
     assert loaded.generate(PROMPTS, max_tokens=7) == one.generate(PROMPTS, max_tokens=7)
     assert failing_examples(tmp_path / "mine") == (2, [])
     assert "with learned positions" in (tmp_path / "mine" / "CARD.md").read_text()

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.texts import as_texts
-from keras_attention.zoo.schema import Architecture, Use, choice, register, whole
+from keras_attention.zoo.schema import Architecture, Task, choice, register, whole
 
 
 @keras.saving.register_keras_serializable(package="keras_attention_tests")
@@ -43,7 +43,7 @@ class CountingPipeline(Pipeline):
     def from_parts(cls, model, tokenizers, config):
         return cls(model, config["unit"])
 
-    def described(self):
+    def config_keys(self):
         return {"unit": self.unit}
 
     def count(self, texts):
@@ -71,7 +71,7 @@ def register_word_counter():
             model="pipelines.toy_model:WordCounter",
             settings={"max_words": whole(1, 1000)},
             parameters=lambda model: 1,
-            use=Use(
+            task=Task(
                 tasks=("count",),
                 pipeline="pipelines.toy_model:CountingPipeline",
                 method="count",

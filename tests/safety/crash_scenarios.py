@@ -117,7 +117,7 @@ class StubPipeline(Pipeline):
     def from_parts(cls, model, tokenizers, config):
         return cls()
 
-    def described(self):
+    def config_keys(self):
         return {}
 
     def answers(self, sources, sources_b=None):

@@ -152,7 +152,7 @@ def test_the_default_of_a_task_is_the_best_model_or_the_first_that_is_named_at_t
 
 def test_the_defaults_are_models_of_the_package_with_these_tasks():
     for task, name in registry.DEFAULT_MODELS.items():
-        assert registry.open_entry(name).architecture.use.task == task
+        assert registry.open_entry(name).architecture.task.name == task
 
 
 def test_models_are_described_before_they_are_loaded_as_afterwards(tmp_path, monkeypatch):

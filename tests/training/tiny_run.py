@@ -57,7 +57,7 @@ class TinyBatches:
         self.steps = steps
         self.seed = seed
         self.pause = pause
-        self.fail_at = fail_at  # (epoch, step) at which the disk, say, breaks
+        self.fail_at = fail_at  # (epoch, step) at which the disk, notify, breaks
 
     def epoch(self, epoch):
         return TinyEpoch(self, epoch)

@@ -29,7 +29,7 @@ FORBIDDEN_MODULES |= {"subprocess", "ctypes", "torch", "zipfile", "tarfile", "im
 NETWORK = {"socket", "socketserver", "urllib", "http", "requests", "ftplib", "ssl", "asyncio"}
 STARTS = [
     "keras_attention.pipelines.base",
-    *sorted({path.partition(":")[0] for one in ARCHITECTURES.values() for path in (one.model, one.use.pipeline)}),
+    *sorted({path.partition(":")[0] for one in ARCHITECTURES.values() for path in (one.model, one.task.pipeline)}),
     "keras_attention.convert",
     "keras_attention.cli.translate",
     "keras_attention.cli.classify",

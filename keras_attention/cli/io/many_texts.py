@@ -206,9 +206,9 @@ def _check_table_name(arguments):
     if Path(arguments.output).suffix.lower() in OPENERS:
         raise UserError(f"{arguments.output} would not be compressed. Choose a name without that ending.")
     check_text_name(arguments.output, "CSV, TSV (.tsv, .tab, .txt) and JSON lines (.jsonl, .ndjson), as the table is")
-    expected, found = format_of(arguments.table), format_of(arguments.output)
-    found = JSON if Path(arguments.output).suffix.lower() == ".json" else found
-    if arguments.delimiter is None and None not in (expected, found) and expected != found:
+    expected, received = format_of(arguments.table), format_of(arguments.output)
+    received = JSON if Path(arguments.output).suffix.lower() == ".json" else received
+    if arguments.delimiter is None and None not in (expected, received) and expected != received:
         raise UserError(
             f"The output has the format of the table: {arguments.output} would not be what its name says. "
             f"Expected: a name like {Path(arguments.table).name}"

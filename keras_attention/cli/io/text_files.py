@@ -161,16 +161,16 @@ def kept_answers(path, job, resume=False):
     with explained(given), locked(path):
         for place in (path, state):
             remove_leftovers(place)
-        found = _read_state(partial, state)
-        if resume and found.done:
-            _check_job(found.job, job, state)
+        stored = _read_state(partial, state)
+        if resume and stored.done:
+            _check_job(stored.job, job, state)
         else:
             partial.unlink(missing_ok=True)  # before the state: it describes this file until the file is gone
             state.unlink(missing_ok=True)
-            found = NOTHING
-        unfinished = partial if found.done else temporary_name(path)
-        with _opened_at(unfinished, found.bytes, new=not found.done) as file:
-            answers = _kept_in(file, unfinished, (partial, state), job, found)
+            stored = NOTHING
+        unfinished = partial if stored.done else temporary_name(path)
+        with _opened_at(unfinished, stored.bytes, new=not stored.done) as file:
+            answers = _kept_in(file, unfinished, (partial, state), job, stored)
             try:
                 yield answers
             except BaseException as error:
@@ -198,9 +198,9 @@ def _opened_at(path, size, new):
     return open(descriptor, "r+b", buffering=0)
 
 
-def _kept_in(file, unfinished, names, job, found):
+def _kept_in(file, unfinished, names, job, stored):
     """An AnswerFile for an open file, which gets its name, and a state for a later run, with the first answers."""
-    (partial, state), digest = names, found.digest.copy()
+    (partial, state), digest = names, stored.digest.copy()
 
     def write(text):
         content = text.encode()
@@ -211,12 +211,12 @@ def _kept_in(file, unfinished, names, job, found):
     def keep(done):
         os.fsync(file.fileno())
         facts = {"job": job, "done": done, "bytes": file.tell(), "sha256": digest.hexdigest()}
-        with whole_file(state, lock=False) as told:
-            json.dump(facts, told)
+        with whole_file(state, lock=False) as state_file:
+            json.dump(facts, state_file)
         if not answers.done:
             _rename_new(unfinished, partial)
 
-    answers = AnswerFile(write, keep, found.done)
+    answers = AnswerFile(write, keep, stored.done)
     return answers
 
 
@@ -310,8 +310,8 @@ def _named_files(arguments, names):
     """List of (option, path) for those of these options that were given a path."""
     if arguments.function != "evaluate":  # elsewhere it is a text
         names = [name for name in names if name != "target"]
-    found = {f"--{name.replace('_', '-')}": getattr(arguments, name, None) for name in names}
-    return [(flag, path) for flag, path in found.items() if path and isinstance(path, str)]
+    values = {f"--{name.replace('_', '-')}": getattr(arguments, name, None) for name in names}
+    return [(flag, path) for flag, path in values.items() if path and isinstance(path, str)]
 
 
 def _given_files(arguments):
@@ -372,8 +372,8 @@ def _read_state(partial, state):
             raise _not_ours(partial, f"{state.name} is missing")
         return NOTHING
     try:
-        found = parse_json(state.read_bytes())
-        job, done, size, sha256 = (found[name] for name in ("job", "done", "bytes", "sha256"))
+        content = parse_json(state.read_bytes())
+        job, done, size, sha256 = (content[name] for name in ("job", "done", "bytes", "sha256"))
         sound = isinstance(job, dict) and type(done) is type(size) is int and done > 0 <= size
     except (ValueError, KeyError, TypeError):
         sound = False
@@ -403,9 +403,9 @@ def _not_ours(path, reason):
     )
 
 
-def _check_job(found, job, state):
+def _check_job(stored, job, state):
     """Raises UserError if the job of an earlier run is another one."""
-    changed = [name for name in job if found.get(name) != job[name]]
+    changed = [name for name in job if stored.get(name) != job[name]]
     if changed:
         raise UserError(
             f"{state} belongs to another run with a different {changed[0]}. Leave out --resume to start again."

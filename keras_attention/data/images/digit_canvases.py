@@ -47,7 +47,7 @@ class Scene(NamedTuple):
 
 def squares(digits: LabelledImages) -> LabelledImages:
     """Each digit cut out along its ink, and brought to a square of `STORED` pixels with the digit in the middle."""
-    found = np.zeros((len(digits), STORED, STORED, 1), "uint8")
+    canvases = np.zeros((len(digits), STORED, STORED, 1), "uint8")
     for number, pixels in enumerate(digits.pixels[..., 0]):
         rows, columns = (np.flatnonzero(pixels.any(axis=axis)) for axis in (1, 0))
         if not len(rows):
@@ -57,8 +57,8 @@ def squares(digits: LabelledImages) -> LabelledImages:
         square = np.zeros((side, side), "uint8")
         top, left = ((side - length) // 2 for length in ink.shape)
         square[top : top + ink.shape[0], left : left + ink.shape[1]] = ink
-        found[number, ..., 0] = np.asarray(Image.fromarray(square).resize((STORED,) * 2, Image.Resampling.BILINEAR))
-    return LabelledImages(found, digits.labels)
+        canvases[number, ..., 0] = np.asarray(Image.fromarray(square).resize((STORED,) * 2, Image.Resampling.BILINEAR))
+    return LabelledImages(canvases, digits.labels)
 
 
 def draw_scene(digits: LabelledImages, pair: tuple[int, int], numbers: np.ndarray) -> Scene:
@@ -126,5 +126,5 @@ def captions() -> list[str]:
 
 def drawn_values(digits: LabelledImages, count: int, seed: list[int]) -> tuple[np.ndarray, list[str]]:
     """`scenes` as the values (count, 48, 48, 1) of a network, from -1 to 1, and their captions."""
-    found = scenes(digits, count, seed)
-    return as_values(np.stack([scene.pixels for scene in found])), [scene.caption for scene in found]
+    drawn = scenes(digits, count, seed)
+    return as_values(np.stack([scene.pixels for scene in drawn])), [scene.caption for scene in drawn]

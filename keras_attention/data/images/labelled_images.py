@@ -114,16 +114,16 @@ def load_image_data(data: str, data_dir: str = "", validation_split: float = 1 /
         raise UserError(f"The validation share must be above 0 and at most 0.5. Received: {validation_split}")
     if kinds and Path(data).is_dir():
         files = [kind for kind in kinds if kind.plural != "series"]
-        found = labelled_files(data, {kind.plural: kind.suffixes for kind in files})
-        kind = next(kind for kind in files if kind.plural == found.kind)
-        return _of_inputs(kind.for_sources(found.files), data, found, None, validation_split)
+        examples = labelled_files(data, {kind.plural: kind.suffixes for kind in files})
+        kind = next(kind for kind in files if kind.plural == examples.kind)
+        return _of_inputs(kind.for_sources(examples.files), data, examples, None, validation_split)
     if data not in SETS and Path(data).is_file():
         for kind in kinds:
             if kind.plural == "series":
                 beside = _test_part(Path(data))
                 test = read_series(beside) if beside != Path(data) and beside.exists() else None
-                found = read_series(data)
-                return _of_inputs(kind.for_sources(found.series), data, found, test, validation_split)
+                examples = read_series(data)
+                return _of_inputs(kind.for_sources(examples.series), data, examples, test, validation_split)
     if data not in SETS:
         raise UserError(f"There is no set or folder of images {quoted(data)}. Expected one of: {', '.join(SETS)}.")
     names = CLOTHES if data == "fashion_mnist" else DIGITS
@@ -149,10 +149,10 @@ def _test_part(path):
     return path
 
 
-def _of_inputs(kind, data, found, test, validation_split):
+def _of_inputs(kind, data, examples, test, validation_split):
     """The ImageData of LabelledFiles or a SeriesTable, and of a test part of the same type or None."""
-    names = sorted(set(found.labels))
-    read, images = _as_arrays(kind, found, names, data)
+    names = sorted(set(examples.labels))
+    read, images = _as_arrays(kind, examples, names, data)
     order = np.random.default_rng(0).permutation(len(read))
     images = images.take(order)
     held_out = max(1, round(len(read) * validation_split))
@@ -164,16 +164,16 @@ def _of_inputs(kind, data, found, test, validation_split):
     return ImageData(*parts, tuple(names), origin, kind, held)
 
 
-def _as_arrays(kind, found, names, where):
+def _as_arrays(kind, examples, names, where):
     """What `kind` reads of each input, and the LabelledImages."""
     places = {name: place for place, name in enumerate(names)}
-    if unknown := set(found.labels) - set(places):
+    if unknown := set(examples.labels) - set(places):
         raise UserError(f"{where} has the label {quoted(min(unknown))}, which no training example has.")
     if len(names) < 2:
         raise UserError(f"{where} has one label, {quoted(names[0])}. Expected: at least two.")
-    read = [kind.read(each) for each in getattr(found, "files", None) or found.series]
+    read = [kind.read(each) for each in getattr(examples, "files", None) or examples.series]
     pixels = read if kind.name == "image" else [kind.arrays(each)["values"] for each in read]
-    return read, LabelledImages(np.stack(pixels), np.array([places[label] for label in found.labels], "int32"))
+    return read, LabelledImages(np.stack(pixels), np.array([places[label] for label in examples.labels], "int32"))
 
 
 def _digits():

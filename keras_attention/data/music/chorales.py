@@ -116,13 +116,13 @@ def check_notes(tokenizer, texts, encoded):
             continue
         step, voice = divmod(int(unknown[0]), len(VOICES))
         steps = text.split()
-        found = steps[step] if step < len(steps) else text
+        received = steps[step] if step < len(steps) else text
         ranges = ", ".join(
             f"{name} {low} to {high}"
             for name, low, high in zip(VOICES, tokenizer.lowest, tokenizer.highest, strict=True)
         )
         raise UserError(
-            f"The {VOICES[voice]} of step {step + 1} is no note of this model: {quoted(found)}. Expected: steps of "
+            f"The {VOICES[voice]} of step {step + 1} is no note of this model: {quoted(received)}. Expected: steps of "
             f"four MIDI pitches such as 74,70,65,58, -1 for silence, within {ranges}."
         )
 

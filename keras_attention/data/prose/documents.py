@@ -74,12 +74,12 @@ def docstrings(folder=None, most_files=None):
     """
     folder = Path(folder or sysconfig.get_paths()["stdlib"])
     paths = [path for path in sorted(folder.rglob("*.py")) if not set(path.relative_to(folder).parts) & set(LEFT_OUT)]
-    found = {}
+    texts = {}
     for path in paths[:most_files]:
-        found |= dict.fromkeys(_docstrings_of(path))
-    if not found:
+        texts |= dict.fromkeys(_docstrings_of(path))
+    if not texts:
         raise UserError(f"{folder}: found no Python file with docstrings. Pass text files with --text.")
-    return list(found)
+    return list(texts)
 
 
 def _docstrings_of(path):

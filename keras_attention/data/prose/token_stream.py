@@ -99,15 +99,15 @@ class TokenStream(NamedTuple):
         training = WindowBatches(self.train, *sizes, config.seed, whole)
         return training, Windows.all(self.validation, *sizes, whole)
 
-    def scores(self, found):
+    def scores(self, measured):
         """The scores for a card, from "loss" (nats per token) and "accuracy" on the validation texts."""
-        scores = {"loss per token": found["loss"], "accuracy": found["accuracy"]}
+        scores = {"loss per token": measured["loss"], "accuracy": measured["accuracy"]}
         if self.is_music:
             labels = len(self.validation) - 1  # all notes, and the END of each piece
-            return scores | {"nats per time step": found["loss"] * labels / max(1, self.words)}
+            return scores | {"nats per time step": measured["loss"] * labels / max(1, self.words)}
         if self.pixels:
-            return scores | {"nats per image": found["loss"] * self.pixels}
-        return scores | {"perplexity per word": self.perplexity_per_word(found["loss"])}
+            return scores | {"nats per image": measured["loss"] * self.pixels}
+        return scores | {"perplexity per word": self.perplexity_per_word(measured["loss"])}
 
     def perplexity_per_word(self, loss):
         """The perplexity of the validation texts, from their loss in nats per token; at most exp(100)."""

@@ -109,8 +109,8 @@ def as_series(values, name: str) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{name} must be numbers (steps,) or (steps, channels), with equal channels.") from error
     if array.dtype.kind not in "iuf" or array.ndim not in (1, 2) or not array.size:
-        found = f"the shape {array.shape}" if array.dtype.kind in "iuf" else f"the type {array.dtype}"
-        raise UserError(f"{name} must be numbers (steps,) or (steps, channels). Received: {found}")
+        received = f"the shape {array.shape}" if array.dtype.kind in "iuf" else f"the type {array.dtype}"
+        raise UserError(f"{name} must be numbers (steps,) or (steps, channels). Received: {received}")
     array = array.reshape(len(array), -1).astype("float64")
     present = np.flatnonzero(~np.isnan(array).all(axis=1))
     array = array[: present[-1] + 1] if len(present) else array[:0]
@@ -300,18 +300,18 @@ def _of_array(path, label, labelled):
 
 def _labels_beside(path, label):
     if label is not None:
-        found = next((place for place in (path.parent / label, Path(label)) if place.is_file()), None)
-        if found is None:
+        place_of_labels = next((place for place in (path.parent / label, Path(label)) if place.is_file()), None)
+        if place_of_labels is None:
             raise UserError(f"There is no file {label} with the labels of {path}.")
-        return found
+        return place_of_labels
     stem = path.stem
     stems = [f"{stem}_labels"] + [re.sub("^[Xx]", "y", stem)] * (stem[:1] in "Xx")
     places = [path.with_name(f"{each}{suffix}") for each in stems for suffix in (ARRAYS, ".txt", ".csv")]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    place_of_labels = next((place for place in places if place.is_file()), None)
+    if place_of_labels is None:
         known = ", ".join(place.name for place in places[:2])
         raise UserError(f"There are no labels beside {path}. Expected: {known}, or --label FILE with one on each line.")
-    return found
+    return place_of_labels
 
 
 def _labels_of(path):

@@ -136,13 +136,13 @@ def cepstral_statistics(values: Any) -> Any:
     values = ops.cast(values, "float32")
     frames, bands = values.shape[1:]
     cepstra = ops.matmul(values, cosine_basis(bands, min(COEFFICIENTS, bands)))  # (B, T, C)
-    found = []
+    statistics = []
     for series in (cepstra, values):
         changes = ops.abs(series[:, 1:] - series[:, :-1])
-        found += [ops.mean(series, axis=1), ops.std(series, axis=1), ops.mean(changes, axis=1)]
+        statistics += [ops.mean(series, axis=1), ops.std(series, axis=1), ops.mean(changes, axis=1)]
     cuts = [frames * part // PARTS for part in range(PARTS + 1)]
-    found += [ops.mean(cepstra[:, a:b], axis=1) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
-    return ops.concatenate(found, axis=1)
+    statistics += [ops.mean(cepstra[:, a:b], axis=1) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+    return ops.concatenate(statistics, axis=1)
 
 
 def frames_of(samples: int, window: int, hop: int, multiple: int = 1) -> int:

@@ -141,13 +141,13 @@ def load_speech_data(
         raise UserError(
             f"There is no folder {quoted(data)}. Expected: {TONES}, or a folder with recordings of single words."
         )
-    found = labelled_files(data, {"sounds": tuple(suffixes)}, "sounds")
-    if long := next((label for label in found.labels if len(label) != 1), None):
+    recordings = labelled_files(data, {"sounds": tuple(suffixes)}, "sounds")
+    if long := next((label for label in recordings.labels if len(label) != 1), None):
         raise UserError(
             f"{data} has the label {quoted(long)}. Expected: one character for each word, such as 7 for seven."
         )
     groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for file, label in zip(found.files, found.labels, strict=True):
+    for file, label in zip(recordings.files, recordings.labels, strict=True):
         match = _NUMBERED.fullmatch(Path(file).name)
         speaker, number = (match[2], int(match[3])) if match else ("", 0)
         groups.setdefault((label, speaker), []).append((number, file))
@@ -164,7 +164,7 @@ def load_speech_data(
             parts, (order[held + checked :], order[held : held + checked], order[:held]), strict=True
         ):
             part += [(file, label, speaker) for file in some]
-    characters = "".join(sorted(set(found.labels)))
+    characters = "".join(sorted(set(recordings.labels)))
     spoken = [
         Spoken([read(file) for file, _, _ in part], [word for _, word, _ in part], [speaker for *_, speaker in part])
         for part in parts

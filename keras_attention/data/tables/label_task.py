@@ -210,8 +210,8 @@ def _regression(labels, different, fraction, task):
 def _check_names(different, num_rows, task):
     """Raises UserError if the labels are unlikely to be class names."""
     if len(different) < 2:
-        found = f"Every label is {listed(different)}" if different else "Every label is empty"
-        raise UserError(f"{found}: there is nothing to learn. Check the label column.")
+        problem = f"Every label is {listed(different)}" if different else "Every label is empty"
+        raise UserError(f"{problem}: there is nothing to learn. Check the label column.")
     if task is None and (len(different) > MOST_CLASSES or 2 < len(different) > num_rows / 2):
         raise UserError(
             f"There are {len(different):,} different labels in {num_rows:,} rows, such as {listed(different, 3)}. Was "

@@ -15,7 +15,7 @@ class BadRow(NamedTuple):
 
     Attributes:
         reason: str, the category for counting, such as "too many fields".
-        found, expected: str, for the message.
+        received, expected: str, for the message.
         column: str or None, the column of the error.
         skippable: bool. False if the end of the row is unclear, so that skipping it might lose other rows.
         mend: str or None, what to do about it; by default, to fix the row or to skip it.
@@ -175,11 +175,11 @@ def _values(raw, names, delimiter):
         if fields == [b""]:
             return BadRow("empty line", "''", f"{width} fields ({listed(names)})")
         reason = "too few fields" if len(fields) < width else "too many fields"
-        found = f"{len(fields)} ({shown(delimiter.encode().join(fields))}){extent}"
+        received = f"{len(fields)} ({shown(delimiter.encode().join(fields))}){extent}"
         expected = f"{width} ({listed(names)})"
         if delimiter == "\t" and any(field.startswith(b'"') for field in fields):
             expected += "; between TABs quotes mean nothing"
-        return BadRow(reason, found, expected, names[min(len(fields), width - 1)], one_line)
+        return BadRow(reason, received, expected, names[min(len(fields), width - 1)], one_line)
     try:
         return [field.decode() for field in fields]
     except UnicodeDecodeError as error:
@@ -303,9 +303,9 @@ def json_values(text, columns, label=None, nulls=False):
         if column == label and isinstance(value, bool):
             value = "true" if value else "false"
         if type(value) is not str and not (column == label and isinstance(value, _Number)):
-            found = f"the number {value[:40]}" if isinstance(value, _Number) else KINDS[type(value)]
+            received = f"the number {value[:40]}" if isinstance(value, _Number) else KINDS[type(value)]
             expected = "a text, a number, true or false" if column == label else "a text"
-            return BadRow("value not a text", found, expected, column)
+            return BadRow("value not a text", received, expected, column)
         if not value.isascii() and HALF_A_CHARACTER.search(value):
             return BadRow("invalid UTF-8", shown(value), "no half of a surrogate pair, \\ud800 to \\udfff", column)
         values.append(str(value))

@@ -248,8 +248,8 @@ class ListedBlocks(Blocks):
         """Lists the key chunks of each step (N, `at_once`), padded with -1, and the first step of each query chunk."""
         steps, first_steps = [], [0]
         for row in touched:
-            found = np.flatnonzero(row)
-            steps.append(np.pad(found, (0, -len(found) % at_once), constant_values=-1).reshape(-1, at_once))
+            needed = np.flatnonzero(row)
+            steps.append(np.pad(needed, (0, -len(needed) % at_once), constant_values=-1).reshape(-1, at_once))
             first_steps.append(first_steps[-1] + len(steps[-1]))
         self.at_once = at_once
         self.steps = ops.convert_to_tensor(np.concatenate(steps).astype("int32"))

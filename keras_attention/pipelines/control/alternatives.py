@@ -54,15 +54,15 @@ def find_alternatives(translator: Any, text: str, position: int, count: int, tra
     def lead(piece):
         return translator.translate(text, prefix=before + piece[0], **options)
 
-    found: dict[str, Alternative] = {}
+    alternatives: dict[str, Alternative] = {}
     for (_, probability), answer in zip(pieces, map_in_threads(lead, pieces), strict=True):
         places = list(WORD.finditer(answer.text))
         if position < len(places) and answer.text.startswith(before.rstrip()):
             word = places[position][0]
-            if word not in found and len(found) < count:
+            if word not in alternatives and len(alternatives) < count:
                 prefix = answer.text[: places[position].end()] + " "
-                found[word] = Alternative(word, probability, prefix, answer)
-    return list(found.values())
+                alternatives[word] = Alternative(word, probability, prefix, answer)
+    return list(alternatives.values())
 
 
 def _next_pieces(translator, text, before, count):

@@ -66,18 +66,20 @@ def controlled_hypotheses(translator, texts, *, prefix=None, terms=None, split=T
         start += len(group)
     again = [
         i
-        for i, (wish, found) in enumerate(zip(wishes, answers, strict=True))
-        if found[0].tokens and any(wish.missing(one.text) for one in found)  # a copy or an empty answer has no tokens
+        for i, (wish, hypotheses) in enumerate(zip(wishes, answers, strict=True))
+        if hypotheses[0].tokens
+        and any(wish.missing(one.text) for one in hypotheses)  # a copy or an empty answer has no tokens
     ]
     search = functools.partial(_answers_to, translator, options)
-    for i, found in zip(again, map_in_threads(search, [(sentences[i], wishes[i]) for i in again]), strict=True):
-        answers[i] = found
+    for i, hypotheses in zip(again, map_in_threads(search, [(sentences[i], wishes[i]) for i in again]), strict=True):
+        answers[i] = hypotheses
     if progress:
         progress(len(texts), len(texts))
     rest, n_best = iter(answers), options.get("n_best", 1)
     joined = [[next(rest) for _ in group] for group in groups]
     return [
-        joined_hypotheses(some, found, n_best) if some else found[0] for some, found in zip(parts, joined, strict=True)
+        joined_hypotheses(some, hypotheses, n_best) if some else hypotheses[0]
+        for some, hypotheses in zip(parts, joined, strict=True)
     ]
 
 
@@ -128,9 +130,11 @@ def _answers_to(translator, options, sentence_and_wish):
     one, mask, prefix = masked(sentence, wish.prefix, names, keep_items and all(languages))
     marks = bool(one and one.has_inner_marks and translator.has_attention)
     attention = options.pop("attention", False)
-    found = search_with_constraints(translator, mask[0], prefix, wish.terms, attention=attention or marks, **options)
+    hypotheses = search_with_constraints(
+        translator, mask[0], prefix, wish.terms, attention=attention or marks, **options
+    )
     answers = []
-    for answer in found:
+    for answer in hypotheses:
         if keep_items and all(languages):
             answer = restored_answer(one, mask, sentence, answer, answer if marks else None, languages)
         reason = wish.missing(answer.text)
@@ -187,7 +191,7 @@ def search_with_constraints(
     source_ids[0, : len(ids)] = ids
     rules = {name: settings[name] for name in ("length_penalty", "ranking", "patience", "force_end")}
     with memory(cache_bytes(translator.network, beam_size, steps + padded)):
-        found = constrained_search(
+        hypotheses = constrained_search(
             translator.compiled.stepper(source_ids, steps, beam_size),
             constraints,
             beam_size=beam_size,
@@ -199,12 +203,12 @@ def search_with_constraints(
             **rules,
         )
     weights = None
-    if attention or (replace_unknowns and np.any(found.token_ids == UNKNOWN_ID)):
-        weights = translator.compiled.attention(source_ids, found.token_ids)
+    if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
+        weights = translator.compiled.attention(source_ids, hypotheses.token_ids)
     answers = [
-        translator.answer(found, 0, j, ids, sentence, weights, attention)
+        translator.answer(hypotheses, 0, j, ids, sentence, weights, attention)
         for j in range(n_best)
-        if found.lengths[0, j] > 0
+        if hypotheses.lengths[0, j] > 0
     ]
     return [_as_written(translator, one, prefix)._replace(truncated=truncated) for one in answers]
 

@@ -37,22 +37,22 @@ class Terms:
             self._translations[term if _has_capitals(term) else term.lower()] = translation
         self._by_first_word: dict[str, list] = {}  # so that a long list takes no longer than a short one
         for term in sorted(self._translations, key=lambda term: (-len(term), term)):
-            found = self._by_first_word.setdefault(FIRST_WORD.search(term)[0].lower(), [])
-            found.append((names_pattern([term]), self._translations[term]))
+            same_beginning = self._by_first_word.setdefault(FIRST_WORD.search(term)[0].lower(), [])
+            same_beginning.append((names_pattern([term]), self._translations[term]))
 
     def __len__(self):
         return len(self._translations)
 
     def translations_in(self, sentence: str) -> list[str]:
         """The translations of the terms in a sentence, in its order; a term that is there twice has two."""
-        found, end = [], 0
+        translations, end = [], 0
         for word in FIRST_WORD.finditer(sentence):
             for pattern, translation in self._by_first_word.get(word[0].lower(), ()) if word.start() >= end else ():
                 if match := pattern.match(sentence, word.start()):
-                    found.append(translation)
+                    translations.append(translation)
                     end = match.end()
                     break
-        return found
+        return translations
 
     def check(self, tokenizer: Any) -> None:
         """Raises UserError for a translation that a model with this target tokenizer cannot write."""

@@ -96,8 +96,8 @@ class Captioner(TextFromFile):
 
     def reply(self, n_best=1, attention=False, **inputs):
         (items,) = inputs.values()
-        found = self.hypotheses(self.values_of(items), n_best=n_best)
-        return [{"captions": [one.as_json(attention) for one in captions]} for captions in found]
+        hypotheses = self.hypotheses(self.values_of(items), n_best=n_best)
+        return [{"captions": [one.as_json(attention) for one in captions]} for captions in hypotheses]
 
     def caption(self, images: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
         """Describes one picture or many.
@@ -118,8 +118,8 @@ class Captioner(TextFromFile):
         """
         return self.best(images, n_best, progress, **search)
 
-    def answer_of(self, found, weights, i, j, frames):
-        token_ids = found.token_ids[i, j, : found.lengths[i, j]].tolist()
+    def answer_of(self, hypotheses, weights, i, j, frames):
+        token_ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]].tolist()
         ids = [number for number in token_ids if number != END_ID]
         tokens = self.tokenizer.tokens(ids)
         words: list[str] = []
@@ -134,7 +134,9 @@ class Captioner(TextFromFile):
         maps = [weights[i, j, group].mean(axis=0).reshape(grid) for group in groups]
         attention = np.stack(maps).astype("float32") if maps else np.zeros((0, *grid), "float32")
         text = self.tokenizer.decode([ids])[0]
-        return Caption(text, float(found.scores[i, j]), float(found.log_probs[i, j]), token_ids, words, attention)
+        return Caption(
+            text, float(hypotheses.scores[i, j]), float(hypotheses.log_probs[i, j]), token_ids, words, attention
+        )
 
     def attention_view(self, text: Any, text_b: str | None = None, **options: Any) -> "Spotlights":
         """The picture once per word, with a spotlight where the word looks (Xu et al. 2015, figure 2).

@@ -49,11 +49,11 @@ class TextFromFile(FilePipeline):
         self.compiled = CompiledSearch(self._weights, source="values")
 
     @abc.abstractmethod
-    def answer_of(self, found: Hypotheses, weights: np.ndarray, i: int, j: int, frames: int) -> str:
+    def answer_of(self, hypotheses: Hypotheses, weights: np.ndarray, i: int, j: int, frames: int) -> str:
         """The answer of hypothesis j of input i, a str with more attributes.
 
         Args:
-            found: Hypotheses of NumPy arrays.
+            hypotheses: Hypotheses of NumPy arrays.
             weights: float32 array (B, N, T, S), the attention weights of all hypotheses.
             i, j: int.
             frames: int, the length of the first axis of the input's array, without padding.
@@ -65,8 +65,8 @@ class TextFromFile(FilePipeline):
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        use = architecture_of({"architecture": type(model).__name__}).use
-        kind = use.input({**config, "model": model.get_config()})
+        task = architecture_of({"architecture": type(model).__name__}).use
+        kind = task.input({**config, "model": model.get_config()})
         return cls(model, tokenizers["text"], kind, config["decoding"], config["language"])
 
     @classmethod
@@ -75,8 +75,8 @@ class TextFromFile(FilePipeline):
         pipeline._weights.private = True
         return pipeline
 
-    def described(self):
-        return {"decoding": self.decoding, "language": self.language, self.kind.name: self.kind.described()}
+    def config_keys(self):
+        return {"decoding": self.decoding, "language": self.language, self.kind.name: self.kind.config_keys()}
 
     @property
     def model(self) -> Any:
@@ -108,8 +108,8 @@ class TextFromFile(FilePipeline):
     def best(self, inputs: Any, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
         """The answers of one input or many, in the form of the public methods: `Captioner.caption`."""
         items, alone = self.kind.as_list(inputs)
-        found = self.hypotheses(items, n_best=n_best, progress=progress, **search)
-        answers = [best for best, *_ in found] if n_best == 1 else found
+        hypotheses = self.hypotheses(items, n_best=n_best, progress=progress, **search)
+        answers = [best for best, *_ in hypotheses] if n_best == 1 else hypotheses
         return answers[0] if alone else answers
 
     def hypotheses(self, items: list, *, n_best: int = 1, progress: Progress = None, **search: Any) -> list[list]:
@@ -146,13 +146,13 @@ class TextFromFile(FilePipeline):
             limits[: len(positions)] = [self.limit_of(len(values[one]), settings) for one in positions]
             steps = settings["max_length"]
             with memory(cache_bytes(self.model, size * options["beam_size"], steps + length)):
-                found = self.compiled.search(filled, limits, steps, **options)
-            check_finite(found.log_probs[: len(positions), 0], "a log probability")
-            weights = self.compiled.attention(filled, found.token_ids)[:, :, 0, 0]  # (B, N, T, S)
+                hypotheses = self.compiled.search(filled, limits, steps, **options)
+            check_finite(hypotheses.log_probs[: len(positions), 0], "a log probability")
+            weights = self.compiled.attention(filled, hypotheses.token_ids)[:, :, 0, 0]  # (B, N, T, S)
             for i, position in enumerate(positions):
-                written = [j for j in range(n_best) if found.lengths[i, j] > 0]
+                written = [j for j in range(n_best) if hypotheses.lengths[i, j] > 0]
                 frames = len(values[position])
-                answers[position] = [self.answer_of(found, weights, i, j, frames) for j in written]
+                answers[position] = [self.answer_of(hypotheses, weights, i, j, frames) for j in written]
         return answers
 
     def settings(

@@ -97,8 +97,8 @@ class Transcriber(TextFromFile):
 
     def reply(self, n_best=1, attention=False, **inputs):
         (items,) = inputs.values()
-        found = self.hypotheses(self.values_of(items), n_best=n_best)
-        return [{"transcripts": [one.as_json(attention) for one in some]} for some in found]
+        hypotheses = self.hypotheses(self.values_of(items), n_best=n_best)
+        return [{"transcripts": [one.as_json(attention) for one in some]} for some in hypotheses]
 
     def transcribe(self, sounds: Any, *, n_best: int = 1, progress: Progress = None, **search: Any) -> Any:
         """Writes what is said in one recording or many.
@@ -124,12 +124,12 @@ class Transcriber(TextFromFile):
         seconds = frames * self.kind.hop / self.kind.rate
         return min(settings["max_length"], 2 + int(seconds / SHORTEST_WORD))
 
-    def answer_of(self, found, weights, i, j, frames):
-        token_ids = found.token_ids[i, j, : found.lengths[i, j]].tolist()
+    def answer_of(self, hypotheses, weights, i, j, frames):
+        token_ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]].tolist()
         ids = [number for number in token_ids if number != END_ID]
         frames_per_cell = self._weights.network.frames_per_cell
         attention = weights[i, j, : len(ids), : frames // frames_per_cell].astype("float32")
-        numbers = float(found.scores[i, j]), float(found.log_probs[i, j])
+        numbers = float(hypotheses.scores[i, j]), float(hypotheses.log_probs[i, j])
         cell = frames_per_cell * self.kind.hop / self.kind.rate
         text, words = self.tokenizer.decode([ids])[0], self.tokenizer.tokens(ids)
         return Transcript(text, *numbers, token_ids, words, attention, cell)

@@ -95,7 +95,7 @@ def test_tables_of_series(tmp_path):
     assert [len(part) for part in (data.train, data.validation, data.test)] == [8, 3, 5]
     assert data.train.pixels.shape == (8, 38, 1)
     assert data.label_names == ("down", "up")
-    assert data.kind.described() == {"length": 37}
+    assert data.kind.config_keys() == {"length": 37}
     (tmp_path / "lines_test.csv").write_text("left,1,2,3\n")
     with pytest.raises(UserError, match="has the label 'left', which no training example has"):
         load_image_data(path, kinds=(SeriesInput,))
