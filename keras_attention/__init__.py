@@ -112,7 +112,7 @@ def translate(
     Example:
         keras_attention.translate("Where is the train station?", to="de")
     """
-    from keras_attention.pipelines.texts import as_texts
+    from keras_attention.inputs.given_texts import as_texts
 
     many, alone = as_texts(texts)
     with _silent_start():
@@ -170,7 +170,7 @@ def finetune(
         UserError: if texts and labels do not fit together, the start does not exist, or `out` exists and may not be
             replaced.
     """
-    from keras_attention.pipelines.texts import labelled_texts, names_of_columns
+    from keras_attention.inputs.given_texts import labelled_texts, names_of_columns
     from keras_attention.support.errors import UserError
 
     with _silent_start():

@@ -15,7 +15,7 @@ from keras_attention.cli.io.many_texts import (
 from keras_attention.cli.io.terminal import json_text, load, one_output_line, silent_libraries
 from keras_attention.data.tables.table import AnsweredTable
 from keras_attention.finetuning.settings import DEFAULT_START
-from keras_attention.pipelines.texts import LOST
+from keras_attention.inputs.token_sequences import DROPPED_PART
 from keras_attention.support.atomic_files import claim_place
 from keras_attention.support.errors import UserError, counted
 from keras_attention.visualize.pages import check_page_path
@@ -57,7 +57,7 @@ def classify(arguments):
         if arguments.attention and job.total > MOST_EXPLAINED:
             raise UserError(f"--attention shows at most {MOST_EXPLAINED} texts. Found: {job.total:,}")
         classifier = load(entry, "classify") if arguments.labels is None else load_zero_shot(entry, arguments.labels)
-        job.lost, job.limit = LOST[classifier.long_texts], classifier.most_tokens
+        job.lost, job.limit = DROPPED_PART[classifier.long_texts], classifier.most_tokens
         for window in job.windows():
             items = [item.texts for item in window.texts] if table else map(classifier.sides, window.texts)
             texts = list(zip(*items, strict=True))

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_attention.export.graph_bert import export_classifier
 from keras_attention.export.graph_texts import BLANKS, Sequences, SequencesInGraph, cut
-from keras_attention.pipelines.texts import WHOLE
+from keras_attention.inputs.token_sequences import WHOLE
 
 # `inputs.document.BREAK` and `NO_END` for RE2, which looks neither ahead nor behind: MARK stands behind each end mark
 # with a blank after it, and is taken away behind abbreviations. Tokenizers drop this control character.

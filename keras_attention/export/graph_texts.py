@@ -18,8 +18,8 @@ from keras_attention.evaluation.bag_of_words import (
     VARIATION_SELECTORS,
 )
 from keras_attention.export import listing
+from keras_attention.inputs.token_sequences import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.pipelines.mask_filler import MASK
-from keras_attention.pipelines.texts import CHARACTERS_PER_TOKEN, START, WHOLE
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers.marian_tokenizer import WORD_START, tokenize_with
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID

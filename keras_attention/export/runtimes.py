@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_attention import __version__
 from keras_attention.export import PIECES, listing, sequence_signature, token_signature
-from keras_attention.pipelines.texts import TOKEN_PADDING
+from keras_attention.inputs.token_sequences import TOKEN_PADDING
 from keras_attention.runtime.compiled_forward import stacked
 from keras_attention.runtime.ctranslate2_engine import write_ctranslate2
 from keras_attention.support.errors import UserError

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attention.evaluation.classification_scores import cross_entropy
-from keras_attention.pipelines.texts import TOKEN_PADDING
+from keras_attention.inputs.token_sequences import TOKEN_PADDING
 from keras_attention.runtime.compiled_forward import CompiledForward, traced
 from keras_attention.support.cores import one_thread
 

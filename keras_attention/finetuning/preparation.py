@@ -24,8 +24,8 @@ from keras_attention.finetuning.time_plan import (
     stored_plan,
 )
 from keras_attention.finetuning.training_rows import FEW_ROWS, TrainingRows
+from keras_attention.inputs.token_sequences import DROPPED_PART
 from keras_attention.pipelines.base import make_pipeline
-from keras_attention.pipelines.texts import LOST
 from keras_attention.support.errors import counted
 from keras_attention.training import devices
 from keras_attention.training.devices import from_chief, workers
@@ -97,7 +97,7 @@ def encoded_rows(classifier, rows, notify):
     sequences = classifier.single_sequences(rows.train.texts, rows.train.texts_b)
     cut = sum(getattr(sequence, "truncated", False) for sequence in sequences)
     if cut:
-        lost = LOST[classifier.long_texts]
+        lost = DROPPED_PART[classifier.long_texts]
         notify(
             f"{cut:,} of {len(sequences):,} train rows have more than {classifier.max_tokens} tokens and lose "
             f"their {lost}"

@@ -18,7 +18,7 @@ and cards ask the kind:
                          `is_file`, `exported_arrays` is one example, and `from_exported` makes the network's inputs
 
 Kinds with `is_file` become arrays by themselves, see `image.ImageInput`. Texts become token ids by the tokenizer of
-their pipeline, see `pipelines/texts.py`.
+their pipeline, see `inputs/token_sequences.py`.
 """
 
 from typing import NamedTuple

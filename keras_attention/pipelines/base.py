@@ -89,7 +89,7 @@ class Pipeline(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_parts(cls, model: Any, tokenizers: dict[str, Any], config: dict[str, Any]) -> Self:
-        """Makes a pipeline from a model, a dict from role to tokenizer and the keys of `config.json` (`schema.Task`)."""
+        """Makes a pipeline from a model, a dict from role to tokenizer and keys of `config.json`, see `schema.Task`."""
 
     @classmethod
     def from_loaded(cls, loaded: LoadedEntry) -> Self:
@@ -311,7 +311,7 @@ def make_pipeline(model, tokenizers, config):
     Returns:
         Pipeline.
     """
-    task = architecture_of({"architecture": type(model).__name__}).use
+    task = architecture_of({"architecture": type(model).__name__}).task
     return task.pipeline_class().from_parts(model, tokenizers, {**task.defaults, **config})
 
 

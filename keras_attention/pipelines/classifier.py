@@ -7,8 +7,18 @@ import numpy as np
 from keras_attention.data.tables.label_task import spelling_key
 from keras_attention.evaluation.bag_of_words import BagOfWords, Blend
 from keras_attention.inputs import Field
+from keras_attention.inputs.given_texts import Progress, Texts, as_pair, blank_rows
 from keras_attention.inputs.pair import PairInput
 from keras_attention.inputs.text import TextInput
+from keras_attention.inputs.token_sequences import (
+    MOST_TOKENS_OF_WHOLE,
+    START,
+    WHOLE,
+    TokenSequence,
+    text_sequences,
+    warn_of_cut,
+    whole_text_sequences,
+)
 from keras_attention.pipelines.explanation import Explanation, bert_view, explain
 from keras_attention.pipelines.labels import (  # noqa: F401  (also for those who import them from here)
     LABEL_ANSWER,
@@ -23,19 +33,6 @@ from keras_attention.pipelines.labels import (  # noqa: F401  (also for those wh
     label_text,
 )
 from keras_attention.pipelines.text_encoder import Embeddings, TextEncoder, unit
-from keras_attention.pipelines.texts import (
-    MOST_TOKENS_OF_WHOLE,
-    START,
-    WHOLE,
-    Progress,
-    Texts,
-    TokenSequence,
-    as_pair,
-    blank_rows,
-    text_sequences,
-    warn_of_cut,
-    whole_text_sequences,
-)
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import WordPieceTokenizer

@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 
 from keras_attention.inputs.document import DocumentInput
-from keras_attention.pipelines.classifier import Classifier
-from keras_attention.pipelines.texts import (
+from keras_attention.inputs.given_texts import Texts, as_texts
+from keras_attention.inputs.token_sequences import (
     CHARACTERS_PER_TOKEN,
     MOST_TOKENS_OF_WHOLE,
     START,
     TOKEN_PADDING,
     WHOLE,
-    Texts,
     TokenSequence,
-    as_texts,
     cut_text,
     warn_of_cut,
 )
+from keras_attention.pipelines.classifier import Classifier
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.support.errors import UserError, check_finite
 from keras_attention.visualize.document_pages import DocumentPage, ShadedSentence

@@ -2,10 +2,10 @@
 
 import unicodedata
 from collections import Counter
+from datetime import date
 
 from keras_attention.pipelines.items import without_items
 from keras_attention.pipelines.languages import is_in_another_language, language_code
-from keras_attention.pipelines.texts import is_calendar_day
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.normalization import normalized
 from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
@@ -99,3 +99,11 @@ def copied_text(translator, text):
     copy = "".join(sign for sign in " ".join(text.split()) if unicodedata.category(sign) != "Cc")
     languages = translator.source_language, translator.target_language
     return copy if copy and all(map(language_code, languages)) else ""
+
+
+def is_calendar_day(text):
+    """Whether the text is an existing calendar day in ISO 8601, such as "2020-02-29"."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
-from keras_attention.pipelines.texts import DROPPED_PART, START, TruncatedText, as_texts, blank_rows, text_sequences
+from keras_attention.inputs.given_texts import as_texts, blank_rows
+from keras_attention.inputs.token_sequences import DROPPED_PART, START, TruncatedText, text_sequences
 from keras_attention.support.errors import UserError, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, SPECIAL_PIECES, START_ID
 from keras_attention.visualize.pages import MOST_WEIGHTS, AttentionMap, ExplanationPage, attention_page, check_weights

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_attention.evaluation.bag_of_words import Blend
 from keras_attention.inputs import Field
+from keras_attention.inputs.given_texts import Progress
 from keras_attention.pipelines.explanation import Explanation
 from keras_attention.pipelines.labels import (
     LABEL_ANSWER,
@@ -22,7 +23,6 @@ from keras_attention.pipelines.labels import (
     label_text,
 )
 from keras_attention.pipelines.media.file_pipeline import FilePipeline
-from keras_attention.pipelines.texts import Progress
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.work_budget import stop_if_unwanted
 from keras_attention.support.errors import UserError, check_finite
@@ -98,7 +98,7 @@ class InputClassifier(FilePipeline):
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        task = architecture_of({"architecture": type(model).__name__}).use
+        task = architecture_of({"architecture": type(model).__name__}).task
         return cls(model, task.input({**config, "model": model.get_config()}), config["task"])
 
     @classmethod

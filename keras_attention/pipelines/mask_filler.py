@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attention.inputs.given_texts import Texts, as_texts
+from keras_attention.inputs.token_sequences import TokenSequence, text_sequences, warn_of_cut
 from keras_attention.pipelines.base import Field
 from keras_attention.pipelines.explanation import bert_view
 from keras_attention.pipelines.text_encoder import TextEncoder
-from keras_attention.pipelines.texts import Texts, TokenSequence, as_texts, text_sequences, warn_of_cut
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers import WordPieceTokenizer

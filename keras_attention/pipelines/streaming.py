@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.doubt import copied_text
 from keras_attention.pipelines.sentences import Piece, spacing
-from keras_attention.pipelines.texts import as_texts
 from keras_attention.runtime.buckets import answer_limit, source_bucket
 from keras_attention.runtime.compiled_steps import check_drawing, in_float32
 from keras_attention.tokenizers.special_tokens import PAD_ID

@@ -7,19 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from keras_attention.inputs.given_texts import Progress, Texts, as_pair, as_texts, blank_rows
+from keras_attention.inputs.token_sequences import START, TOKEN_PADDING, TokenSequence, text_sequences
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.explanation import bert_view
-from keras_attention.pipelines.texts import (
-    START,
-    TOKEN_PADDING,
-    Progress,
-    Texts,
-    TokenSequence,
-    as_pair,
-    as_texts,
-    blank_rows,
-    text_sequences,
-)
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError, check_finite, quoted

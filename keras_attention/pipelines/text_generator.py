@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from keras_attention.data.music.chorales import as_text, check_notes, steps_of
 from keras_attention.data.music.midi_files import STEPS_PER_BAR, notes_of
+from keras_attention.inputs.given_texts import Progress, Texts, as_texts
+from keras_attention.inputs.token_sequences import TOKEN_PADDING
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_continuation
-from keras_attention.pipelines.texts import TOKEN_PADDING, Progress, Texts, as_texts
 from keras_attention.runtime.buckets import SOURCE_LENGTHS
 from keras_attention.runtime.compiled_forward import CompiledForward
 from keras_attention.runtime.compiled_steps import BATCH_SIZES, MAX_STOPS, CompiledSteps, Sampling, check_whole

@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attention.decoding import Hypotheses
+from keras_attention.inputs.given_texts import Progress, Texts, as_texts
+from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.alternatives import Alternative, find_alternatives
 from keras_attention.pipelines.control.constrained_answers import controlled_hypotheses
 from keras_attention.pipelines.control.terms import checked_term, names_pattern
 from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_translation
+from keras_attention.pipelines.copied_unknowns import copy_unknowns
 from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
 from keras_attention.pipelines.explanation import translation_view
 from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
-from keras_attention.pipelines.texts import Progress, Texts, TruncatedText, as_texts, copy_unknowns
 from keras_attention.pipelines.translations import Translation, joined_hypotheses, translations_as_json
 from keras_attention.runtime.buckets import answer_limit, batches
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch, map_in_threads

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Union
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.classifier import ZeroShotClassifier
 from keras_attention.pipelines.labels import classification_as_json
 from keras_attention.pipelines.text_encoder import unit
-from keras_attention.pipelines.texts import as_texts
 from keras_attention.support.errors import UserError
 
 EXPLAINED_CHARACTERS = 16_384

@@ -39,6 +39,12 @@ MOVED_MODULES = {
     "pipelines.stored_programs": ("runtime.stored_programs",),
     "pipelines.ctranslate2_engine": ("runtime.ctranslate2_engine",),
     "pipelines.work": ("runtime.work_budget",),
+    "pipelines.texts": (
+        "inputs.given_texts",
+        "inputs.token_sequences",
+        "pipelines.copied_unknowns",
+        "pipelines.doubt",
+    ),
     "pipelines.release": ("publishing.trained_entries",),
     "data.images.caption_batches": ("data.drawn_batches",),
     "server.batching": ("runtime.batching",),
@@ -76,6 +82,7 @@ REPLACED = {
     "layers.fast.layouts:scaled": "keras_attention.layers.attend, which divides queries by sqrt(d)",
     "finetuning.start:starting_encoder": "keras_attention.models.BertClassifier.from_trained, which makes a classifier",
     "pipelines.compiled:CompiledBert": _WITH_ARRAYS.format("CompiledForward"),
+    "zoo.schema:Use": "keras_attention.zoo.schema.Task, whose `name` is the main task",
     "pipelines.compiled:padded": _WITH_ARRAYS.format("stacked"),
 }
 

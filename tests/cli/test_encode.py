@@ -30,7 +30,7 @@ def lines(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_vectors_are_a_numpy_file(run, vectors, lines):
     folder, encoder = vectors
     out = lines.with_name("vectors.npy")
@@ -80,7 +80,7 @@ def test_a_blank_text_has_no_vector_and_is_not_ranked(run, vectors):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_similar_texts(run, complains, vectors, lines):
     folder, encoder = vectors
     queries = ["Two men sit.", "A dog"]

@@ -69,7 +69,7 @@ def check_classes(found, expected, atol=1e-5, separator="|"):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
 @pytest.mark.parametrize("long_texts", ["start", "ends", "whole"])
 def test_a_classifier(kind, long_texts):
@@ -83,7 +83,7 @@ def test_a_classifier(kind, long_texts):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 @pytest.mark.parametrize("pooling", ["cls", "pair"])
 @pytest.mark.parametrize("long_texts", ["start", "ends"])
 def test_pairs(long_texts, pooling):
@@ -151,7 +151,7 @@ def test_a_bag_of_letters():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 @pytest.mark.parametrize(("pooling", "normalize"), [("mean", True), ("cls", False)])
 def test_an_encoder(pooling, normalize):
     encoder = TextEncoder(tiny_encoder(), tokenizer(), 13, pooling=pooling, normalize=normalize)
@@ -188,7 +188,7 @@ def check_fillings(found, filler, texts):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_a_filler():
     filler = tiny_mask_filler()
     texts = [*MASKED, "no gap", "[MASK] " * 33, "", "[MASK] a " + "dog " * 30]
@@ -198,7 +198,7 @@ def test_a_filler():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_a_process_with_tensorflow_alone(tmp_path, capsys, monkeypatch):
     """Equal to `classify`, `encode` and `fill_mask` on 200 texts; the commands write what is loaded."""
     models = {"moods": tiny_classifier(), "blended": blended(), "pairs": tiny_classifier("multilabel", pair=True)}

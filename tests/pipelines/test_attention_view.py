@@ -34,7 +34,7 @@ def test_translation():
         np.testing.assert_allclose(weights_of(cross), one.heads, atol=0.01)
 
 
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_what_was_cut_is_told():
     for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):
         assert "left out" not in data_of(model.attention_view(text))["note"]

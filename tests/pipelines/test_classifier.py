@@ -6,10 +6,10 @@ from keras import ops
 from zoo.tiny_bert import LABELS, TEXTS, task, tiny_classifier, write_tiny
 
 import keras_attention
+from keras_attention.inputs.token_sequences import text_sequences
 from keras_attention.layers.fast import blocks, chunked_attention
 from keras_attention.pipelines.base import failing_examples
 from keras_attention.pipelines.classifier import Classification, Classifier
-from keras_attention.pipelines.texts import text_sequences
 from keras_attention.support.errors import EntryError, UserError
 
 

@@ -9,7 +9,7 @@ from pipelines.hard_texts import ANY_TEXT, CONTROL, NO_TEXTS, WRITTEN, answer
 from zoo.tiny_bert import tiny_classifier, tiny_mask_filler, tokenizer
 from zoo.tiny_entry import tiny_parts, tiny_translator
 
-from keras_attention.pipelines.texts import TruncatedText
+from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.support.blank_texts import is_blank
 from keras_attention.support.errors import UserError
 
@@ -40,7 +40,7 @@ def compiled(pipeline):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 @pytest.mark.parametrize("name", WRITTEN)
 def test_written_texts(compiled, name):
     begun = time.process_time()
@@ -58,7 +58,7 @@ def test_written_texts(compiled, name):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 @quick
 @given(text=ANY_TEXT)
 def test_any_text(compiled, text):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_attention as ka
-from keras_attention.pipelines.texts import labelled_texts
+from keras_attention.inputs.given_texts import labelled_texts
 from keras_attention.support.errors import UserError
 
 TEXTS, LABELS = ["good film", "bad film", "fine"], ["yes", "no", "yes"]

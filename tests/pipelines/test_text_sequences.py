@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
+from keras_attention.inputs.token_sequences import text_sequences, whole_text_sequences
 from keras_attention.pipelines import texts
-from keras_attention.pipelines.texts import text_sequences, whole_text_sequences
 from keras_attention.support.errors import UserError
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_attention.pipelines.texts import as_pair, as_texts, is_calendar_day, source_surfaces
+from keras_attention.inputs.given_texts import as_pair, as_texts
+from keras_attention.pipelines.copied_unknowns import source_surfaces
+from keras_attention.pipelines.doubt import is_calendar_day
 from keras_attention.support.errors import UserError
 from keras_attention.tokenizers import CharacterTokenizer, SentencePieceTokenizer
 

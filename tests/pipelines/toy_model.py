@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.base import Field, Pipeline
-from keras_attention.pipelines.texts import as_texts
 from keras_attention.zoo.schema import Architecture, Task, choice, register, whole
 
 

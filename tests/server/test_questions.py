@@ -116,7 +116,7 @@ def test_shorter_vectors_begin_with_the_same_numbers_and_have_length_one(ask, mo
         assert (status, "dimensions" in found["error"]["message"]) == (422, True)
 
 
-@pytest.mark.filterwarnings("ignore::keras_attention.pipelines.texts.TruncatedText")
+@pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
 def test_labels_without_training(ask, models):
     labels = ["red dress", "green_grass", "near many bushes"]
     expected = ZeroShotClassifier(models["vectors"], labels).classify(TEXTS, return_scores=True)

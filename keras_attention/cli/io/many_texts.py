@@ -21,7 +21,7 @@ from keras_attention.cli.io.text_files import (
 )
 from keras_attention.data.files import OPENERS, opened
 from keras_attention.data.tables.table import JSON, format_of
-from keras_attention.pipelines.texts import LOST, START, TruncatedText
+from keras_attention.inputs.token_sequences import DROPPED_PART, START, TruncatedText
 from keras_attention.support.atomic_files import check_place
 from keras_attention.support.errors import UserError, counted, one_line
 from keras_attention.zoo.entry import MANIFEST
@@ -110,7 +110,7 @@ class Job:
     """
 
     def __init__(self, texts, total, output, typed=False):
-        self.lost, self.limit, self.unit = LOST[START], None, "sentences"
+        self.lost, self.limit, self.unit = DROPPED_PART[START], None, "sentences"
         self._texts, self.total, self._output, self._typed = texts, total, output, typed
         self._line = ProgressLine(before=output.done)
         self.answered, self._size, self._cut = 0, 0, []

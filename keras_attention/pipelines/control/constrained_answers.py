@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attention.decoding.constrained_search import Constraints, constrained_search
+from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.control.terms import Terms
 from keras_attention.pipelines.doubt import PREFIX, TERMS
 from keras_attention.pipelines.guarded_search import restored_answer
 from keras_attention.pipelines.items import guard, without_marks
 from keras_attention.pipelines.languages import language_code
 from keras_attention.pipelines.sentences import split_text
-from keras_attention.pipelines.texts import as_texts
 from keras_attention.pipelines.translations import joined_hypotheses
 from keras_attention.runtime.buckets import answer_limit, batches
 from keras_attention.runtime.compiled_search import map_in_threads

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
+from keras_attention.inputs.given_texts import as_texts
+from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.explanation import units
 from keras_attention.pipelines.languages import language_code
-from keras_attention.pipelines.texts import TruncatedText, as_texts
 from keras_attention.pipelines.translations import joined_hypotheses
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from keras_attention.decoding import Hypotheses
+from keras_attention.inputs.given_texts import Progress
 from keras_attention.pipelines.media.file_pipeline import FilePipeline
-from keras_attention.pipelines.texts import Progress
 from keras_attention.runtime.buckets import BATCH_SIZES, batches
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch
 from keras_attention.runtime.prepared_weights import PreparedWeights
@@ -65,7 +65,7 @@ class TextFromFile(FilePipeline):
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        task = architecture_of({"architecture": type(model).__name__}).use
+        task = architecture_of({"architecture": type(model).__name__}).task
         kind = task.input({**config, "model": model.get_config()})
         return cls(model, tokenizers["text"], kind, config["decoding"], config["language"])
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_attention.inputs import Field
+from keras_attention.inputs.given_texts import Progress
 from keras_attention.pipelines.media.text_from_file import TextFromFile
-from keras_attention.pipelines.texts import Progress
 from keras_attention.tokenizers.special_tokens import END_ID
 
 if TYPE_CHECKING:  # it imports Matplotlib, which answers do not need
