@@ -4,8 +4,8 @@
         --source mt_tatoeba_en_de/train.tsv.gz --source mt_chat_bcontrast/train.en-de.tsv.gz=3
 
 Each source is a table whose header names the two languages; other columns are ignored. "=3" takes its pairs three
-times, "=0.3" a random share of them. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do not
-fit are dropped. Pairs are added that teach what ordinary pairs do not:
+times, "=0.3" a random share of them. Pairs are cleaned: blanks around punctuation are closed, pairs whose lengths do
+not fit are dropped. Pairs are added that teach what ordinary pairs do not:
 - lines of two sentences, made of two pairs, so that the second one is not lost;
 - other names and numbers, where both sides have the same one;
 - addresses, numbers, times and placeholders alone or in a sentence, which are to be copied.
