@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from keras_attention.inputs.text import TextInput
 from keras_attention.support.errors import EntryError, is_a_name, quoted
+from keras_attention.support.moved import moved_name
 
 
 def whole(low, high):
@@ -310,3 +311,7 @@ def max_bytes_of_terms(num_terms):
 def max_bytes_of_words(num_terms, num_labels):
     """The most bytes that the file of a bag of words may have."""
     return max_bytes_of_terms(num_terms) + 4 * (num_terms + num_terms * num_labels + num_labels) + 65536
+
+
+def __getattr__(name):
+    return moved_name(__name__, name)
