@@ -65,7 +65,7 @@ MAY_IMPORT = {
         "layers",
     },
     "__main__": {"cli"},
-    "__init__": {"catalog", "pipelines", "zoo", "finetuning", "training", "cli"},
+    "__init__": {"catalog", "inputs", "pipelines", "zoo", "finetuning", "training", "cli"},
 }
 WITHOUT_TENSORFLOW = (
     "layers",
