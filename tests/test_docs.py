@@ -114,7 +114,7 @@ def test_the_table_for_pipelines_of_transformers(hub, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_workers_are_started_as_told(elsewhere, monkeypatch):
+def test_workers_get_their_arguments(elsewhere, monkeypatch):
     """By TF_CONFIG, in bash, with free ports; tests/cli/test_launch.py has the other block of scale_out.md."""
     (elsewhere / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")

@@ -79,7 +79,7 @@ def test_a_version_is_three_numbers_and_higher(version, checkout, capsys):
     assert missing(checkout, capsys, version).startswith("- The version must be ")
 
 
-def test_all_that_is_missing_is_named(checkout, capsys):
+def test_all_missing_parts_are_named(checkout, capsys):
     (checkout / "CHANGELOG.md").write_text(CHANGES.replace("- Models", "Models").replace("0.1.0", "0.2.0 (today)"))
     (checkout / "README.md").write_text(
         (checkout / "README.md").read_text().replace("| BLEU A 38.61", "| BLEU A 99.99")

@@ -21,7 +21,7 @@ def run(commit, **figures):
     return {"commit": commit, "figures": {name.replace("_", ": "): value for name, value in figures.items()}}
 
 
-def test_what_is_more_than_a_tenth_worse_is_told(bench):
+def test_a_loss_of_more_than_a_tenth_is_reported(bench):
     runs = [run("old", a_ms=1.0, b_ms=20.0), run("new", a_ms=10.0, c_sentences=1.0)]
     figures = {"a: ms": 11.5, "b: ms": 21.9, "d: ms": 5.0}
     assert bench.worse(figures, runs) == ["a: ms: 11.50, was 10.00 at new: 15 % worse"]

@@ -16,7 +16,7 @@ def test_piped_lines_come_until_an_empty_one(monkeypatch):
     assert list(typed_lines("? ")) == ["3 May 2020", "4 May 2020"]
 
 
-def test_a_pipe_that_nobody_writes_to_is_not_waited_for(monkeypatch):
+def test_a_pipe_without_a_writer_does_not_block(monkeypatch):
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin:
         monkeypatch.setattr("sys.stdin", stdin)

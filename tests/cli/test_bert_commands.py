@@ -27,7 +27,7 @@ def test_convert_writes_an_entry(run, tmp_path):
     assert "841 parameters" in (tmp_path / "mine" / "CARD.md").read_text()
 
 
-def test_convert_says_what_it_cannot(complains, tmp_path):
+def test_convert_names_what_it_does_not_support(complains, tmp_path):
     write_checkpoint(tmp_path / "other", model_type="roberta")
     assert "model_type" in complains("convert", tmp_path / "other", "--out", tmp_path / "mine")
     assert "not a folder" in complains("convert", tmp_path / "nowhere", "--out", tmp_path / "mine")

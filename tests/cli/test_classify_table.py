@@ -73,7 +73,7 @@ def test_it_comes_back_with_label_and_probability(run, judges, table, kind):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on(run, complains, judges, table, monkeypatch):
+def test_an_interrupted_run_resumes(run, complains, judges, table, monkeypatch):
     folder, judge = judges("multiclass")
 
     class Breaking(type(judge)):

@@ -89,7 +89,7 @@ def test_underscores_in_options_mean_hyphens():
 
 
 @pytest.mark.slow
-def test_the_whole_process_with_nothing_but_the_answer_on_its_streams(zoo, tmp_path):
+def test_a_process_prints_only_its_answer(zoo, tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     environment |= {"KERAS_ATTENTION_ZOO": str(zoo), "PYTHONPATH": os.getcwd()}
     done = subprocess.run(

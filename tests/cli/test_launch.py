@@ -91,7 +91,7 @@ def test_exit_codes(tmp_path, ending, code, capfd):
     assert run_script(f"{NUMBER}sys.exit({ending})", tmp_path, count=3) == code
 
 
-def test_who_does_not_end_is_ended(tmp_path, monkeypatch):
+def test_workers_that_do_not_end_are_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "GRACE_SECONDS", 0.5)
     begun = time.monotonic()
     assert run_script(f"{NUMBER}if number == 0: sys.exit(75)\ntime.sleep(100)", tmp_path) == 75
@@ -102,7 +102,7 @@ def test_signals_are_passed_on(tmp_path):
     assert run_script("import time; time.sleep(100)", tmp_path, signals=[signal.SIGTERM]) == 75
 
 
-def test_the_command_that_goes_on():
+def test_the_command_that_resumes():
     command = launch.python_command(["recipes/transformer.py", "--restart", "--epochs=3"])
     assert launch.resuming(command) == [sys.executable, "recipes/transformer.py", "--epochs=3", "--resume"]
     assert launch.resuming(launch.resuming(command)) == launch.resuming(command)

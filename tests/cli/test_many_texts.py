@@ -73,7 +73,7 @@ def test_windows_keep_the_order(run, source):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on(run, source, breaks_off, error):
+def test_an_interrupted_run_resumes(run, source, breaks_off, error):
     expected = translator().translate(SENTENCES)
     breaking = breaks_off(error)
     code, out, err = run(*command(source))
@@ -133,7 +133,7 @@ def test_a_full_disk(complains, source):
     assert names(source.parent) == ["some.en"]
 
 
-def test_a_bad_line_is_told_of_before_the_work(complains, source, monkeypatch):
+def test_a_bad_line_is_reported_before_the_work(complains, source, monkeypatch):
     monkeypatch.setattr(translate, "load", None)
     with source.open("ab") as file:
         file.write(b"Gr\xfc\xdfe\n")
@@ -224,7 +224,7 @@ def test_the_first_text_of_a_new_model_says_that_it_compiles(note, more, tmp_pat
     assert note(*command, terminal=False) == ""
 
 
-def test_a_limit_on_texts_that_are_read_whole_is_told(run, tmp_path, monkeypatch):
+def test_a_limit_on_texts_that_are_read_whole_is_printed(run, tmp_path, monkeypatch):
     for module in (texts, classifier):
         monkeypatch.setattr(module, "MOST_TOKENS_OF_WHOLE", 1_300)
     judge = tiny_classifier()

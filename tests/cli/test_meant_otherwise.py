@@ -25,7 +25,7 @@ import pytest
         (("score", "a"), "--model is missing. Choices: none in the zoo; or"),
     ],
 )
-def test_the_line_says_how(complains, tmp_path, monkeypatch, words, advice):
+def test_the_error_advises_what_was_meant(complains, tmp_path, monkeypatch, words, advice):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "new.csv").write_text("text\na\n")
     assert advice in complains(*words)

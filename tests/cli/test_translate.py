@@ -156,7 +156,7 @@ def test_a_flag_without_effect_on_a_stream_is_refused(complains, tmp_path):
     assert "Leave out --resume." in complains(*stream, "--resume", *files)
 
 
-def test_low_score_is_said(run, monkeypatch):
+def test_low_score_is_printed(run, monkeypatch):
     judge = Translator(*tiny_parts(), DECODING, low_score_threshold=-0.001)
     judge.compiled = translator().compiled
     monkeypatch.setattr(translate, "load", lambda entry, task: judge)
@@ -173,7 +173,7 @@ def doubtful(monkeypatch, *reasons):
     monkeypatch.setattr(translate, "load", lambda entry, task: judge)
 
 
-def test_every_reason_to_doubt_is_said_in_one_line(run, monkeypatch):
+def test_every_reason_to_doubt_is_one_line(run, monkeypatch):
     assert set(translate.NOTES) == set(REASONS)
     doubtful(monkeypatch, *REASONS, None)
     texts = "abcdefghijk"[: len(REASONS) + 1]

@@ -80,7 +80,7 @@ def test_the_language_of_the_column_chooses_the_model(run, table, monkeypatch):
     assert out.splitlines()[0].endswith("id;caption;note;translation")
 
 
-def test_an_interrupted_run_goes_on(run, complains, table, monkeypatch):
+def test_an_interrupted_run_resumes(run, complains, table, monkeypatch):
     whole = translator()
 
     class Breaking(type(whole)):

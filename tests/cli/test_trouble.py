@@ -67,7 +67,7 @@ def test_ctrl_c_while_modules_are_imported(capsys, monkeypatch):
     assert capsys.readouterr().err == "keras-attention: interrupted\n"
 
 
-def test_ctrl_c_in_a_training_says_how_to_continue(capsys):
+def test_ctrl_c_in_a_training_names_resume(capsys):
     from keras_attention.cli import main as cli
 
     with cli.one_line_errors("keras-attention") as outcome:
@@ -109,7 +109,7 @@ def test_no_home_no_network_and_a_terminal_of_ascii(zoo, tmp_path):
     assert not list((tmp_path / "home").iterdir()) or os.geteuid() == 0
 
 
-def test_a_data_set_without_a_home_is_told(monkeypatch):
+def test_without_a_home_folder_data_sets_are_an_error(monkeypatch):
     from keras_attention.data.download import named_dataset
     from keras_attention.support.errors import UserError
 
@@ -128,7 +128,7 @@ def test_arguments_that_were_no_utf8(zoo):
 
 
 @pytest.mark.slow
-def test_warm_without_a_place_for_programs_is_one_line(zoo, tmp_path):
+def test_warm_without_a_program_cache_is_one_line(zoo, tmp_path):
     (tmp_path / "file").touch()
     place = environment(zoo, KERAS_ATTENTION_CACHE=str(tmp_path / "file" / "cache"))
     done = subprocess.run([*COMMAND, "warm", "tiny"], env=place, capture_output=True, text=True)

@@ -173,7 +173,7 @@ def test_distilbert(kind, tmp_path):
 
 
 @pytest.mark.parametrize("tokenizer", [{"do_lower_case": False}, {}])
-def test_who_says_whether_texts_are_lower_cased(tokenizer, tmp_path):
+def test_lower_casing_follows_the_tokenizer_files(tokenizer, tmp_path):
     write_checkpoint(tmp_path, tokenizer=tokenizer)
     assert load_checkpoint(tmp_path).lowercase is (tokenizer == {})  # then the pieces do
     (tmp_path / "vocab.txt").write_text((TINY_BERT / "vocab.txt").read_text().replace("abc", "Abc"))

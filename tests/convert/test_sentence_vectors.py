@@ -135,5 +135,5 @@ def test_without_modules_it_is_the_mean(tmp_path):
         ({"sentences": {"do_lower_case": "yes"}}, "do_lower_case is 'yes'. Supported: False or True"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_is_refused(changes, message, tmp_path):
+def test_unsupported_pooling_is_refused(changes, message, tmp_path):
     refused(write(tmp_path, **{"modules": modules(), "pooling": MEAN, **changes}), message)

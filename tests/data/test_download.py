@@ -179,7 +179,7 @@ def test_the_environment_names_the_folder(server, tmp_path, monkeypatch):
     assert named_dataset("tiny") == tmp_path / ".cache" / "keras_attention" / "tiny"
 
 
-def test_nobody_answers(tmp_path, monkeypatch):
+def test_a_refused_connection_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setitem(download.DATASETS, "tiny", (RemoteFile(f"http://127.0.0.1:9/{NAME}", 3, "0" * 64),))
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9.*refused"):
         named_dataset("tiny", tmp_path)

@@ -20,7 +20,7 @@ def test_only_newlines_end_a_line(tmp_path, suffix, opener, end):
     assert read_lines(path) == LINES
 
 
-def test_a_mark_at_the_start_and_returns_at_line_ends_go_away(tmp_path):
+def test_byte_order_marks_and_carriage_returns_are_removed(tmp_path):
     path = tmp_path / "text.en"
     path.write_bytes("\ufeffone\r\ntwo \ufeff\rthree\r\n".encode())
     assert read_lines(path) == ["one", "two \ufeff\rthree"]

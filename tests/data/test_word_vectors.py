@@ -86,7 +86,7 @@ def cosines(vectors, target):
     return [float(row @ target / np.linalg.norm(row) / np.linalg.norm(target)) for row in vectors.astype("float64")]
 
 
-def test_neighbours_equal_a_plain_computation():
+def test_similar_words_equal_a_plain_computation():
     found = WordVectors(WORDS, made()).similar("king", top=4)
     scores = cosines(made(), made()[1])
     expected = sorted((i for i in range(len(WORDS)) if i != 1), key=lambda i: -scores[i])[:4]

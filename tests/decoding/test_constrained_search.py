@@ -115,7 +115,7 @@ def test_a_phrase_that_does_not_fit_leaves_a_truncated_hypothesis():
     assert END not in found.token_ids
 
 
-def test_a_token_that_is_never_written_may_be_demanded():
+def test_a_constraint_may_demand_a_forbidden_token():
     model = RandomModel(1, 7, seed=3)
     found = search(model, Constraints([UNKNOWN]), beam_size=5, limit=5, never=[PAD, START, UNKNOWN])
     tokens = tokens_of(found, 0)

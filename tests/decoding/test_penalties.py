@@ -20,7 +20,7 @@ def test_coverage_penalty_is_equation_14():
         np.testing.assert_allclose(found[b], expected, rtol=1e-5)
 
 
-def test_what_is_never_looked_at_costs_much_and_not_infinity():
+def test_unattended_source_tokens_cost_a_finite_penalty():
     found = np.asarray(coverage_penalty(np.array([[0.0, 1.0], [1.0, 2.0]], "float32"), np.ones((1, 2), bool), 1.0))
     assert np.isfinite(found).all()
     assert found[0] < -50

@@ -150,7 +150,7 @@ def test_a_blend_weighs_both():
 
 
 @pytest.mark.parametrize(("better", "expected"), [(0, 0.0), (1, 1.0)])
-def test_the_weight_goes_to_the_better(better, expected):
+def test_the_better_model_gets_the_larger_weight(better, expected):
     targets = np.array([0, 1] * 11)
     good, bad = np.eye(2)[targets] * 9, np.eye(2)[1 - targets] * 9
     assert best_weight(*[(good, bad), (bad, good)][better], targets, "binary") == expected

@@ -24,7 +24,7 @@ def test_finds_how_much_too_sure_a_model_is(kind):
         assert temperature(factor * logits, targets, kind) == pytest.approx(factor, rel=0.05)
 
 
-def test_a_handful_of_rows_says_little():
+def test_few_rows_change_the_temperature_little():
     logits = np.array([[9.0, 0.0], [0.0, 9.0]])
     assert 0.5 < temperature(logits, np.array([0, 1]), "binary") < 1.0  # all right: without the prior it would be 0
     assert 1.0 < temperature(logits, np.array([1, 1]), "binary") < 20.0

@@ -302,7 +302,7 @@ def test_unknown_characters_are_counted_without_blanks():
 
 
 @pytest.mark.parametrize(("noise", "told"), [("很好的房间很好的房间", True), ("grass", False)])
-def test_a_script_that_the_start_does_not_know_is_told(start, noise, told):
+def test_an_unknown_script_is_reported(start, noise, told):
     texts = [f"{text} {noise}" for text in TEXTS * 6]
     data, lines = Examples(texts, ["good", "bad", "bad", "good"] * 6), []
     prepare(data, None, start, SETTINGS, notify=lines.append)

@@ -167,7 +167,7 @@ def test_then_the_training_on_labels_begins_there(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped_after", [5, 35], ids=BOTH)
-def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(stopped_after, tmp_path, capsys, monkeypatch):
+def test_an_interrupted_training_resumes_bit_for_bit(stopped_after, tmp_path, capsys, monkeypatch):
     write_tiny(tmp_path / "start", tiny_encoder(num_layers=1))
     write_csv(tmp_path / "table.csv", examples("binary", 60))
     command = ["finetune", str(tmp_path / "table.csv"), "--text", "review", "--label", "mood", "--json"]

@@ -89,7 +89,7 @@ def test_from_a_folder_of_sounds_to_answers(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_an_interrupted_training_goes_on(tmp_path, capsys, monkeypatch):
+def test_an_interrupted_training_resumes(tmp_path, capsys, monkeypatch):
     folder = write_sounds(tmp_path / "sounds", 40)
     command = ["finetune", folder, *TINY, "--epochs", "2", "--kind", "sounds"]
     keras.backend.clear_session()

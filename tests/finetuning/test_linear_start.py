@@ -144,7 +144,7 @@ def test_the_untouched_network_is_the_linear_model(start, kind):
 
 
 @pytest.mark.slow
-def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
+def test_a_training_that_lowers_the_score_returns_the_start(start, monkeypatch):
     prepared = prepare(examples("binary", 60), None, start, SETTINGS, notify=lambda _: None)
     before = prepared.classifier.model.get_weights()
     losses = iter([0.5, 0.6, 0.7, 0.8, 0.9])
@@ -157,7 +157,7 @@ def test_a_training_that_only_harms_ends_where_it_began(start, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("freeze", "moving"), [(0, 2), (1, 1)])
-def test_what_is_frozen_stays(start, freeze, moving):
+def test_frozen_weights_do_not_change(start, freeze, moving):
     settings = FinetuneSettings(epochs=1, max_tokens=17, jit_compile=False, freeze=freeze, learning_rate=1e-2)
     prepared = prepare(examples("binary", 40), None, start, settings, notify=lambda _: None)
     encoder = prepared.classifier.model.encoder

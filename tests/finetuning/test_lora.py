@@ -81,7 +81,7 @@ def test_the_trained_model_has_the_usual_weights_and_the_same_answers(start, tmp
 
 
 @pytest.mark.slow
-def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(start, tmp_path, capsys, monkeypatch):
+def test_an_interrupted_training_resumes_bit_for_bit(start, tmp_path, capsys, monkeypatch):
     write_csv(tmp_path / "table.csv", examples("binary", 60))
     keras.backend.clear_session()
     command = ["finetune", str(tmp_path / "table.csv"), "--text", "review", "--label", "mood", "--from", str(start)]

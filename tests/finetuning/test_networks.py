@@ -53,7 +53,7 @@ def test_a_network_alone_learns_a_small_table(network, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_an_interrupted_training_of_a_recurrent_network_goes_on(tmp_path, capsys, monkeypatch):
+def test_an_interrupted_training_of_a_recurrent_network_resumes(tmp_path, capsys, monkeypatch):
     table = write_csv(tmp_path / "train.csv", examples("binary", 60))
     command = ["finetune", table, *TABLE, "--network", "lstm", "--epochs", "2", "--json"]
     keras.backend.clear_session()
@@ -117,7 +117,7 @@ def test_the_recurrent_layers_of_an_entry_are_a_start(cell, tmp_path):
         prepare(examples("binary", 30), None, tmp_path / "start", FinetuneSettings(layers=3), notify=QUIET["notify"])
 
 
-def test_a_recurrent_classifier_with_the_same_labels_goes_on_learning(tmp_path):
+def test_a_recurrent_classifier_with_the_same_labels_keeps_its_head(tmp_path):
     network = recurrent_network()
     write_tiny(tmp_path / "start", network, task=tiny_task() | {"label_names": ["good", "bad"]})
     settings = FinetuneSettings(max_tokens=17, jit_compile=False)

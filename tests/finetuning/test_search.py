@@ -77,7 +77,7 @@ def test_every_trial_begins_with_the_same_weights(start, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_search_goes_on_where_it_ended(start, tmp_path, fits, monkeypatch):
+def test_a_search_resumes(start, tmp_path, fits, monkeypatch):
     usual, said = search.fit, []
 
     def broken(prepared, settings, verbose):
@@ -190,7 +190,7 @@ def test_bad_usage(tmp_path, capsys, monkeypatch):
     assert "needs optuna: pip install -e '" in complaint("--search", "2")
 
 
-def test_files_of_others_stay(tmp_path, capsys):
+def test_foreign_files_are_kept(tmp_path, capsys):
     """Of a running search, which holds the lock of the model, and of the user."""
     table, journal = write_csv(tmp_path / "table.csv", examples("binary", 30)), tmp_path / "out_search.log"
     command = [

@@ -88,7 +88,7 @@ def test_a_damaged_plan_is_an_error(tmp_path, content):
         stored_plan(path, Plan(5, 7))
 
 
-def test_the_time_and_the_ceiling_are_said(start, monkeypatch):
+def test_time_and_limit_are_printed(start, monkeypatch):
     said = []
     settings = FinetuneSettings(max_tokens=17, jit_compile=False, minutes=0.001)
     monkeypatch.setattr(Stopwatch, "seconds", 10.0)

@@ -325,7 +325,7 @@ def test_a_lowest_probability_needs_one_label_for_each_row():
         prepare(examples("regression", 30), None, "none", FinetuneSettings(**QUICK, min_probability=0.9), **SAY)
 
 
-def test_one_label_left_to_train_on_is_told():
+def test_one_label_left_to_train_on_is_an_error():
     data = Examples(["a text"] * 9 + ["another"], ["good"] * 9 + ["bad"], where="few.csv")
     with pytest.raises(
         UserError, match="few.csv: with 1 row held out .* all others are .*Rows with the same text stay on one"
@@ -411,7 +411,7 @@ def test_one_line_for_what_the_user_can_mend(tmp_path, capsys, arguments, messag
 
 
 @pytest.mark.parametrize(("rows", "told"), [(30, True), (400, False)])
-def test_few_validation_rows_are_told(rows, told):
+def test_few_validation_rows_are_reported(rows, told):
     said = []
     prepare(examples("binary", rows), None, "none", FinetuneSettings(**QUICK), notify=said.append)
     assert ("validation rows mean little" in " ".join(said)) is told

@@ -56,7 +56,7 @@ def test_calls_and_layers_are_independent():
             assert correlation(mask, other) < 5
 
 
-def test_neighbours_are_independent():
+def test_adjacent_units_are_dropped_independently():
     mask = kept(Dropout(0.5, seed=1))
     flat = mask.ravel()
     for distance in (1, 2, 3, 7, 8, 64, 128, D, 1024, 16384):

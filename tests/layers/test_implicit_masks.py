@@ -388,7 +388,7 @@ def test_the_mask_of_some_positions_in_a_functional_model():
 
 
 @pytest.mark.parametrize("kind", [GRUCell, LSTMCell])
-def test_a_cell_keeps_its_state_where_the_mask_says_so(kind):
+def test_a_cell_keeps_its_state_at_masked_steps(kind):
     cell = kind(5)
     cell.build((None, D))
     ids = np.array([1, 0, 3])

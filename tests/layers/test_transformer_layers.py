@@ -66,7 +66,7 @@ def test_encoder_equals_keras_hub(normalize_first, activation):
     assert_all_close([layer(SOURCE, padding_mask=PADDING, attention_mask=mask)], [expected], 1e-5)
 
 
-def test_kernels_start_as_told():
+def test_kernels_use_the_given_initializer():
     layer = TransformerEncoderLayer(**SETTINGS, kernel_initializer=keras.initializers.RandomNormal(stddev=0.03))
     layer = TransformerEncoderLayer.from_config(layer.get_config())
     layer.build((None, None, 96))
@@ -229,7 +229,7 @@ def test_errors_name_what_was_received(build, settings, message):
         build(**settings)
 
 
-def test_a_layer_without_cross_attention_says_so():
+def test_a_layer_without_cross_attention_is_an_error():
     with pytest.raises(ValueError, match="The first call had no `encoder_sequence`"):
         built_decoder(cross=False)(TARGET, SOURCE)
 

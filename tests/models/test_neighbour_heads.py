@@ -22,7 +22,7 @@ def share_on(offset, weights):
     return np.diagonal(weights, offset).mean()
 
 
-def test_each_head_attends_to_its_neighbour():
+def test_each_head_attends_to_an_adjacent_token():
     encoder = make_encoder()
     start_with_neighbour_heads(encoder)
     token_ids = np.random.default_rng(3).integers(5, V, (1, T)).astype("int32")

@@ -54,7 +54,7 @@ def test_lstmn_equals_its_equations():
         assert_all_close([logits[b], weights[b, :, 0]], [x @ table.T + bias, np.array(expected)], 1e-5)
 
 
-def test_a_cell_without_attention_says_so():
+def test_a_cell_without_attention_is_an_error():
     with pytest.raises(ValueError, match='Only cell="lstmn" has attention scores.* Received: cell="gru"'):
         make_model("gru")(make_batch(), return_attention_scores=True)
 

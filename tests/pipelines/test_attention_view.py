@@ -35,7 +35,7 @@ def test_translation():
 
 
 @pytest.mark.filterwarnings("ignore::keras_attention.inputs.token_sequences.TruncatedText")
-def test_what_was_cut_is_told():
+def test_truncation_is_reported():
     for model, text in ((tiny_translator(), ENGLISH[0]), (tiny_classifier(), TEXTS[0])):
         assert "left out" not in data_of(model.attention_view(text))["note"]
         assert data_of(model.attention_view(30 * text))["note"].endswith("its end was left out")

@@ -91,7 +91,7 @@ def test_a_number_and_a_blend_and_labels_by_similarity():
     assert found.words[0].effect == pytest.approx(found.value - other, abs=1e-5)
 
 
-def test_long_texts_hide_neighbours_together(monkeypatch, recwarn):
+def test_long_texts_are_occluded_in_groups_of_adjacent_words(monkeypatch, recwarn):
     monkeypatch.setattr(explanation, "MOST_UNITS", 7)
     found = tiny_classifier().explain("dog " * 40)
     assert [word.text for word in found.words] == ["dog dog dog dog dog dog"] * 6 + ["dog dog dog dog"]

@@ -73,7 +73,7 @@ def test_what_is_no_text_is_refused(pipeline, value):
 
 
 @pytest.mark.slow
-def test_what_is_cut_is_warned_of(compiled):
+def test_truncation_warns(compiled):
     with pytest.warns(TruncatedText):
         answer(compiled, WRITTEN["a million characters"])
 

@@ -68,7 +68,7 @@ def in_capitals(texts):
 
 
 @pytest.mark.parametrize("markup", DOCUMENTS)
-def test_all_but_the_texts_stays(markup):
+def test_everything_but_the_texts_is_kept(markup):
     document = DOCUMENTS[markup]
     same = translate_document(document, markup, list)
     assert same.split() == document.split()

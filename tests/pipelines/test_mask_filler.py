@@ -128,7 +128,7 @@ def test_bad_input(text, options, message):
 
 
 @pytest.mark.filterwarnings("ignore:1 of 1 texts")
-def test_what_the_model_cannot_read_has_no_say_but_stays():
+def test_text_beyond_the_limit_is_kept_without_influence():
     filler = tiny_mask_filler()
     long, longer = (filler.fill_mask("men [MASK] " + "a " * count, top_k=2) for count in (40, 60))
     assert [one.words for one in long] == [one.words for one in longer]

@@ -80,7 +80,7 @@ def refused(action, message):
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy", "joblib"])
-def test_a_pipeline_without_an_entry_says_what_to_do(way, encoder, tmp_path):
+def test_a_pipeline_without_an_entry_is_an_error_with_a_remedy(way, encoder, tmp_path):
     from keras_attention.pipelines.text_encoder import TextEncoder
 
     live = TextEncoder(encoder.model, encoder.tokenizer, 7)

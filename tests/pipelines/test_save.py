@@ -67,7 +67,7 @@ def test_a_loaded_model_keeps_its_card(tmp_path):
     assert third.metrics["limits"] == again.metrics["limits"]
 
 
-def test_nothing_is_overwritten_unasked(tmp_path):
+def test_nothing_is_overwritten_without_the_option(tmp_path):
     tiny_classifier().save(tmp_path / "mine")
     with pytest.raises(EntryError, match="already contains a trained model"):
         tiny_classifier().save(tmp_path / "mine")

@@ -262,7 +262,7 @@ def test_the_attention_of_a_text_is_shown():
     assert long["answers"][0]["maps"][0]["rows"] == tokens[-window:] != tokens[:window]
 
 
-def test_a_network_without_attention_says_so():
+def test_a_network_without_attention_is_an_error():
     keras.utils.set_random_seed(1)
     model = new_language_model("lstm", SIZES | {"vocabulary_size": tokenizer().vocabulary_size})
     other = TextGenerator(model, tokenizer())
@@ -272,7 +272,7 @@ def test_a_network_without_attention_says_so():
 
 
 @pytest.mark.slow
-def test_a_reply_has_the_fields_that_are_promised():
+def test_a_reply_has_the_fields_of_its_schema():
     (answer,) = generator().reply(prompts=["A"], n=2, max_tokens=3)
     assert [set(one) for one in answer["generations"]] == [{"text", "finish", "log_prob"}] * 2
     assert set(answer) == set(generator().answer_fields)

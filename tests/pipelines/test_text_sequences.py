@@ -9,7 +9,7 @@ from keras_attention.pipelines import texts
 from keras_attention.support.errors import UserError
 
 
-def test_a_text_stands_between_start_and_end():
+def test_a_text_is_framed_by_start_and_end_tokens():
     (row,) = text_sequences(tokenizer(), TEXTS[:1], max_tokens=97)
     assert tokenizer().tokens(row.token_ids)[0] == "[CLS]"
     assert tokenizer().tokens(row.token_ids)[-1] == "[SEP]"

@@ -146,7 +146,7 @@ def run(saved, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_command_line_writes_what_is_said(run, transcriber, clips, tmp_path):
+def test_the_command_line_transcribes_recordings(run, transcriber, clips, tmp_path):
     expected = transcriber.transcribe(clips)
     lines = "".join(f"{one}\n" for one in expected)
     assert run("transcribe", "--model", "tiny_speech", *clips) == (0, lines, "")

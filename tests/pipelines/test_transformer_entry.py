@@ -80,7 +80,7 @@ def test_coverage_penalty_counts_the_mean_attention(translator):
 
 
 @pytest.mark.thorough
-def test_company_changes_nothing(translator):
+def test_other_rows_of_a_batch_change_nothing(translator):
     together = translator.hypotheses(ENGLISH)
     assert len({answer.text for (answer,) in together}) > 1
     for text, (answer,) in zip(ENGLISH, together, strict=True):

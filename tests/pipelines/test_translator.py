@@ -24,7 +24,7 @@ def translator(attention="additive"):
 
 
 @pytest.mark.thorough
-def test_alone_and_in_company_in_any_order():
+def test_answers_are_independent_of_batch_and_order():
     texts = [*ENGLISH, "", *reversed(ENGLISH), "A girl sits."]
     together = translator().hypotheses(texts)
     assert len({answer.text for (answer,) in together}) >= 4
@@ -99,7 +99,7 @@ def test_empty_sentences():
 
 
 @pytest.mark.slow
-def test_very_long_line_is_cut_and_said_so():
+def test_a_very_long_line_is_cut_with_a_warning():
     text = "A dog runs. " * 100_000
     with pytest.warns(UserWarning, match=r"1 of 2 sentences \(the first is number 2\) have more than the 28 tokens"):
         (short,), (long,) = translator().hypotheses([ENGLISH[0], text])

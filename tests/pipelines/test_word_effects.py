@@ -162,7 +162,7 @@ def test_what_is_too_long_is_refused(monkeypatch):
         tiny_translator().explain("A dog runs.", target="2023-12-07")
 
 
-def test_a_word_leaves_with_one_blank():
+def test_a_removed_word_takes_one_blank_with_it():
     assert [left_out("A big dog.", *place) for place in ((0, 1), (2, 5), (6, 9), (9, 10))] == [
         "big dog.",
         "A dog.",

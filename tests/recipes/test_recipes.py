@@ -428,7 +428,7 @@ def test_a_language_model_of_music(run, tmp_path):
 @pytest.mark.parametrize(
     "kind", ["gpt", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in LANGUAGE_MODELS if kind != "gpt")]
 )
-def test_a_language_model_goes_on_after_ctrl_c(kind, run, monkeypatch):
+def test_a_language_model_resumes_after_ctrl_c(kind, run, monkeypatch):
     flags = ("--smoke", "--max_steps=7", "--dropout=0.3", f"--model={kind}")
     check_goes_on_after_ctrl_c(run, monkeypatch, TRANSLATION.with_name("language_model.py"), flags, Windows)
 
@@ -719,7 +719,7 @@ def test_distilling_predictions_writes_a_masked_language_model(run, tmp_path):
 
 
 @pytest.mark.thorough
-def test_distilling_goes_on_after_ctrl_c(run, monkeypatch):
+def test_distilling_resumes_after_ctrl_c(run, monkeypatch):
     flags = ("--smoke", "--max-steps=5", "--prediction-weight=1", "--value-weight=1")
     check_goes_on_after_ctrl_c(run, monkeypatch, DISTILL, flags, EpochBatches)
 

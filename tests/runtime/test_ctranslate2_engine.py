@@ -140,7 +140,7 @@ def candidate(length, log_prob, ended=True):
     return Candidate([5] * (length - 1) + [END_ID if ended else 7], log_prob)
 
 
-def test_when_dropped_hypotheses_could_win():
+def test_candidates_are_uncertain_if_a_dropped_one_could_win():
     """Two are asked for. What was dropped has at most the last's log probability and at most the longest's length."""
     limits = {"limit": 11, "beam_size": 2, "length_penalty": 2.0}
     found = [candidate(3, -2.0), candidate(7, -2.1), candidate(3, -2.2)]

@@ -149,7 +149,7 @@ def test_a_model_that_was_given_is_followed(parts):
 
 @pytest.mark.slow
 @every_model
-def test_only_a_model_that_nobody_has_is_prepared_once(parts, tmp_path):
+def test_only_an_unreferenced_model_is_prepared_once(parts, tmp_path):
     write_tiny_entry(tmp_path / "tiny", parts())
     translator = load_pipeline(tmp_path / "tiny", "translate")
     before = check(translator)

@@ -37,7 +37,7 @@ def refused(path, match, resume=False):
 
 @pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("name", ["out.partial", "out.partial.json"])
-def test_a_strangers_file_with_the_name_of_partial_answers_is_never_touched(tmp_path, name, resume):
+def test_a_foreign_file_with_the_name_of_partial_answers_is_kept(tmp_path, name, resume):
     (tmp_path / name).write_text("precious")
     refused(tmp_path / "out", f"{name} is not what an interrupted run has left", resume)
 
@@ -143,7 +143,7 @@ def test_changed_answers_are_not_continued(tmp_path, place):
     assert not path.exists()
 
 
-def test_an_error_is_told_with_what_is_kept(tmp_path):
+def test_an_error_names_the_kept_answers(tmp_path):
     with pytest.raises(UserError, match=r"No space left on device\. 1 answers are stored in .*partial: .*--resume"):
         write(tmp_path / "out", 1, OSError(28, "No space left on device"))
     assert json.loads((tmp_path / "out.partial.json").read_text())["done"] == 1

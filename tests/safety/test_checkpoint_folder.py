@@ -19,7 +19,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_second_training_is_told_of_the_first(tmp_path):
+def test_a_second_training_names_the_first(tmp_path):
     with checkpoints.open_folder(tmp_path / "steps", resume=False, restart=False), ThreadPoolExecutor(1) as other:
         for flags in ({}, {"resume": True}, {"restart": True}):
             with pytest.raises(UserError, match="steps is in use"):
@@ -36,7 +36,7 @@ def test_a_restart_removes_nothing_of_a_running_training(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["unfinished-probe-1", "unfinished-step-000000004", ".lock"])
-def test_what_a_killed_training_left_is_in_nobodys_way(tmp_path, left):
+def test_remains_of_a_killed_training_do_not_block(tmp_path, left):
     """A probe that was killed before it was removed let every later checkpoint fail: "Not a directory"."""
     train(tmp_path / "steps")
     if "step" in left:

@@ -102,7 +102,7 @@ def test_a_closed_stream_is_no_error(closed, words, code):
     assert done.stdout == ""
 
 
-def test_a_full_disk_behind_standard_output_is_told():
+def test_a_full_disk_behind_standard_output_is_an_error():
     command = f"'{sys.executable}' -m keras_attention zoo list > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
@@ -111,7 +111,7 @@ def test_a_full_disk_behind_standard_output_is_told():
     )
 
 
-def test_a_full_device_is_told_with_its_name(capsys):
+def test_a_full_device_is_an_error_with_its_name(capsys):
     with (
         pytest.raises(UserError, match="/dev/full cannot be written: No space left on device"),
         whole_file("/dev/full") as file,
@@ -119,7 +119,7 @@ def test_a_full_device_is_told_with_its_name(capsys):
         file.write("x")
 
 
-def test_the_reason_stands_behind_a_long_name(capsys):
+def test_a_long_name_does_not_hide_the_reason(capsys):
     assert main(["translate", "a", "--model", "rnn_attention_dates", "--output", "x" * 5000]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("keras-attention: /")

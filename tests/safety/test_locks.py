@@ -47,7 +47,7 @@ def holder(tmp_path):
     process.wait()
 
 
-def test_the_second_one_is_told_who_writes_since_when(holder, tmp_path):
+def test_the_second_writer_learns_holder_and_time_of_the_lock(holder, tmp_path):
     told = rf"file is in use: process {holder.pid}, since 20\d\d-\d\d-\d\d \d\d:"
     with pytest.raises(UserError, match=told), whole_file(tmp_path / "file"):
         pass
@@ -71,7 +71,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(holder, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "\x1b[31m", "host": 1, "since": 1e400}', "x" * 10_000])
-def test_a_lock_file_that_tells_nothing(holder, tmp_path, content):
+def test_a_lock_file_without_a_holder(holder, tmp_path, content):
     lock_file(tmp_path / "file").write_text(content)
     with pytest.raises(UserError, match="another process writes there"), locked(tmp_path / "file"):
         pass
@@ -80,7 +80,7 @@ def test_a_lock_file_that_tells_nothing(holder, tmp_path, content):
 @pytest.mark.parametrize(
     "content", ["precious", '{"pid": 3}', '{"pid": 3, "host": "a", "since": 1.0, "name": "apt"}', "[" * 100_000, "\xff"]
 )
-def test_a_strangers_file_with_the_name_of_the_lock_is_never_touched(tmp_path, content):
+def test_a_foreign_file_with_the_name_of_the_lock_is_kept(tmp_path, content):
     lock_file(tmp_path / "file").write_text(content)
     for write in (lambda: whole_file(tmp_path / "file"), lambda: locked(tmp_path / "file")):
         with pytest.raises(UserError, match=r"\.file\.lock would be its lock file"), write():
@@ -110,7 +110,7 @@ def test_the_lock_file_of_a_killed_process_is_removed(tmp_path, content):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_that_replaces_the_lock_is_left_alone(tmp_path):
+def test_a_file_that_replaces_the_lock_is_not_removed(tmp_path):
     with locked(tmp_path / "file"):
         lock_file(tmp_path / "file").unlink()
         lock_file(tmp_path / "file").write_text("precious")
@@ -140,7 +140,7 @@ def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_child_process_holds_nothing(tmp_path):
+def test_a_forked_child_does_not_hold_the_lock(tmp_path):
     with locked(tmp_path / "file"):
         child = os.fork()
         if not child:
@@ -170,7 +170,7 @@ def test_names_of_any_length_have_locks_of_their_own(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_leftovers_of_dead_writers_go_and_all_else_stays(tmp_path):
+def test_partial_files_of_dead_processes_are_removed_and_no_others(tmp_path):
     digits = "0123456789abcdef" * 2
     stay = [f".file-{digits}0", f".file-{digits[:-1]}", f".filed-{digits}", f"file-{digits}", ".file-old", ".file"]
     for name in stay:
@@ -268,7 +268,7 @@ def models(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_who_writes_there_before_it_computes(models, tmp_path, monkeypatch, capsys, name):
+def test_a_command_names_the_holder_of_a_lock_before_it_computes(models, tmp_path, monkeypatch, capsys, name):
     there = {word: str(models / word) for word in os.listdir(models)}
     words = [there.get(word, word) for word in COMMANDS[name]]
     (file,) = (word.removeprefix("--out=") for word in words if word.removeprefix("--out=").startswith("file"))
@@ -293,7 +293,7 @@ def test_a_command_says_who_writes_there_before_it_computes(models, tmp_path, mo
     *((path.stem, "--out", "file" + "_smoke" * ('config.out + "_smoke"' in path.read_text())) for path in RECIPES),
     *((name, "--encode_to", "file") for name in ("rnn_attention", "bert_pretrain", "bert_finetune", "language_model")),
 ])  # fmt: skip
-def test_a_recipe_says_who_writes_there_before_it_trains(tmp_path, name, flag, file):
+def test_a_recipe_names_the_holder_of_a_lock_before_it_trains(tmp_path, name, flag, file):
     environment = {**os.environ, "PYTHONPATH": ROOT}
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path

@@ -46,7 +46,7 @@ def complaint(capsys, *arguments):
 
 
 @pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
-def test_finetune_never_touches_a_strangers_folder(strangers_folder, table, capsys, overwrite):
+def test_finetune_keeps_a_foreign_folder(strangers_folder, table, capsys, overwrite):
     before = contents(strangers_folder)
     line = complaint(capsys, "finetune", table, *FINETUNE, "--out", strangers_folder, *overwrite)
     assert "is not a trained model, so it is never replaced" in line

@@ -129,7 +129,7 @@ def test_no_terminal_obeys_a_model_that_writes_bytes(monkeypatch, capsys, comman
     assert out.count("\n") == 1 or command in ("generate", "generate --n 2")  # whose answers have lines of their own
 
 
-def test_json_says_the_same_with_escapes():
+def test_json_escapes_are_equal_to_characters():
     value = {"a": HOSTILE, "b": ["é 犬 \u2028 \U000e0041", "😀\u200d", 1.5], "c": None}
     for indent in (None, 1):
         text = json_text(value, indent)

@@ -87,7 +87,7 @@ def test_twenty_pipelined_requests_and_a_close(running, path):
     assert "requests_in_progress 0.0" in running.metrics.text().decode()
 
 
-def test_answers_that_nobody_reads_are_given_up(running):
+def test_answers_of_disconnected_clients_are_abandoned(running):
     clients = [socket.create_connection(running.address) for _ in range(5)]
     for client in clients:
         client.sendall((REQUEST % b"big") * 20)

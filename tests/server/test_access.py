@@ -210,7 +210,7 @@ def test_a_page_of_an_allowed_origin_reads_answers_and_errors():
 @pytest.mark.parametrize(
     "origin", ["https://other.example", "http://site.example", "https://site.example.evil", "null"]
 )
-def test_a_page_of_another_origin_reads_nothing(origin):
+def test_a_page_of_another_origin_is_refused(origin):
     settings = ServerSettings(allow_origins=checked_origins([SITE], False))
     preflight = {"origin": origin, "access-control-request-method": "POST"}
     for answer in (
@@ -234,7 +234,7 @@ def test_keys_stand_in_no_setting_and_no_metric(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_asks_for_a_key(tmp_path):
+def test_the_page_asks_for_an_api_key(tmp_path):
     """It refuses a wrong one, answers with the right one, and shows attention weights in a frame."""
     with chromium() as driver:
         write_tiny_entry(tmp_path / "words")

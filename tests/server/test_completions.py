@@ -200,7 +200,7 @@ def endless(served, monkeypatch):
     return url, stopped
 
 
-def test_a_client_that_leaves_ends_the_writing(endless):
+def test_a_disconnected_client_ends_the_generation(endless):
     url, stopped = endless
     with asked(url, {"prompt": "A", "stream": True, "max_tokens": 4096}) as answer:
         assert answer.readline().startswith(b"data: {")

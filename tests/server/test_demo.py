@@ -157,7 +157,7 @@ def test_the_column_with_the_longest_texts_is_chosen(page, tmp_path):
     assert page.execute_script("return document.getElementById('column').selectedOptions[0].text") == "review"
 
 
-def test_a_table_that_does_not_add_up_is_told(page, tmp_path):
+def test_an_inconsistent_table_is_an_error(page, tmp_path):
     choose(page, "moods")
     (tmp_path / "torn.csv").write_text("a,b\n1\n")
     element(page, "file").send_keys(str(tmp_path / "torn.csv"))

@@ -91,11 +91,11 @@ def test_refuses_before_reading_while_all_workers_are_busy():
     assert through_the_gate([], busy=3)[::2] == (503, [])
 
 
-def test_a_client_that_goes_away_is_forgotten():
+def test_work_of_a_disconnected_client_is_dropped():
     assert through_the_gate([part(b"0", True), {"type": "http.disconnect"}]) == (None, None, [])
 
 
-def test_workers_send_away_whom_they_cannot_serve():
+def test_busy_workers_answer_503():
     go_on = threading.Event()
 
     async def visit():

@@ -41,7 +41,7 @@ def test_this_version_is_guarded():
     assert (protocol.seconds, said) == (0.7, [])
 
 
-def test_another_uvicorn_serves_without_limits_and_says_so(module):
+def test_an_unknown_uvicorn_serves_without_limits_and_warns(module):
     said = []
     protocol = module.guarded_protocol(0.3, said.append)
     (warning,) = said

@@ -78,7 +78,7 @@ def test_it_fits_a_phone(opened, name):
     look(page)
 
 
-def test_another_model_hides_where_the_words_of_the_last_one_looked(opened):
+def test_another_model_hides_the_previous_attention(opened):
     page, _ = opened
     choose(page, "describes")
     until(page, lambda: page.find_elements("css selector", "#look figure"), "spotlights")

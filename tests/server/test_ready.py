@@ -77,7 +77,7 @@ def test_the_first_answers_while_the_second_compiles(server, slow, told):
     assert ask(server, "second") == ("second", "B")
 
 
-def test_a_server_that_stops_answers_no_more(server, told):
+def test_a_stopping_server_refuses_requests(server, told):
     wait_for(told, "first is ready (1 of 2)")
     server.state = "stopping"
     with pytest.raises(Refusal, match="stopping"):

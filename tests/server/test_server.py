@@ -92,7 +92,7 @@ MODELS = {"translate": "words", "classify": "moods", "fill-mask": "gaps"}
 
 
 @pytest.mark.parametrize("task", MODELS)
-def test_replies_are_as_described_and_tell_what_was_cut(ask, task):
+def test_replies_match_their_schema_and_report_truncation(ask, task):
     described, model = reply_model(task, tasks()[task][0]), MODELS[task]
     long = f"[MASK] {'dog ' * 48}"
     status, _, found = ask("POST", f"/v1/{task}", {"model": model, "texts": ["A [MASK] runs.", long]})

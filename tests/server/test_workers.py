@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a priority is of the whole process")
-def test_python_goes_before_what_computes():
+def test_python_work_runs_before_computing_threads():
     """In a process of its own, for a priority cannot be taken back; TensorFlow brings threads without Python."""
     code = """
 import os, threading

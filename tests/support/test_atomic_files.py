@@ -52,7 +52,7 @@ def small_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_told_of_by_the_name_of_the_file(tmp_path, small_disk):
+def test_a_full_disk_is_an_error_with_the_name_of_the_file(tmp_path, small_disk):
     def write():
         with whole_file(tmp_path / "file") as file:
             file.write("x" * 100_000)

@@ -166,7 +166,7 @@ def test_two_processes_may_compile_the_same_program(opened):
     assert len(stored(third)) == 1  # the superfluous one is gone
 
 
-def test_sessions_of_dead_processes_are_removed(opened):
+def test_session_folders_of_ended_processes_are_removed(opened):
     first = opened()
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -215,7 +215,7 @@ def test_a_cache_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("trouble", ["a file", "a link to nowhere", "read-only", "full", "of another user"])
-def test_a_cache_that_cannot_be_used_is_told_in_one_line(tmp_path, monkeypatch, trouble):
+def test_an_unusable_cache_is_one_line(tmp_path, monkeypatch, trouble):
     place = tmp_path / "cache"
     if trouble == "a file":
         place.touch()

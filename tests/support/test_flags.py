@@ -112,7 +112,7 @@ def test_a_file_may_have_earlier_names(tmp_path, text):
     assert read_settings(tmp_path / "config.json", Config) == {"start_from": "a", "validation_split": 0.3}
 
 
-def test_a_file_stands_between_presets_and_flags(tmp_path):
+def test_a_settings_file_overrides_presets_and_flags_override_it(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text("epochs: 7\nema: 1e-3\njit-compile: false\nextra: [a.tsv, b.tsv]\ncell: lstm\n")
     file = ["--config", str(path)]

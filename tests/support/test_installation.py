@@ -53,7 +53,7 @@ def test_what_pip_keeps_of_the_origin_is_used(origin, expected, tmp_path, monkey
     assert shlex.split(install_command("cjk")) == ["pip", "install", expected.replace("{folder}", str(tmp_path))]
 
 
-def test_without_a_distribution_its_name_is_said(tmp_path, monkeypatch):
+def test_install_commands_name_the_distribution(tmp_path, monkeypatch):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 

@@ -48,7 +48,7 @@ def attended(ids):
     return np.asarray(y), np.asarray(masks.keras_mask(y))
 
 
-def test_with_this_keras_nothing_is_said(imported_again):
+def test_a_supported_keras_gives_no_warning(imported_again):
     assert imported_again()[1] == []
 
 

@@ -104,7 +104,7 @@ def test_text_that_is_no_unicode_is_an_error():
         tiny_byte_level().encode(["fine", "broken \udcff"])
 
 
-def test_it_says_that_it_fits_in_no_graph():
+def test_tokenizing_in_a_graph_is_refused():
     with pytest.raises(UserError, match="cannot be part of a TensorFlow graph. Supported: SentencePiece"):
         tiny_byte_level().tokenize_in_graph(["a"])
 

@@ -53,7 +53,7 @@ def test_the_last_two_are_kept(folder):
     assert sorted(path.name for path in folder.iterdir()) == ["step-000000011", "step-000000013"]
 
 
-def test_what_lies_ahead_of_the_newest_goes(folder):
+def test_checkpoints_newer_than_the_restored_one_are_removed(folder):
     """After a damaged checkpoint the training goes on from an older one, and overtakes it later."""
     checkpoints.write(folder, 7, arrays(), STATE)
     assert sorted(path.name for path in folder.iterdir()) == ["step-000000005", "step-000000007"]
@@ -123,7 +123,7 @@ def test_other_files_in_the_folder_are_left_alone(folder):
     assert {"notes.txt", "step-old"} <= {path.name for path in folder.iterdir()}
 
 
-def test_a_leftover_of_a_killed_write_is_no_checkpoint_and_goes(folder):
+def test_a_partial_checkpoint_is_ignored_and_removed(folder):
     shutil.copytree(folder / "step-000000011", folder / "unfinished-step-000000013")
     assert checkpoints.latest_valid(folder).name == "step-000000011"
     checkpoints.write(folder, 17, arrays(), STATE)
@@ -155,7 +155,7 @@ def test_an_unwritable_folder_is_named_before_training(tmp_path):
 
 
 @pytest.mark.slow
-def test_training_goes_on_from_the_older_one_to_the_same_end(tmp_path):
+def test_training_resumes_from_an_older_checkpoint_to_equal_weights(tmp_path):
     undisturbed, *_ = run(epochs=3)
     run(max_steps=10, checkpoint_dir=tmp_path, checkpoint_every=4)
     flip_a_bit(tmp_path / "step-000000010" / checkpoints.ARRAYS)

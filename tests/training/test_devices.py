@@ -51,7 +51,7 @@ def test_a_worker_with_other_settings_than_the_chief_stops(monkeypatch):
         devices.check_alike({"seed": 1}, 7)
 
 
-def test_slurm_says_who_takes_part(monkeypatch):
+def test_slurm_variables_name_the_workers(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     told = {"PROCID": "2", "STEP_NODELIST": "node[1-2]", "STEP_TASKS_PER_NODE": "2(x2)", "STEP_NUM_TASKS": "4"}
     for name, value in {**told, "JOB_ID": "123456"}.items():

@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_finite_stops_within_the_step(tmp_path, value):
     assert all(np.all(np.isfinite(array)) for array in arrays_of(again, keras.optimizers.SGD(0.1)))
 
 
-def test_a_nan_weight_that_hides_behind_a_relu_stops_too():
+def test_a_nan_weight_before_a_relu_stops_the_training():
     """The fused CPU kernel of a dense layer with ReLU turns NaN into 0, so that the loss stays finite."""
 
     class Hiding(TinyModel):

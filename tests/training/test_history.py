@@ -44,7 +44,7 @@ def test_nan_is_never_the_best():
     assert stopping.best == 2.0
 
 
-def test_state_goes_through_a_checkpoint():
+def test_state_survives_a_checkpoint():
     stopping = EarlyStopping("val_bleu", patience=3)
     feed(stopping, [1.0, 0.5])
     other = EarlyStopping("val_bleu", patience=3)

@@ -62,7 +62,7 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, undisturbed, step)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
-def test_a_stopped_training_saves_and_says_so(tmp_path, undisturbed, number):
+def test_a_stopped_training_saves_and_prints_a_message(tmp_path, undisturbed, number):
     process = start(tmp_path, "--pause", "0.01", "--checkpoint_every", "3")
     wait_for_step(process, tmp_path, 3)
     process.send_signal(number)

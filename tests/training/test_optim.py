@@ -29,7 +29,7 @@ def test_inverse_square_root_equals_its_equation(step):
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.001])
-def test_cosine_goes_from_peak_to_floor(floor):
+def test_cosine_schedule_falls_from_peak_to_floor(floor):
     schedule = CosineDecay(0.005, 11, 31, floor=floor)
     assert float(schedule(0)) == pytest.approx(0.005 / 11)
     assert float(schedule(10)) == pytest.approx(0.005)

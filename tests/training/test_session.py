@@ -34,7 +34,7 @@ def test_max_steps_ends_within_an_epoch(capsys):
     assert len(result.history) == 2  # the second epoch is in it as far as it went
 
 
-def test_time_limit_ends_the_training_and_says_so():
+def test_time_limit_ends_the_training_with_a_message():
     result, _, _ = run(time_limit_s=0.5, batches=TinyBatches(steps=1000003))
     assert "time limit of 0.5 s" in result.stopped_because
     assert 0.5 <= result.seconds < 20
@@ -117,14 +117,14 @@ def test_a_second_training_does_not_overwrite_the_first(tmp_path):
         run(max_steps=2, checkpoint_dir=tmp_path)
 
 
-def test_restart_begins_anew_and_resume_goes_before(tmp_path):
+def test_restart_begins_anew_and_resume_prevails(tmp_path):
     run(max_steps=2, checkpoint_dir=tmp_path)
     assert run(max_steps=3, checkpoint_dir=tmp_path, resume=True, restart=True)[0].steps == 3
     run(max_steps=1, checkpoint_dir=tmp_path, restart=True)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
 
 
-def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, capsys):
+def test_resume_without_a_checkpoint_starts_with_a_message(tmp_path, capsys):
     run(max_steps=1, checkpoint_dir=tmp_path, resume=True, verbose=2)
     assert "No checkpoint found: starting from the beginning." in capsys.readouterr().out
 

@@ -50,7 +50,7 @@ def test_draws_every_token_cell_and_head(page, weights):
     assert complaints(page) == []
 
 
-def test_a_click_tells_what_a_token_looked_at(page, weights):
+def test_a_click_shows_the_attention_of_a_token(page, weights):
     token(page, "row 1").click()
     mean = weights.mean(axis=(0, 1))[1]
     told = named(page, "told").text

@@ -35,7 +35,7 @@ def test_the_page_has_all_words_and_numbers_and_needs_no_network(tmp_path):
     assert "srcdoc" in page._repr_html_()
 
 
-def test_an_answer_without_words_says_so():
+def test_an_answer_without_words_shows_a_message():
     empty = {**SENTENCE, "targets": [], "effects": [], "log_probs": [], "contrast": None, "truncated": False}
     found = EffectPage([{"text": "", "answer": "", "sentences": [empty]}]).html
     assert "No word of the answer" in found

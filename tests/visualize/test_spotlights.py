@@ -15,7 +15,7 @@ def view(values=None, words=("seven", "above"), rows=3, columns=4):
     return Spotlights(np.zeros((30, 40)) if values is None else values, list(words), weights, "seven above")
 
 
-def test_the_light_is_where_the_word_looks():
+def test_the_spotlight_is_at_the_attended_cell():
     panel = view().panel(0).astype(float)
     assert panel.shape == (DOTS * 3 // 4, DOTS, 3)
     brightness = panel.sum(axis=-1)

@@ -39,7 +39,7 @@ def test_every_flipped_bit_and_every_lost_end_is_found_before_a_parser_sees_it(s
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_what_asks_for_too_much_is_refused_at_once(sound, tmp_path, monkeypatch, name):
+def test_oversized_entries_are_refused_at_once(sound, tmp_path, monkeypatch, name):
     assert HOSTILE[name][0] == "translator"
     make(name, {"translator": sound}, tmp_path / "entry", tmp_path)
     with pytest.raises(EntryError):  # once before, so that nothing is measured but the refusal

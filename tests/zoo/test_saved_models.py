@@ -49,7 +49,7 @@ def test_files_are_those_of_the_manifest(name):
 
 
 @every_entry
-def test_the_card_says_what_metrics_say(name):
+def test_the_card_equals_the_metrics(name):
     found = entry(name)
     assert found.card == card_text(name, found.config, found.metrics)
     assert found.metrics["scores"]
@@ -77,7 +77,7 @@ def test_the_description_begins_with_one_short_sentence_of_its_own(name):
     assert list(firsts.values()).count(firsts[name]) == 1
 
 
-def test_every_translator_tells_which_answers_are_doubtful():
+def test_every_translator_has_a_threshold_for_doubt():
     translators = [name for name in NAMES if "low_score_threshold" in entry(name).config]
     assert {DATES, MULTI30K} < set(translators)
     for name in translators:

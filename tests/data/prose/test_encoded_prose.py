@@ -17,7 +17,7 @@ def rows(seed, size):
 
 
 @pytest.mark.parametrize("more", [0, 70_000], ids=["small", "large"])
-def test_what_was_saved_comes_back(tmp_path, more):
+def test_saved_values_are_read_back(tmp_path, more):
     tokenizer = WordPieceTokenizer([*VOCABULARY, *(f"x{i}" for i in range(more))])
     saved = rows(3, tokenizer.vocabulary_size), rows(5, tokenizer.vocabulary_size)
     save_encoded_prose(tmp_path / "new", tokenizer, *saved)

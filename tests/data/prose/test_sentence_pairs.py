@@ -76,7 +76,7 @@ def test_the_seed_decides():
     assert one.token_ids.shape != other.token_ids.shape or (one.token_ids != other.token_ids).any()
 
 
-def test_what_makes_no_pairs_is_told():
+def test_texts_without_pairs_are_an_error():
     with pytest.raises(UserError, match="None of the 2 documents has two sentences"):
         pair_sentences([[np.array([7])], [np.array([8])]], 17, **SPECIAL_IDS)
     with pytest.raises(UserError, match="Documents with a token: 1. Expected: at least two"):

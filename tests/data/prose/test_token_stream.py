@@ -92,7 +92,7 @@ def test_lines_are_kept(tmp_path, level):
     assert stream.pipeline_options == {"line_break": "␤", "begins_with": "line_break"}
 
 
-def test_what_was_saved_comes_back(tmp_path):
+def test_saved_values_are_read_back(tmp_path):
     text = write(tmp_path / "a.txt", "One text\n\nAnother text\n\nA third one\n\n" * 9)
     stream = load_stream(Settings(text=text, level="bpe", vocabulary_size=40))
     stream.save(tmp_path / "new")

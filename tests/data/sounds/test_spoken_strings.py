@@ -108,7 +108,7 @@ def test_tones_are_two_frequencies():
         (["7_ann_1.wav", "7_ann_2.wav", "3_ann_1.wav"], "has 1 recording of '3' by ann. Expected: at least 3"),
     ],
 )
-def test_wrong_folders_are_told(tmp_path, names, message):
+def test_wrong_folders_are_errors(tmp_path, names, message):
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         soundfile.write(tmp_path / name, np.zeros(100), RATE)
@@ -116,7 +116,7 @@ def test_wrong_folders_are_told(tmp_path, names, message):
         load_speech_data(str(tmp_path), RATE, read, [".wav"])
 
 
-def test_a_missing_folder_is_told():
+def test_a_missing_recordings_folder_is_an_error():
     with pytest.raises(UserError, match="There is no folder 'nowhere'. Expected: tones, or a folder"):
         load_speech_data("nowhere", RATE, read, [".wav"])
 

@@ -124,7 +124,7 @@ def test_numbers_and_booleans_are_labels_as_they_are_written(tmp_path):
         ('"text,label\na,1\n', 1),
     ],
 )
-def test_a_quote_that_never_closes_swallows_nothing(tmp_path, content, line, skip):
+def test_an_unclosed_quote_loses_no_rows(tmp_path, content, line, skip):
     path = tmp_path / "table.csv"
     path.write_text(content)
     with pytest.raises(UserError, match=rf"table\.csv, line {line}: a quote opens here and never closes"):
@@ -133,7 +133,7 @@ def test_a_quote_that_never_closes_swallows_nothing(tmp_path, content, line, ski
 
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("end", ['d "quoted" word,1\n', 'd,"1"\n', 'd,"\n'], ids=["torn", "torn label", "too few"])
-def test_a_stray_quote_that_meets_another_one_swallows_nothing(tmp_path, end, skip):
+def test_two_stray_quotes_lose_no_rows(tmp_path, end, skip):
     path = tmp_path / "table.csv"
     path.write_text('text,label\na,1\n"b,0\n' + "c,1\n" * 1_009 + end)
     with pytest.raises(UserError, match=r"line 3.* in a row of 1,011 lines\..*Fix it first"):

@@ -92,7 +92,7 @@ def test_the_advice_names_the_encoding(tmp_path, suffix, text, encoding, hint):
     assert read_table(path, "text", "label", encoding=encoding).texts == [text]
 
 
-def test_a_header_in_another_encoding_is_told(tmp_path):
+def test_a_header_in_another_encoding_is_an_error(tmp_path):
     (tmp_path / "a.csv").write_bytes("caf\xe9,label\na,b\n".encode("latin-1"))
     with pytest.raises(UserError, match="no column 'café'.*looks like Windows-1252"):
         read_table(tmp_path / "a.csv", "caf\xe9", "label")

@@ -48,7 +48,7 @@ def test_lists_of_labels_in_python_are_not_taken_for_texts():
     assert task.label_names == ("a", "b", "c", "d", "e", "f")
 
 
-def test_labels_that_look_like_several_are_told():
+def test_labels_with_separators_are_reported():
     labels = ["1", "2", "1,2", "3"] * 2
     assert find_task(labels).because.endswith("('1,2' looks like several labels: --separator ',' if it is)")
     assert "separator" not in find_task(["1", "2", "1,7"] * 2).because

@@ -18,7 +18,7 @@ def corpora(largest):
 
 
 @pytest.mark.parametrize("sizes", [(13, 17), (13, 100_003)], ids=["small", "large"])
-def test_what_was_saved_comes_back(tmp_path, sizes):
+def test_saved_values_are_read_back(tmp_path, sizes):
     path = tmp_path / "new" / "pairs.npz"
     saved = corpora(sizes[1])
     save_encoded(path, saved, sizes)

@@ -33,7 +33,7 @@ def train(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_what_cannot_be_written_is_said_before_the_training(train, tmp_path):
+def test_an_unwritable_folder_is_reported_before_the_training(train, tmp_path):
     (tmp_path / "out" / "average").mkdir(parents=True)
     (tmp_path / "out" / "average" / "notes").write_text("precious")
     for flags in ([], ["--overwrite"]):
