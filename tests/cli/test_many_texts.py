@@ -17,7 +17,8 @@ from keras_attention.cli import translate
 from keras_attention.cli.io import many_texts
 from keras_attention.cli.io import terminal as terminal_module
 from keras_attention.cli.io.many_texts import Job, ProgressLine
-from keras_attention.pipelines import classifier, texts
+from keras_attention.inputs import token_sequences
+from keras_attention.pipelines import classifier
 from keras_attention.support import compile_cache
 
 WINDOW = 5
@@ -225,7 +226,7 @@ def test_the_first_text_of_a_new_model_says_that_it_compiles(note, more, tmp_pat
 
 
 def test_a_limit_on_texts_that_are_read_whole_is_printed(run, tmp_path, monkeypatch):
-    for module in (texts, classifier):
+    for module in (token_sequences, classifier):
         monkeypatch.setattr(module, "MOST_TOKENS_OF_WHOLE", 1_300)
     judge = tiny_classifier()
     write_tiny(tmp_path / "judge", judge.model, task=judge.task | {"long_texts": "whole"})

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from zoo.tiny_bert import TEXTS, tokenizer
 
+from keras_attention.inputs import token_sequences
 from keras_attention.inputs.token_sequences import text_sequences, whole_text_sequences
-from keras_attention.pipelines import texts
 from keras_attention.support.errors import UserError
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_text_is_refused(texts, texts_b, message):
 
 
 def test_a_text_that_is_read_whole_has_a_limit(monkeypatch):
-    monkeypatch.setattr(texts, "MOST_TOKENS_OF_WHOLE", 31)
+    monkeypatch.setattr(token_sequences, "MOST_TOKENS_OF_WHOLE", 31)
     words = TEXTS[0].split() * 40
     cut, short = whole_text_sequences(tokenizer(), [" ".join(words), TEXTS[0]], max_tokens=9)
     ids = [token for sequence in cut for token in sequence.token_ids[1:-1].tolist()]
