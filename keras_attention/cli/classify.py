@@ -4,6 +4,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from keras_attention.cli.io.explained_answers import MOST_EXPLAINED
 from keras_attention.cli.io.many_texts import (
     check_source,
     check_table,
@@ -21,7 +22,6 @@ from keras_attention.support.errors import UserError, counted
 from keras_attention.visualize.pages import check_page_path
 from keras_attention.zoo.registry import check_task, models_with_task, open_entry
 
-MOST_EXPLAINED = 100  # texts on one page
 FOR_TABLES = ("text", "text_b", "delimiter", "skip_bad_rows", "raw")
 FOR_TEXTS = ("table", "explain", "labels")
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from keras_attention.cli.io.explained_answers import check_explain, contrast_of, write_explanations
+from keras_attention.cli.io.explained_answers import check_explain, check_number, contrast_of, write_explanations
 from keras_attention.cli.io.many_texts import (
     ProgressLine,
     Window,
@@ -63,7 +63,7 @@ def translate(arguments):
     doubts, explained = Counter(), []
     with many_rows(arguments, entry.folder, table) if table else many_texts(arguments, entry.folder) as job:
         if arguments.explain:
-            _check_number(arguments, job.total)
+            check_number(arguments, job.total)
         translator = with_engine(load(entry, "translate"), arguments)
         for window in job.windows():
             answers = translator.hypotheses(
@@ -79,10 +79,11 @@ def translate(arguments):
             if arguments.attention:
                 _draw(arguments, answers, window)
             if arguments.explain:
-                options = {**_demands(arguments), **search_options(arguments)}
-                options |= {"split": not arguments.no_split, "contrast": contrast_of(arguments)}
-                options["replace_unknowns"] = arguments.replace_unknowns
-                explained += [translator.explain(text, **options) for text in window.texts]
+                contrast = contrast_of(arguments)
+                explained += [
+                    translator.explain(text, target=best, contrast=contrast)
+                    for text, (best, *_) in zip(window.texts, answers, strict=True)
+                ]
             truncated = [best.truncated for best, *_ in answers]
             lines = _rows(table, window, answers) if table else _lines(arguments, window, answers)
             job.write(lines, truncated, _notes(window, answers, doubts))
@@ -93,17 +94,6 @@ def translate(arguments):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in doubts.most_common())
         run = "sentences" if job.answered == job.total else "sentences answered in this run"
         print(f"keras-attention: {job.answered:,} {run}, of these {counts}. --json marks each one.", file=sys.stderr)
-
-
-MOST_EXPLAINED = 100  # texts on a page of --explain
-
-
-def _check_number(arguments, total):
-    """Raises UserError if there are too many texts for a page."""
-    if total > MOST_EXPLAINED:
-        raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {total:,}")
-    if arguments.contrast is not None and total != 1:
-        raise UserError(f"--contrast is for one text. Found: {total:,}")
 
 
 LINES_READ = 100  # of a file; they tell its language

@@ -270,9 +270,8 @@ def best_mix(model, before, shares, validate, monitor="val_loss"):
     for share in shares:
         with averaged_weights(model, mix(share)):
             mixed_scores.append(validate(model) | ({"val_share": share} if len(shares) > 1 else {}))
-    costs = from_chief(
-        [_cost(scores[monitor], monitor) for scores in mixed_scores]
-    )  # so that all workers choose the same
+    costs = [_cost(scores[monitor], monitor) for scores in mixed_scores]
+    costs = from_chief(costs)  # so that all workers choose the same
     best = int(np.argmin(costs))
     return mix(shares[best]), mixed_scores[best]
 

@@ -82,9 +82,8 @@ def classifier_for(rows, model, tokenizer, settings, start):
         "min_probability": None if settings.min_probability == AUTO else settings.min_probability,
     }
     known = start.entry.config if start.entry else {}
-    kinds = start.inputs or {
-        kind.name: known.get(kind.name, {}) for kind in start.architecture.task.inputs
-    }  # see `inputs/`
+    inputs = start.architecture.task.inputs  # kinds, see `inputs/`
+    kinds = start.inputs or {kind.name: known.get(kind.name, {}) for kind in inputs}
     tokenizers = {} if tokenizer is None else {"text": tokenizer}
     classifier = make_pipeline(model, tokenizers, {**kinds, "max_tokens": max_tokens, "task": task})
     classifier.compiled.trace = TracedOnce(classifier.compiled.padding)

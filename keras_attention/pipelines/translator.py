@@ -329,9 +329,9 @@ class Translator(Pipeline):
                 done += len(batch.positions)
                 report(done)
             self._search_out_of_loops(answers, waiting, settings, n_best, attention, replace_unknowns)
-        of_batch = iter(answers)
+        of_sentences = iter(answers)
         return [
-            joined_hypotheses(some, list(islice(of_batch, count)), n_best) if some else next(of_batch)
+            joined_hypotheses(some, list(islice(of_sentences, count)), n_best) if some else next(of_sentences)
             for some, count in zip(parts, counts, strict=True)
         ]
 

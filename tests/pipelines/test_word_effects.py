@@ -169,3 +169,33 @@ def test_a_removed_word_takes_one_blank_with_it():
         "A big.",
         "A big dog",
     ]
+
+
+def test_an_answer_of_the_search_is_explained_as_it_is(monkeypatch):
+    translator = tiny_translator()
+    translator.source_language = "en"
+    for text in ("", ENGLISH[0], f"{ENGLISH[0]} {ENGLISH[3]}"):
+        expected = translator.explain(text)
+        ((best,),) = translator.hypotheses([text])
+        with monkeypatch.context() as without_search:
+            without_search.setattr(translator, "hypotheses", None)
+            view = translator.explain(text, target=best)
+        assert json.dumps(view.as_json()) == json.dumps(expected.as_json())
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (tiny_translator, {"target": "2016-08-21"}),
+        (lambda: tiny_generator("bpe"), {"max_tokens": 7, "temperature": 0.0}),
+    ],
+    ids=["translator", "generator"],
+)
+def test_all_words_of_an_answer_share_the_forward_passes(make, options, monkeypatch):
+    calls = []
+    for kind in (word_effects._Translated, word_effects._Continued):
+        log_probs = kind.log_probs
+        monkeypatch.setattr(kind, "log_probs", lambda self, ids, of=log_probs: calls.append(1) or of(self, ids))
+    (found,) = make().explain("A dog runs near bushes.", **options).sentences
+    assert len(found.targets) > 1
+    assert len(calls) == 1

@@ -6,6 +6,8 @@ from keras_attention.support.atomic_files import claim_place
 from keras_attention.support.errors import UserError, counted, quoted
 from keras_attention.visualize.pages import check_page_path
 
+MOST_EXPLAINED = 100  # texts on one page
+
 
 def check_explain(arguments, others):
     """Raises UserError unless --explain and --contrast are of the right form, and the page can be written.
@@ -22,6 +24,14 @@ def check_explain(arguments, others):
         raise UserError(f"--explain does not work with {', '.join(given)}. Leave out either.")
     contrast_of(arguments)
     claim_place(check_page_path(arguments.explain))
+
+
+def check_number(arguments, total):
+    """Raises UserError if there are too many texts for a page."""
+    if total > MOST_EXPLAINED:
+        raise UserError(f"--explain shows at most {MOST_EXPLAINED} texts. Found: {total:,}")
+    if arguments.contrast is not None and total != 1:
+        raise UserError(f"--contrast is for one text. Found: {total:,}")
 
 
 def contrast_of(arguments):

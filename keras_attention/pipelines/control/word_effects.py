@@ -103,7 +103,8 @@ def explain_translation(translator, text, *, target=None, contrast=None, positio
     Args:
         translator: Translator.
         text: str. Each of its sentences is explained by itself.
-        target: str, a translation to explain instead of the model's own, or None.
+        target: str, a translation to explain instead of the model's own; a Translation of this text by
+            `Translator.hypotheses` is explained sentence by sentence. None: the text is translated.
         contrast: (str, str), a word of the translation and another word that might stand there; or None.
         position: int, which of the words that equal the first one of `contrast`, among `targets`; None: the first.
         options: see `Translator.hypotheses`; without `n_best`, `attention` and `prefix`.
@@ -122,7 +123,8 @@ def explain_translation(translator, text, *, target=None, contrast=None, positio
     contrast = _checked_contrast(contrast, position)
     options = {"split": True, **options}
     if target is not None:
-        pieces, answers, whole = [text], [target], target
+        answers, whole = list(getattr(target, "sentences", ())) or [target], str(target)
+        pieces = [one.sentence for one in translator.sentences(text).pieces] if len(answers) > 1 else [text]
     else:
         parts = translator.sentences(text) if options.pop("split") else None
         pieces = [one.sentence for one in parts.pieces] if parts else [text]
@@ -279,7 +281,8 @@ def _explained(writings, contrast):
             nothing = np.zeros(0), np.zeros((0, sources)), None
             found.append(WordEffects(one.text, one.answer, one.sources, [], *nothing, one.truncated))
             continue
-        words = np.stack([one.log_probs(one.ids)[:, group].sum(axis=1) for group in one.groups], axis=1)  # (1 + S, T)
+        of_tokens = one.log_probs(one.ids)
+        words = np.stack([of_tokens[:, group].sum(axis=1) for group in one.groups], axis=1)  # (1 + S, T)
         check_finite(words[0], "a log probability")
         effects = (words[0] - words[1:]).T
         answer = None
