@@ -38,7 +38,11 @@ def _article(one):
     """One sentence: its answer, the contrast of two words, and the heat map."""
     text, answer = html.escape(one["text"]), html.escape(one["answer"].strip())
     cut = "<p class='note'>The text is longer than the model reads.</p>" if one["truncated"] else ""
-    content = _heat_map(one) if one["targets"] else "<p class='note'>No word of the answer is the model's.</p>"
+    content = (
+        _heat_map(one)
+        if one["targets"]
+        else "<p class='note'>No word of this answer is explained: it is empty or copied.</p>"
+    )
     return (
         f'<article><p class="text" dir="auto">{text}</p><h2 dir="auto">{answer}</h2>{cut}'
         f"{_contrast(one) if one['contrast'] else ''}{content}</article>"
@@ -97,4 +101,6 @@ def _kind(effect):
 
 def _percent(log_prob):
     probability = math.exp(min(0.0, log_prob))
-    return f"{probability:.0%}" if probability >= 0.01 else f"{probability:.0e}"
+    if probability < 0.0005:
+        return "&lt;0.1%"
+    return f"{probability:.0%}" if probability >= 0.01 else f"{probability:.1%}"

@@ -12,6 +12,7 @@ not fit are dropped. Pairs are added that teach what ordinary pairs do not:
 """
 
 import argparse
+import os
 import random
 import re
 import sys
@@ -55,7 +56,7 @@ SYLLABLES = [
 ENDINGS = ("son", "mann", "berg", "ini", "ez", "ov", "er", "a", "o", "in")
 NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 WORD = re.compile(r"\b[A-Z][a-zß-ÿ]+\b")
-MOST_WORDS, MOST_RATIO = 60, 2.5
+MOST_WORDS, MOST_RATIO, MOST_TIMES = 60, 2.5, 1000
 
 
 def closed(text):
@@ -146,7 +147,7 @@ def additional_pairs(pairs, seed):
 
 def times_and_share(amount, source):
     """How often the pairs of a source are taken, and which share of them: 3 and 1.0 of "3", 1 and 0.3 of "0.3"."""
-    if amount.isdecimal() and int(amount):
+    if amount.isdecimal() and len(amount) < 9 and 1 <= int(amount) <= MOST_TIMES:
         return int(amount), 1.0
     if re.fullmatch(r"0?\.\d{1,9}", amount) and float(amount):
         return 1, float(amount)
@@ -166,6 +167,10 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     given = parser.parse_args(arguments)
+    if given.most_words < 1:
+        raise UserError(f"--most-words must be at least 1. Received: {given.most_words}")
+    if any(os.path.realpath(source.partition("=")[0]) == os.path.realpath(given.out) for source in given.source):
+        raise UserError(f"--out {given.out} is also a --source. Choose another file.")
     pairs, repeated = [], []
     for source in given.source:
         path, _, amount = source.partition("=")
@@ -177,6 +182,8 @@ def main(arguments=None):
         print(f"{path}: {len(found):,} pairs, {times} times")
         pairs += found
         repeated += found * (times - 1)
+    if not pairs:
+        raise UserError("The sources have no pairs that fit. Expected: at least one; see --most-words and =SHARE.")
     made = additional_pairs(pairs, given.seed)
     print(f"{len(made):,} pairs made of them")
     everything = [*pairs, *repeated, *made]

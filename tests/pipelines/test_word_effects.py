@@ -199,3 +199,48 @@ def test_all_words_of_an_answer_share_the_forward_passes(make, options, monkeypa
     (found,) = make().explain("A dog runs near bushes.", **options).sentences
     assert len(found.targets) > 1
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "target", ["   20 16\n\n\n08", "2016" + " " * 9 + "-\r\n08", "\N{GRINNING FACE} 20 \N{PARTY POPPER} 16"]
+)
+def test_each_word_has_its_own_tokens_however_a_target_is_written(target):
+    translator, text = tiny_translator(), "A dog runs."
+    (found,) = translator.explain(text, target=target).sentences
+    ids = translator.target_tokenizer.encode([target])[0].tolist()
+    written = translator.target_tokenizer.decode([np.array(ids)])[0]
+    assert "".join(found.targets) == "".join(written.split())
+    own = by_hand(translator, text, ids)
+    position = len(found.targets) - 1  # the last word has the last tokens, one for each character
+    count = len(found.targets[-1])
+    assert found.log_probs[position] == pytest.approx(own[-count:].sum(), abs=1e-4)
+
+
+def test_a_copied_answer_has_no_words_of_the_model():
+    translator = tiny_translator()
+    translator.source_language, translator.target_language = "en", "de"
+    view = translator.explain("12:45 " * 60)
+    assert [one.targets for one in view.sentences] == [[]] * len(view.sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (f"{ENGLISH[0]} {ENGLISH[3]} {ENGLISH[0]}", {}, "another text: it has 2 sentences, the text 3"),
+        (ENGLISH[0], {}, "another text: it has 2 sentences, the text 1"),
+        (f"{ENGLISH[0]} {ENGLISH[3]}", {"terms": {}}, "`terms` cannot be given"),
+    ],
+)
+def test_a_translation_of_another_text_is_refused(text, options, message):
+    translator = tiny_translator()
+    translator.source_language = "en"
+    ((best,),) = translator.hypotheses([f"{ENGLISH[0]} {ENGLISH[3]}"])
+    with pytest.raises(UserError, match=message):
+        translator.explain(text, target=best, **options)
+
+
+def test_options_of_several_answers_are_refused():
+    with pytest.raises(UserError, match="`n_best` and `prefix` cannot be given"):
+        tiny_translator().explain("A dog.", prefix="a", n_best=2)
+    with pytest.raises(UserError, match="leave out `n`"):
+        tiny_generator("char").explain("A dog", n=2)

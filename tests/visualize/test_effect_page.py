@@ -28,7 +28,7 @@ def test_the_page_has_all_words_and_numbers_and_needs_no_network(tmp_path):
     assert '<td class="for" style="--share: 0.00" title="Ein without dog: +0.010"></td>' in found
     assert '<td class="none"></td>' in found
     assert ">90%<" in found
-    assert ">1e-04<" in found
+    assert ">&lt;0.1%<" in found
     assert "Why <b>Ein</b> and not <b>&lt;u&gt;</b>?" in found
     assert "= −1.50; without a word" in found
     assert "longer than the model reads" in found
@@ -38,5 +38,5 @@ def test_the_page_has_all_words_and_numbers_and_needs_no_network(tmp_path):
 def test_an_answer_without_words_shows_a_message():
     empty = {**SENTENCE, "targets": [], "effects": [], "log_probs": [], "contrast": None, "truncated": False}
     found = EffectPage([{"text": "", "answer": "", "sentences": [empty]}]).html
-    assert "No word of the answer" in found
+    assert "No word of this answer" in found
     assert "<table" not in found

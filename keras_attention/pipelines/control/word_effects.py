@@ -11,7 +11,7 @@ from keras_attention.inputs.given_texts import as_texts
 from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.explanation import units
 from keras_attention.pipelines.languages import language_code
-from keras_attention.pipelines.translations import joined_hypotheses
+from keras_attention.pipelines.translations import Translation, joined_hypotheses
 from keras_attention.support.errors import UserError, check_finite, quoted
 from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 from keras_attention.visualize.effect_pages import EffectPage
@@ -107,24 +107,34 @@ def explain_translation(translator, text, *, target=None, contrast=None, positio
             `Translator.hypotheses` is explained sentence by sentence. None: the text is translated.
         contrast: (str, str), a word of the translation and another word that might stand there; or None.
         position: int, which of the words that equal the first one of `contrast`, among `targets`; None: the first.
-        options: see `Translator.hypotheses`; without `n_best`, `attention` and `prefix`.
+        options: see `Translator.hypotheses`, for the search; without `n_best`, `attention` and `prefix`.
 
     Returns:
         AnswerExplanation.
 
     Raises:
-        UserError: if the text or `contrast` is not of this form, the translation lacks the word, the model cannot write
-            the other one, or there are more than `MOST_EFFECTS` effects.
+        UserError: if the text, `contrast` or an option is not of this form, `target` is a Translation of another text,
+            the translation lacks the word, the model cannot write the other one, or there are more than `MOST_EFFECTS`
+            effects.
 
     Source: occlusion as in Li et al. (2016), https://arxiv.org/abs/1612.08220; the contrast of two words follows Yin &
     Neubig (2022), https://arxiv.org/abs/2202.10419.
     """
     as_texts([text] if target is None else [text, target], "text")
     contrast = _checked_contrast(contrast, position)
+    if excluded := sorted({"n_best", "attention", "prefix"} & set(options)) or sorted(options) * (target is not None):
+        raise UserError(f"{' and '.join(f'`{name}`' for name in excluded)} cannot be given with an explanation here.")
     options = {"split": True, **options}
     if target is not None:
-        answers, whole = list(getattr(target, "sentences", ())) or [target], str(target)
-        pieces = [one.sentence for one in translator.sentences(text).pieces] if len(answers) > 1 else [text]
+        pieces, answers, whole = [text], [target], str(target)
+        if sentences := getattr(target, "sentences", ()):
+            parts = translator.sentences(text)
+            pieces, answers = [one.sentence for one in parts.pieces] if parts else [text], list(sentences)
+            if len(pieces) != len(answers):
+                raise UserError(
+                    f"`target` is the Translation of another text: it has {len(answers)} sentences, the text "
+                    f"{len(pieces)}."
+                )
     else:
         parts = translator.sentences(text) if options.pop("split") else None
         pieces = [one.sentence for one in parts.pieces] if parts else [text]
@@ -154,6 +164,8 @@ def explain_continuation(generator, prompt="", *, contrast=None, position=None, 
         raise UserError("This model writes music. Words are explained for models of text.")
     as_texts([prompt], "prompt")
     contrast = _checked_contrast(contrast, position)
+    if "n" in sampling:
+        raise UserError("One continuation is explained: leave out `n`.")
     (generation,) = generator.generations(prompt, **{"max_tokens": 50, **sampling})
     return AnswerExplanation(prompt, generation.text, _explained([_Continued(generator, prompt, generation)], contrast))
 
@@ -175,17 +187,24 @@ class _Translated:
         tokenizer = self.tokenizer = translator.target_tokenizer
         ids = [token for token in getattr(answer, "token_ids", ()) if token != END_ID]
         self.most = max(len(ids), translator.decoding["max_length"] - 1)
-        if not ids or tokenizer.decode([np.array(ids)])[0] != self.answer:  # with stand-ins, or given by the user
+        searched = isinstance(answer, Translation)
+        if (ids or not searched) and self._written(ids) != self.answer:  # with stand-ins, or given by the user
             ids = tokenizer.encode([self.answer])[0].tolist()
-        self.ids = ids
         if len(ids) > self.most:
-            raise UserError(f"A translation has at most {self.most} tokens here. Received: {len(ids)} tokens")
+            if not searched:
+                raise UserError(f"A translation has at most {self.most} tokens here. Received: {len(ids)} tokens")
+            ids = []  # an answer that is copied for the most part
+        self.ids = ids
+        self.written = self._written(ids)  # what the tokens say: without the characters that the model cannot write
         self.places = _words(text, translator.source_language)
         self.sources = [text[start:end] for start, end in self.places]
-        lengths = [len(tokenizer.decode([np.array(ids[:k], "int32")])[0]) for k in range(len(ids))]
-        self.targets, self.groups = _grouped(self.answer, lengths, _words(self.answer, translator.target_language))
+        lengths = [len(self._written(ids[:k])) for k in range(len(ids))]
+        self.targets, self.groups = _grouped(self.written, lengths, _words(self.written, translator.target_language))
         self.begins = 0  # of the targets among the sources; there are none
         self.unknown = UNKNOWN_ID
+
+    def _written(self, ids):
+        return self.tokenizer.decode([np.array(ids, "int32")])[0]
 
     def prepare(self):
         """Encodes the sentence, and the sentence without each of its words."""
@@ -219,6 +238,7 @@ class _Continued:
 
     def __init__(self, generator, prompt, generation):
         self.generator, self.text, self.answer = generator, prompt, generation.text
+        self.written = self.answer
         self.ids = generation.token_ids
         self.beginning = generator._beginnings([prompt])[0]
         self.most = generator.window - len(self.beginning) + 1
@@ -309,7 +329,7 @@ def _asked(writings, contrast):
 def _contrasted(one, position, other, words):
     """The Contrast of a word, whose log probabilities are `words` (1 + S,), and another."""
     first = one.groups[position][0]
-    before = one.answer[: _start_of(one, position)]
+    before = one.written[: _start_of(one, position)]
     whole, alone = one.other_ids(before, other)
     ids = whole if whole[:first] == one.ids[:first] and len(whole) > first else [*one.ids[:first], *alone]
     if len(ids) == first or (one.unknown is not None and one.unknown in ids[first:]):
@@ -326,10 +346,10 @@ def _contrasted(one, position, other, words):
 
 
 def _start_of(one, position):
-    """Where a target word begins in the answer, in characters."""
+    """Where a target word begins in what is written, in characters."""
     start = 0
     for number, word in enumerate(one.targets[: position + 1]):
-        start = one.answer.index(word, start) + (len(word) if number < position else 0)
+        start = one.written.index(word, start) + (len(word) if number < position else 0)
     return start
 
 

@@ -93,8 +93,27 @@ def test_a_share_of_a_source_and_only_short_pairs(tmp_path):
     assert not any(source == "a b c d e" for source, _ in pairs)
 
 
-@pytest.mark.parametrize("amount", ["0", "1.5", "0.0", "-1", "x"])
+@pytest.mark.parametrize("amount", ["0", "1.5", "0.0", "-1", "x", "1001", "9" * 20])
 def test_an_amount_that_is_neither_times_nor_share_is_refused(amount, tmp_path, capsys):
     call = ["--languages", "en", "de", "--out", str(tmp_path / "out.tsv"), "--source", f"table.tsv={amount}"]
     assert guarded(lambda: TOOL["main"](call), "general_translation_data.py") == 2
     assert "=TIMES or =SHARE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--out": "everyday.tsv"}, "is also a --source"),
+        ({"--most-words": "0"}, "at least 1"),
+        ({"--most-words": "1"}, "no pairs that fit"),
+    ],
+)
+def test_a_source_is_never_replaced_and_no_empty_table_written(tables, capsys, monkeypatch, changes, message):
+    monkeypatch.chdir(tables)
+    before = (tables / "everyday.tsv").read_bytes()
+    options = {"--languages": "en de", "--source": "everyday.tsv", "--out": "out.tsv", "--most-words": "60", **changes}
+    call = [part for name, value in options.items() for part in (name, *value.split())]
+    assert guarded(lambda: TOOL["main"](call), "general_translation_data.py") == 2
+    assert message in capsys.readouterr().err
+    assert (tables / "everyday.tsv").read_bytes() == before
+    assert not (tables / "out.tsv").exists()
