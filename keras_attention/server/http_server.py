@@ -22,6 +22,7 @@ from keras_attention.server import completions
 from keras_attention.server.access import Access, CrossOrigin
 from keras_attention.server.gate import Gate, Refusal
 from keras_attention.server.guarded_protocol import guarded_protocol
+from keras_attention.server.metrics import CONTENT_TYPE, ServerMetrics
 from keras_attention.server.origins import Origins
 from keras_attention.server.requests import (
     FORM,
@@ -42,12 +43,14 @@ from keras_attention.server.requests import (
     embeddings,
     explain,
     forms_of,
+    look,
     reply_model,
     request_type,
     similar,
     zero_shot,
 )
-from keras_attention.server.server import CONTENT_TYPE, Server, ServerMetrics, known_models, load_models, look
+from keras_attention.server.served_models import known_models, load_models
+from keras_attention.server.server import Server
 from keras_attention.support.errors import UserError
 from keras_attention.support.moved import moved_name
 from keras_attention.zoo.schema import ARCHITECTURES
@@ -129,13 +132,13 @@ def _add_api(app, server):
         """The models and the limits of a request; `data` lists the models in the format of OpenAI's API."""
         limits = {name: getattr(server.settings, name) for name in ("items", "characters", "tokens", "body_bytes")}
         data = [_as_openai(name) for name in server.models]
-        facts = {"models": server.about(), "translations": server.translations(), "limits": limits}
+        facts = {"models": server.about(), "translations": server.router.translations(), "limits": limits}
         return JSONResponse({"object": "list", "data": data, **facts})
 
     @app.get("/v1/models/{name}", responses=ERRORS)
     async def one_model(name: str):
         """One model, in the format of OpenAI's API."""
-        return JSONResponse(_as_openai(server.named(name).name))
+        return JSONResponse(_as_openai(server.router.named(name).name))
 
     @app.get("/health")
     async def health():
@@ -208,7 +211,7 @@ def _add_questions(app, server):
 
 def _add_task(app, server, task, forms):
     """The route of a task; pipelines and their kinds of input define its requests and its answer."""
-    body_type = request_type(task, forms, server.input_field)
+    body_type = request_type(task, forms, server.router.input_field)
     answers = forms[0]._replace(answer_fields={name: f for form in forms for name, f in form.answer_fields.items()})
     options = {"response_model": reply_model(task, answers), "responses": ERRORS, "name": task}
 

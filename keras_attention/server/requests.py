@@ -45,6 +45,16 @@ class AttentionRequest(Request):
     n_best: int = Field(1, ge=1, le=64, description="Number of translations, up to the beam size of the model.")
 
 
+def look(pipeline, request):
+    """The attention weights as an `AttentionView`."""
+    if pipeline.input.is_file:  # whose names must not come from a request
+        raise UserError("Attention is shown for texts. This model reads files: use `classify --attention`.")
+    options = {"target": request.target, "n_best": request.n_best if request.n_best != 1 else None}
+    return pipeline.attention_view(
+        request.text, request.text_b, **{name: value for name, value in options.items() if value is not None}
+    )
+
+
 class ExplainRequest(Request):
     """A text whose words are hidden one by one, to explain a label."""
 

@@ -1,7 +1,9 @@
-"""Worker threads that answer requests within a time limit and a limit of memory."""
+"""Worker threads that answer requests within a time limit and a limit of memory, and the priority of such threads."""
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +12,7 @@ from keras_attention.runtime.work_budget import POLL_SECONDS, Unwanted, stop_if_
 from keras_attention.server.gate import CLIENT_GONE, Refusal, client_is_gone
 
 STREAM_AHEAD = 64  # values of a stream that wait for a slow client, before the computation waits, too
+NICER = 5  # niceness of the compute threads
 
 
 class Workers:
@@ -134,3 +137,18 @@ class Workers:
         self.busy -= 1
         if not work.cancelled():
             work.exception()  # retrieve the exception of an abandoned answer, so that nothing is logged about it
+
+
+def let_python_go_first():
+    """Gives threads that run Python priority over compute threads, which exist once all shapes are compiled.
+
+    A thread that receives or answers a request must not wait for a compute thread while it holds Python's GIL, because
+    all other requests, including /health, would wait as well.
+    """
+    if sys.platform != "linux":  # on other systems, a priority belongs to the whole process
+        return
+    python = {thread.native_id for thread in threading.enumerate()}
+    nicer = min(19, os.getpriority(os.PRIO_PROCESS, os.getpid()) + NICER)
+    for thread in {int(name) for name in os.listdir("/proc/self/task")} - python:
+        with contextlib.suppress(OSError):  # it has ended, or is even nicer
+            os.setpriority(os.PRIO_PROCESS, thread, nicer)

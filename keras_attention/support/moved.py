@@ -74,6 +74,11 @@ MOVED_NAMES = {
     "decoding.beam_search": dict.fromkeys(("SearchState", "beam_search", "search_sentences"), "decoding.token_loop"),
     "decoding.sampling": dict.fromkeys(("greedy_search", "grow_one_sequence", "sample"), "decoding.token_loop"),
     "server.http_server": {"GuardedProtocol": "server.guarded_protocol"},
+    "server.server": {
+        **dict.fromkeys(("ServedModel", "about_model", "load_models", "served_model"), "server.served_models"),
+        "ServerMetrics": "server.metrics",
+        "look": "server.requests",
+    },
 }
 _WITH_ARRAYS = "keras_attention.runtime.compiled_forward.{}, which takes dicts of arrays instead of token sequences"
 REPLACED = {

@@ -26,7 +26,7 @@ from keras_attention.pipelines.base import failing_examples, make_pipeline
 from keras_attention.pipelines.input_classifier import InputClassifier
 from keras_attention.runtime.batching import share_batches
 from keras_attention.server import ServerSettings
-from keras_attention.server.server import known_models
+from keras_attention.server.served_models import known_models
 from keras_attention.support.errors import EntryError, UserError
 from keras_attention.zoo import registry
 from keras_attention.zoo.entry import read_entry, write_json, write_manifest

@@ -13,7 +13,8 @@ from keras_attention.server import ServerSettings
 from keras_attention.server.gate import Gate
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.http_server import bind
-from keras_attention.server.server import ServerMetrics, Workers
+from keras_attention.server.metrics import ServerMetrics
+from keras_attention.server.workers import Workers
 
 SECONDS = 0.3
 ANSWER = b"x" * 1_000_003

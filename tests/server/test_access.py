@@ -18,7 +18,8 @@ from keras_attention.server import ServerSettings
 from keras_attention.server.access import Access, checked_origins, read_keys
 from keras_attention.server.gate import Refusal
 from keras_attention.server.http_server import make_app
-from keras_attention.server.server import Server, ServerMetrics
+from keras_attention.server.metrics import ServerMetrics
+from keras_attention.server.server import Server
 from keras_attention.support.errors import UserError
 
 KEYS = ("first-key-0123456789", "second-key-0123456789")

@@ -17,7 +17,7 @@ from keras_attention.runtime.batching import share_batches
 from keras_attention.server import ServerSettings
 from keras_attention.server.completions import CompletionsReply, CompletionsRequest
 from keras_attention.server.gate import Refusal
-from keras_attention.server.server import Workers
+from keras_attention.server.workers import Workers
 
 PROMPTS = ["A dog", "Two men\nare"]
 SAMPLING = {"temperature": 1.3, "seed": 7, "max_tokens": 11}

@@ -10,7 +10,7 @@ from zoo.tiny_entry import ENGLISH, tiny_parts, write_tiny_entry
 from keras_attention.models import Transformer
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
-from keras_attention.server.server import load_models
+from keras_attention.server.served_models import load_models
 from keras_attention.support.errors import UserError
 
 pytestmark = pytest.mark.slow

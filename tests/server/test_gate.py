@@ -23,9 +23,10 @@ from keras_attention.server.completions import CompletionsRequest
 from keras_attention.server.gate import Gate, Refusal, client_is_gone
 from keras_attention.server.guarded_protocol import guarded_protocol
 from keras_attention.server.http_server import _add_errors, bind
+from keras_attention.server.metrics import ServerMetrics
 from keras_attention.server.requests import check_limits, check_tokens, request_model
-from keras_attention.server.server import Server, ServerMetrics, Workers
-from keras_attention.server.workers import STREAM_AHEAD
+from keras_attention.server.server import Server
+from keras_attention.server.workers import STREAM_AHEAD, Workers
 from keras_attention.support.errors import UserError
 
 HEADERS = [(b"content-type", b"application/json")]
@@ -329,7 +330,7 @@ def test_an_address_that_is_taken():
 
 def test_errors_of_routes_tell_what_is_there():
     with pytest.raises(Refusal, match="^No model of this server can classify. /v1/models lists") as refused:
-        Server({}, ServerSettings(), ServerMetrics([]))._model(None, "classify", False)
+        Server({}, ServerSettings(), ServerMetrics([])).router.by_task(None, "classify")
     assert refused.value.status == 404
     app, sent = FastAPI(), []
     app.get("/here")(lambda: {})

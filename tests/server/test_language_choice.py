@@ -12,7 +12,9 @@ from keras_attention.pipelines.translations import Translation
 from keras_attention.pipelines.translator import Translator
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import make_app, paths
-from keras_attention.server.server import ServedModel, Server, ServerMetrics
+from keras_attention.server.metrics import ServerMetrics
+from keras_attention.server.served_models import ServedModel
+from keras_attention.server.server import Server
 
 TEXTS = {"en": "I would like to book a table for two.", "de": "Ich bin müde und möchte schlafen."}
 

@@ -12,8 +12,10 @@ from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
 from keras_attention.server.gate import Refusal
 from keras_attention.server.http_server import make_app
+from keras_attention.server.metrics import ServerMetrics
 from keras_attention.server.requests import AttentionRequest
-from keras_attention.server.server import ServedModel, Server, ServerMetrics, about_model, known_models
+from keras_attention.server.served_models import ServedModel, about_model, known_models
+from keras_attention.server.server import Server
 from keras_attention.zoo import registry
 
 SECONDS = 60
@@ -119,7 +121,7 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
                 await asyncio.sleep(0.01)
         assert await ask(running, "ready") == ("ready", "R")
         if isinstance(error, registry.EntryError):
-            assert running.default("classify") is ready
+            assert running.router.default("classify") is ready
 
     asyncio.run(visit())
     running.close()
@@ -131,23 +133,23 @@ def test_a_model_that_cannot_be_loaded_does_not_stop_the_server(error, status, t
 def test_a_part_of_a_name_is_enough_if_it_is_unique():
     models = [ServedModel(name, "classify", name, {}) for name in ("bert_mini_sst2", "minilm_small_pairs", "pairs_two")]
     running, _ = serving(*models)
-    assert running.named("sst2").name == "bert_mini_sst2"
-    assert running.named("MINILM_SMALL").name == "minilm_small_pairs"
+    assert running.router.named("sst2").name == "bert_mini_sst2"
+    assert running.router.named("MINILM_SMALL").name == "minilm_small_pairs"
     with pytest.raises(Refusal, match="'pairs' is a part of several names: minilm_small_pairs, pairs_two") as refused:
-        running.named("pairs")
+        running.router.named("pairs")
     assert refused.value.status == 404
     with pytest.raises(Refusal, match="No model 'ini'"):
-        running.named("ini")
+        running.router.named("ini")
 
 
 def test_the_default_of_a_task_is_the_best_model_or_the_first_that_is_named_at_the_start():
     best = registry.DEFAULT_MODELS["classify"]
     names = ("a_first", best)
     running, _ = serving(*map(unloaded, names))
-    assert running.default("classify").name == best
+    assert running.router.default("classify").name == best
     assert [one["default"] for one in running.about()] == [False, True]
     running, _ = serving(*(ServedModel(name, "classify", name, {"name": name}) for name in names))
-    assert running.default("classify").name == "a_first"
+    assert running.router.default("classify").name == "a_first"
 
 
 def test_the_defaults_are_models_of_the_package_with_these_tasks():
@@ -159,7 +161,7 @@ def test_models_are_described_before_they_are_loaded_as_afterwards(tmp_path, mon
     write_tiny_zoo(tmp_path)
     (tmp_path / "gaps" / "config.json").write_text("{}")
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
-    monkeypatch.setattr("keras_attention.server.server.list_models", lambda: ["gaps", "moods", "pairs", "words"])
+    monkeypatch.setattr("keras_attention.server.served_models.list_models", lambda: ["gaps", "moods", "pairs", "words"])
     told, names = [], ["moods", "pairs", "words"]
     models = known_models(ServerSettings(max_batch=1), lambda *_: None, told.append)
     assert list(models) == names
@@ -179,8 +181,8 @@ def test_models_are_described_before_they_are_loaded_as_afterwards(tmp_path, mon
 def test_a_model_that_does_not_fit_into_memory_is_not_loaded(tmp_path, monkeypatch):
     write_tiny_zoo(tmp_path)
     monkeypatch.setenv("KERAS_ATTENTION_ZOO", str(tmp_path))
-    monkeypatch.setattr("keras_attention.server.server.list_models", lambda: ["moods"])
-    monkeypatch.setattr("keras_attention.server.server.free_memory", lambda: 101 << 20)
+    monkeypatch.setattr("keras_attention.server.served_models.list_models", lambda: ["moods"])
+    monkeypatch.setattr("keras_attention.server.served_models.free_memory", lambda: 101 << 20)
     models = known_models(ServerSettings(), lambda *_: None)
     with pytest.raises(Refusal, match="no memory for moods.*free are 101 MB") as refused:
         models["moods"].load()

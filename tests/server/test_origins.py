@@ -8,8 +8,9 @@ import pytest
 
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import make_app
+from keras_attention.server.metrics import ServerMetrics
 from keras_attention.server.origins import Origins, checked_names
-from keras_attention.server.server import Server, ServerMetrics
+from keras_attention.server.server import Server
 from keras_attention.support.errors import UserError
 
 

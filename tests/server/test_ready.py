@@ -9,7 +9,8 @@ import pytest
 from keras_attention.server import ServerSettings
 from keras_attention.server.gate import Refusal
 from keras_attention.server.requests import AttentionRequest
-from keras_attention.server.server import ServedModel, Server
+from keras_attention.server.served_models import ServedModel
+from keras_attention.server.server import Server
 
 SECONDS = 20
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_attention.server.server import NICER
+from keras_attention.server.workers import NICER
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ def test_python_work_runs_before_computing_threads():
     code = """
 import os, threading
 import tensorflow as tf
-from keras_attention.server.server import let_python_go_first
+from keras_attention.server.workers import let_python_go_first
 def priorities():
     return {int(name): os.getpriority(os.PRIO_PROCESS, int(name)) for name in os.listdir("/proc/self/task")}
 other = threading.Thread(target=threading.Event().wait, daemon=True)

@@ -17,7 +17,9 @@ from zoo.tiny_entry import write_tiny_entry
 from keras_attention.pipelines.base import load_pipeline
 from keras_attention.server import ServerSettings
 from keras_attention.server.http_server import bind, make_app, paths
-from keras_attention.server.server import Server, ServerMetrics, served_model
+from keras_attention.server.metrics import ServerMetrics
+from keras_attention.server.served_models import served_model
+from keras_attention.server.server import Server
 
 ROOT = Path(__file__).parents[2]
 

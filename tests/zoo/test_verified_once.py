@@ -66,7 +66,7 @@ def test_each_file_is_hashed_once(zoo, hashed, way, capsys):
 
 def test_a_server_hashes_each_file_once(zoo, hashed):
     from keras_attention.server import ServerSettings
-    from keras_attention.server.server import load_models
+    from keras_attention.server.served_models import load_models
 
     models = load_models([str(zoo / "words"), str(zoo / "moods")], ServerSettings(), lambda *_: None)
     assert list(models) == ["words", "moods"]
