@@ -1,11 +1,15 @@
-"""An answer of a translator: a str with attributes; and the answer to several sentences from those to each."""
+"""An answer of a translator: a str with attributes, made from a hypothesis of a search or from several sentences."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from keras_attention.decoding import Hypotheses
+from keras_attention.pipelines.copied_unknowns import copy_unknowns
+from keras_attention.pipelines.doubt import reason_to_doubt
 from keras_attention.support.errors import UserError
+from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 
 MOST_WEIGHTS = 1 << 28  # of the sentences of a text as one array, float32: 1 GB
 SHOWN = ("text", "score", "log_prob", "low_score", "reason", "tokens")  # fields of a Translation in JSON
@@ -77,6 +81,37 @@ class Translation(str):
 
     def _asdict(self) -> dict[str, Any]:
         return {"text": self.text, **vars(self)}
+
+
+def translation_of(
+    translator: Any,
+    hypotheses: Hypotheses,
+    i: int,
+    j: int,
+    source_ids: np.ndarray,
+    source_text: str,
+    weights: np.ndarray | None,
+    keep_weights: bool,
+) -> Translation:
+    """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, T, S) or None."""
+    ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]]  # (T,)
+    heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
+    weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
+    written = ids[ids != END_ID]
+    tokens = translator.target_tokenizer.tokens(ids)
+    source_tokens = translator.source_tokenizer.tokens(source_ids)
+    if weights is not None and UNKNOWN_ID in written:
+        end = len(written)
+        text = copy_unknowns(
+            tokens[:end], written, weights[:end, :-1], source_tokens[:-1], source_ids[:-1], source_text
+        )
+    else:
+        text = translator.target_tokenizer.decode([written])[0]
+    log_prob = float(hypotheses.log_probs[i, j])
+    reason = reason_to_doubt(translator, source_text, source_ids, text, ids, log_prob)
+    attention = (weights, heads) if keep_weights else (None, None)
+    score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
+    return Translation(text, score, tokens, source_tokens, *attention, log_prob, reason is not None, False, ids, reason)
 
 
 def translations_as_json(hypotheses):

@@ -1,69 +1,45 @@
 """Text in, translation out."""
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from keras_attention.decoding import Hypotheses
 from keras_attention.inputs.given_texts import Progress, Texts, as_texts
 from keras_attention.inputs.token_sequences import TruncatedText
 from keras_attention.pipelines.base import Field, Pipeline
 from keras_attention.pipelines.control.alternatives import Alternative, find_alternatives
 from keras_attention.pipelines.control.constrained_answers import controlled_hypotheses
-from keras_attention.pipelines.control.terms import checked_term, names_pattern
+from keras_attention.pipelines.control.terms import checked_names
 from keras_attention.pipelines.control.word_effects import AnswerExplanation, explain_translation
-from keras_attention.pipelines.copied_unknowns import copy_unknowns
-from keras_attention.pipelines.doubt import REASONS, REPETITION, copied_text, reason_to_doubt
+from keras_attention.pipelines.doubt import REASONS, REPETITION
 from keras_attention.pipelines.explanation import translation_view
-from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.search.guarded_search import guarded_answers
+from keras_attention.pipelines.search.sentence_batches import Batch as Batch
+from keras_attention.pipelines.search.sentence_batches import report_by_text, search_plan
 from keras_attention.pipelines.sentences import SplitText, split_text
 from keras_attention.pipelines.streaming import stream
-from keras_attention.pipelines.translations import Translation, joined_hypotheses, translations_as_json
-from keras_attention.runtime.buckets import answer_limit, batches
+from keras_attention.pipelines.translations import Translation, joined_hypotheses, translation_of, translations_as_json
+from keras_attention.runtime.buckets import answer_limit
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch, map_in_threads
 from keras_attention.runtime.prepared_weights import PreparedWeights
 from keras_attention.runtime.work_budget import cache_bytes, memory
 from keras_attention.support.blank_texts import is_blank
-from keras_attention.support.errors import UserError, check_finite, quoted
+from keras_attention.support.errors import UserError, check_finite
 from keras_attention.tokenizers import AnyTokenizer
-from keras_attention.tokenizers.special_tokens import END_ID, PAD_ID, UNKNOWN_ID
+from keras_attention.tokenizers.special_tokens import END_ID, UNKNOWN_ID
 from keras_attention.visualize.pages import AttentionView
-from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS
+from keras_attention.zoo.decoding_settings import DECODING, DECODING_DEFAULTS, check_search
 from keras_attention.zoo.schema import whole
 
-
-class Batch(NamedTuple):
-    """Sentences that are translated together.
-
-    Attributes:
-        positions: list of int, their positions among all texts.
-        sequences: list of int32 arrays, their token ids including END.
-        texts: list of str.
-        size: int, the static batch size, at least the number of sentences.
-        padded: int, the padded length in tokens.
-    """
-
-    positions: list
-    sequences: list
-    texts: list
-    size: int
-    padded: int
-
-    def alone(self, place):
-        """The batch of only one of the sentences."""
-        return Batch([self.positions[place]], [self.sequences[place]], [self.texts[place]], 1, self.padded)
-
-
 CHARACTERS_PER_TOKEN = 64  # of the limit; longer sentences are cut before tokenization, to save time
-LIMITS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # larger than those of an entry
+BOUNDS = DECODING | {"beam_size": whole(1, 1000), "max_length": whole(1, 1_000_000)}  # wider than those of an entry
 OUT_OF_LOOPS = {"no_repeat_ngram_size": 3}  # for sentences whose answer repeats itself
-NAMED = ("decoding", "low_score_threshold", "source_language", "target_language")  # of config.json
+CONFIG_KEYS = ("decoding", "low_score_threshold", "source_language", "target_language")
 SEARCH_SETTINGS = ("beam_size", "length_penalty", "coverage_penalty", "max_length")
 USUAL_SENTENCES = [" ".join(["a"] * words) for words in (5, 20, 45)]  # of several padded lengths
 
@@ -155,7 +131,7 @@ class Translator(Pipeline):
 
     @classmethod
     def from_parts(cls, model, tokenizers, config):
-        options = {name: config.get(name) for name in NAMED if name in config}
+        options = {name: config.get(name) for name in CONFIG_KEYS if name in config}
         return cls(model, tokenizers["source"], tokenizers["target"], **options)
 
     @classmethod
@@ -281,7 +257,7 @@ class Translator(Pipeline):
             split: bool. Whether to translate each sentence of a text by itself, see `sentences.split_text`, and to join
                 the translations with the text's own spacing. Only texts in natural languages are split.
             keep_items: bool. Whether numbers, addresses, placeholders, tags and emoji are kept, and their tokens are
-                those of stand-ins, see `guarded_search.guarded_answers`. Only between natural languages.
+                those of stand-ins, see `search.guarded_search.guarded_answers`. Only between natural languages.
             prefix: str with which each answer begins, or a list with a str or None for each text. A blank at its end
                 says that its last word is whole. Of several sentences, see `prefixes_of_sentences`.
             terms: dict from terms of the source language to their translations, which the answers to sentences with
@@ -301,7 +277,7 @@ class Translator(Pipeline):
         texts, _ = as_texts(texts)
         settings = self.settings(n_best, attention or replace_unknowns, **search)
         languages = language_code(self.source_language), language_code(self.target_language)
-        names = self._names(do_not_translate, keep_items and all(languages))
+        names = checked_names(do_not_translate, keep_items and all(languages))
         if prefix or terms:
             options = {"n_best": n_best, "attention": attention, "replace_unknowns": replace_unknowns, **search}
             options |= {"keep_items": keep_items, "do_not_translate": names}
@@ -313,37 +289,27 @@ class Translator(Pipeline):
         ]
         counts = [len(some) for some in sentences]
         sentences = [one for some in sentences for one in some]
-        report = _by_text(progress, counts)
+        report = report_by_text(progress, counts)
         if keep_items and all(languages):
             options = {"n_best": n_best, "replace_unknowns": replace_unknowns, "split": False, "keep_items": False}
             options |= {"attention": attention, "progress": lambda done, _: report(done), **search}
             find = partial(self.hypotheses, **options)
             answers = guarded_answers(find, sentences, languages, self.has_attention, names)
         else:
-            answers, truncated, waiting = self._waiting(sentences, attention, settings)
-            done = len(answers) - sum(len(batch.positions) for batch in waiting)
+            plan = search_plan(self, sentences, attention, settings)
+            answers, done = plan.answers, plan.finished
             search_batch = partial(self._search, settings, n_best, attention, replace_unknowns)
-            for batch, of_batch in zip(waiting, map_in_threads(search_batch, waiting), strict=True):
+            for batch, of_batch in zip(plan.batches, map_in_threads(search_batch, plan.batches), strict=True):
                 for position, hypotheses in zip(batch.positions, of_batch, strict=True):
-                    answers[position] = [answer._replace(truncated=truncated[position]) for answer in hypotheses]
+                    answers[position] = [answer._replace(truncated=plan.truncated[position]) for answer in hypotheses]
                 done += len(batch.positions)
                 report(done)
-            self._search_out_of_loops(answers, waiting, settings, n_best, attention, replace_unknowns)
+            self._search_out_of_loops(answers, plan.batches, settings, n_best, attention, replace_unknowns)
         of_sentences = iter(answers)
         return [
             joined_hypotheses(some, list(islice(of_sentences, count)), n_best) if some else next(of_sentences)
             for some, count in zip(parts, counts, strict=True)
         ]
-
-    def _names(self, names, are_kept):
-        """The pattern of names that are not translated, or None."""
-        if names is None or isinstance(names, re.Pattern):
-            return names
-        if not are_kept:
-            raise UserError("`do_not_translate` needs a model between natural languages, and `keep_items`.")
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise UserError(f"`do_not_translate` must be a list of str. Received: {type(names).__name__}")
-        return names_pattern([checked_term(name, "`do_not_translate`") for name in names])
 
     def sentences(self, text: str) -> "SplitText | None":
         """The sentences of a text; None if it is one, or the source is not a natural language."""
@@ -353,33 +319,19 @@ class Translator(Pipeline):
         parts = split_text(text, code)
         return parts if len(parts.pieces) > 1 or (parts.pieces and "\n" in parts.pieces[0].sentence) else None
 
-    def _search_out_of_loops(self, answers, waiting, settings, n_best, attention, replace_unknowns):
+    def _search_out_of_loops(self, answers, batches, settings, n_best, attention, replace_unknowns):
         """Replaces answers in a loop by those of a search without repeated sequences, where these are in no loop."""
         loops = [
             batch.alone(i)
-            for batch in waiting
-            for i, place in enumerate(batch.positions)
-            if _loops(answers[place]) and self.target_tokenizer.kind != "characters"
+            for batch in batches
+            for i, position in enumerate(batch.positions)
+            if _loops(answers[position]) and self.target_tokenizer.kind != "characters"
         ]
         search_batch = partial(self._search, {**settings, **OUT_OF_LOOPS}, n_best, attention, replace_unknowns)
         for batch, (of_batch,) in zip(loops, map_in_threads(search_batch, loops), strict=True):
             if not _loops(of_batch):  # else both are in a loop, and the first one is more probable
-                place = batch.positions[0]
-                answers[place] = [one._replace(truncated=answers[place][0].truncated) for one in of_batch]
-
-    def _waiting(self, sentences, attention, settings):
-        """What is known of the answers before the search: copies and empty ones; which sentences are cut; Batches."""
-        copies = [copied_text(self, sentence) for sentence in sentences]
-        asked = ["" if copy else sentence for sentence, copy in zip(sentences, copies, strict=True)]
-        ids, truncated = self.encode(asked, settings["max_source_length"])
-        read = [position for position, one in enumerate(ids) if len(one) > 1]
-        nothing = (np.zeros((0, 0), "float32"), np.zeros((0, 0, 0, 0), "float32")) if attention else (None, None)
-        empty = Translation("", 0.0, [], [], *nothing, 0.0, False, False)
-        waiting = [
-            Batch([read[i] for i in group], [ids[read[i]] for i in group], [sentences[read[i]] for i in group], *shape)
-            for group, *shape in batches([len(ids[position]) for position in read], settings["max_source_length"])
-        ]
-        return [[empty._replace(text=copy)] for copy in copies], truncated, waiting
+                (position,) = batch.positions
+                answers[position] = [one._replace(truncated=answers[position][0].truncated) for one in of_batch]
 
     def attention_view(self, text: str, text_b: str | None = None, **options: Any) -> AttentionView:
         """The attention weights of every layer and head, as a page: see `explanation.translation_view`."""
@@ -394,8 +346,8 @@ class Translator(Pipeline):
             translator.explain("He sat on the bank.", contrast=("Bank", "Ufer")).page().save("why.html")
         """
         self.check_explained(text_b, label)
-        found: AnswerExplanation = explain_translation(self, text, **options)
-        return found
+        explanation: AnswerExplanation = explain_translation(self, text, **options)
+        return explanation
 
     def stream(self, text: str, **sampling: Any) -> Iterator[str]:
         """Translates one text token by token: yields str, see `streaming.stream`."""
@@ -421,11 +373,7 @@ class Translator(Pipeline):
 
     def _search(self, settings, n_best, attention, replace_unknowns, batch):
         """Translates one batch: a list of Translations for each of its sentences."""
-        source_ids = np.full((batch.size, batch.padded), PAD_ID, dtype="int32")
-        limits = np.zeros(batch.size, dtype="int32")
-        for i, ids in enumerate(batch.sequences):
-            source_ids[i, : len(ids)] = ids
-            limits[i] = answer_limit(len(ids), settings)
+        source_ids, limits = batch.arrays(settings)
         options = {name: settings[name] for name in SEARCH_OPTIONS}
         options |= {"n_best": n_best, "unknowns": replace_unknowns}
         options |= {name: settings[name] for name in OUT_OF_LOOPS if name in settings}
@@ -435,44 +383,15 @@ class Translator(Pipeline):
         check_finite(hypotheses.log_probs[: len(batch.sequences), 0], "a log probability")
         weights = None
         if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
-            weights = self.compiled.attention(source_ids, hypotheses.token_ids)  # (B, N, layers, heads, L, S)
+            weights = self.compiled.attention(source_ids, hypotheses.token_ids)  # (B, N, layers, heads, T, S)
         return [
             [
-                self.answer(hypotheses, i, j, ids, text, weights, attention)
+                translation_of(self, hypotheses, i, j, ids, text, weights, attention)
                 for j in range(n_best)
                 if hypotheses.lengths[i, j] > 0  # a tiny vocabulary may have fewer than `n_best` answers
             ]
             for i, (ids, text) in enumerate(zip(batch.sequences, batch.texts, strict=True))
         ]
-
-    def answer(
-        self,
-        hypotheses: Hypotheses,
-        i: int,
-        j: int,
-        source_ids: np.ndarray,
-        source_text: str,
-        weights: np.ndarray | None,
-        keep_weights: bool,
-    ) -> Translation:
-        """Converts hypothesis j of sentence i into a Translation; `weights` is (B, N, layers, heads, L, S) or None."""
-        ids = hypotheses.token_ids[i, j, : hypotheses.lengths[i, j]]  # (T,)
-        heads = None if weights is None else weights[i, j, :, :, : len(ids), : len(source_ids)]
-        weights = None if heads is None else heads.mean(axis=(0, 1))  # (T, S)
-        written = ids[ids != END_ID]
-        tokens, source_tokens = self.target_tokenizer.tokens(ids), self.source_tokenizer.tokens(source_ids)
-        if weights is not None and UNKNOWN_ID in written:
-            end = len(written)
-            text = copy_unknowns(
-                tokens[:end], written, weights[:end, :-1], source_tokens[:-1], source_ids[:-1], source_text
-            )
-        else:
-            text = self.target_tokenizer.decode([written])[0]
-        log_prob = float(hypotheses.log_probs[i, j])
-        reason = reason_to_doubt(self, source_text, source_ids, text, ids, log_prob)
-        kept = (weights, heads) if keep_weights else (None, None)
-        score, ids = float(hypotheses.scores[i, j]), tuple(ids.tolist())
-        return Translation(text, score, tokens, source_tokens, *kept, log_prob, reason is not None, False, ids, reason)
 
     def settings(
         self,
@@ -486,14 +405,7 @@ class Translator(Pipeline):
         """The checked settings of a search: the given ones, and the model's defaults for the others."""
         given = zip(SEARCH_SETTINGS, (beam_size, length_penalty, coverage_penalty, max_length), strict=True)
         settings = {**self.decoding, **{name: value for name, value in given if value is not None}}
-        for name in SEARCH_SETTINGS:
-            what, holds = LIMITS[name]
-            if not holds(settings[name]):
-                raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(settings[name])}")
-        if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
-            raise UserError(
-                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {quoted(n_best)}"
-            )
+        check_search({name: settings[name] for name in SEARCH_SETTINGS}, n_best, BOUNDS)
         if (needs_attention or settings["coverage_penalty"]) and not self.has_attention:
             raise UserError(
                 "This model has no attention: leave out attention maps, coverage_penalty and replace_unknowns."
@@ -503,16 +415,3 @@ class Translator(Pipeline):
 
 def _loops(hypotheses):
     return bool(hypotheses) and hypotheses[0].reason == REPETITION
-
-
-def _by_text(progress, counts):
-    """A callable that is told how many sentences are done, and tells `progress` how many texts are: never fewer."""
-    ends, most = np.cumsum(counts), 0
-
-    def report(done):
-        nonlocal most
-        most = max(most, done)
-        if progress:
-            progress(int(np.searchsorted(ends, most, side="right")), len(counts))
-
-    return report

@@ -45,6 +45,7 @@ MOVED_MODULES = {
         "pipelines.copied_unknowns",
         "pipelines.doubt",
     ),
+    "pipelines.guarded_search": ("pipelines.search.guarded_search",),
     "pipelines.release": ("publishing.trained_entries",),
     "data.images.caption_batches": ("data.drawn_batches",),
     "server.batching": ("runtime.batching",),

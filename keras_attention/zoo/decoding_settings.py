@@ -1,5 +1,8 @@
-"""The settings of a translator's search in `config.json`: their bounds and defaults."""
+"""The settings of a beam search in `config.json`: their bounds and defaults, and the check of those of a call."""
 
+from typing import Any
+
+from keras_attention.support.errors import UserError, quoted
 from keras_attention.zoo.schema import TRUTH, choice, number, optional, whole
 
 # Lengths count tokens with END. An answer has at most min(max_length, length_ratio * source + length_offset) tokens.
@@ -30,3 +33,15 @@ DECODING_DEFAULTS = {
 # Of a captioner. `max_length` counts tokens with END.
 CAPTION_DECODING = {name: DECODING[name] for name in ("beam_size", "length_penalty", "max_length")}
 CAPTION_DECODING_DEFAULTS = {"beam_size": 3, "length_penalty": 0.0, "max_length": 32}
+
+
+def check_search(settings: dict[str, Any], n_best: int, bounds: dict[str, Any]) -> None:
+    """Raises UserError if a setting of a search is out of its bounds, or more answers are wanted than beams."""
+    for name, value in settings.items():
+        what, holds = bounds[name]
+        if not holds(value):
+            raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(value)}")
+    if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
+        raise UserError(
+            f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {quoted(n_best)}"
+        )

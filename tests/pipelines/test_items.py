@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from keras_attention.pipelines.guarded_search import guarded_answers
 from keras_attention.pipelines.items import ATTEMPTS, difference, guard
 from keras_attention.pipelines.marks import alignment_pairs, with_marks, word_alignment
+from keras_attention.pipelines.search.guarded_search import guarded_answers
 from keras_attention.pipelines.translations import Translation
 
 SWAPPED = np.array([[0.1, 0.2, 0.6, 0.1], [0.5, 0.2, 0.3, 0], [0, 0, 0, 1]])

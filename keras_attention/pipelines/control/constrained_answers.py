@@ -11,11 +11,11 @@ from keras_attention.decoding.constrained_search import Constraints, constrained
 from keras_attention.inputs.given_texts import as_texts
 from keras_attention.pipelines.control.terms import Terms
 from keras_attention.pipelines.doubt import PREFIX, TERMS
-from keras_attention.pipelines.guarded_search import restored_answer
 from keras_attention.pipelines.items import guard, without_marks
 from keras_attention.pipelines.languages import language_code
+from keras_attention.pipelines.search.guarded_search import restored_answer
 from keras_attention.pipelines.sentences import split_text
-from keras_attention.pipelines.translations import joined_hypotheses
+from keras_attention.pipelines.translations import joined_hypotheses, translation_of
 from keras_attention.runtime.buckets import answer_limit, batches
 from keras_attention.runtime.compiled_search import map_in_threads
 from keras_attention.runtime.work_budget import cache_bytes, memory
@@ -206,7 +206,7 @@ def search_with_constraints(
     if attention or (replace_unknowns and np.any(hypotheses.token_ids == UNKNOWN_ID)):
         weights = translator.compiled.attention(source_ids, hypotheses.token_ids)
     answers = [
-        translator.answer(hypotheses, 0, j, ids, sentence, weights, attention)
+        translation_of(translator, hypotheses, 0, j, ids, sentence, weights, attention)
         for j in range(n_best)
         if hypotheses.lengths[0, j] > 0
     ]

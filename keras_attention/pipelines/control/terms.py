@@ -87,6 +87,17 @@ def names_pattern(names: Iterable[str]) -> "re.Pattern | None":
     return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)")
 
 
+def checked_names(names: "Iterable[str] | re.Pattern | None", can_keep: bool) -> "re.Pattern | None":
+    """The pattern of the names of `do_not_translate`; raises UserError if they are no names, or cannot be kept."""
+    if names is None or isinstance(names, re.Pattern):
+        return names
+    if not can_keep:
+        raise UserError("`do_not_translate` needs a model between natural languages, and `keep_items`.")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UserError(f"`do_not_translate` must be a list of str. Received: {type(names).__name__}")
+    return names_pattern([checked_term(name, "`do_not_translate`") for name in names])
+
+
 def read_terms(path: str | Path, encoding: str | None = None) -> dict[str, str]:
     """Reads a file of terms: on each line a term, a tab, and its translation. Empty lines do not count.
 

@@ -13,9 +13,14 @@ from keras_attention.runtime.buckets import BATCH_SIZES, batches
 from keras_attention.runtime.compiled_search import SEARCH_OPTIONS, CompiledSearch
 from keras_attention.runtime.prepared_weights import PreparedWeights
 from keras_attention.runtime.work_budget import cache_bytes, memory, stop_if_unwanted
-from keras_attention.support.errors import UserError, check_finite, quoted
+from keras_attention.support.errors import UserError, check_finite
 from keras_attention.tokenizers import AnyTokenizer
-from keras_attention.zoo.decoding_settings import CAPTION_DECODING, CAPTION_DECODING_DEFAULTS, DECODING_DEFAULTS
+from keras_attention.zoo.decoding_settings import (
+    CAPTION_DECODING,
+    CAPTION_DECODING_DEFAULTS,
+    DECODING_DEFAULTS,
+    check_search,
+)
 from keras_attention.zoo.schema import architecture_of
 
 
@@ -165,13 +170,7 @@ class TextFromFile(FilePipeline):
         """The checked settings of a search: the given ones, and the model's defaults for the others."""
         given = {"beam_size": beam_size, "length_penalty": length_penalty, "max_length": max_length}
         settings = {**self.decoding, **{name: value for name, value in given.items() if value is not None}}
-        for name, (what, holds) in CAPTION_DECODING.items():
-            if not holds(settings[name]):
-                raise UserError(f"`{name}` must be {what}. Received: {name}={quoted(settings[name])}")
-        if type(n_best) is not int or not 1 <= n_best <= settings["beam_size"]:
-            raise UserError(
-                f"`n_best` must lie between 1 and the beam size {settings['beam_size']}. Received: {quoted(n_best)}"
-            )
+        check_search({name: settings[name] for name in CAPTION_DECODING}, n_best, CAPTION_DECODING)
         return settings
 
     def one_value(self, item: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Searches for the translations of sentences: their batches, and answers that keep numbers, names and tags."""
